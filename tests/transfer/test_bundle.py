@@ -1,4 +1,4 @@
-"""Bundles: what goes in comes out, anywhere; damage is reported and changes nothing."""
+"""Bundles: an import restores what was exported; damage is reported and changes nothing."""
 
 import io
 import os
@@ -64,7 +64,7 @@ AGENT = MemoryScope.Agent("a/b")
 
 
 class Ticking:
-    """A clock that goes on by one second a call."""
+    """A clock that advances by one second per call."""
 
     def __init__(self) -> None:
         self._calls = count()
@@ -78,7 +78,7 @@ def noon() -> datetime:
 
 
 async def full_store() -> InMemoryProvider:
-    """A store that holds something of every kind, in four places."""
+    """A store with facts of every kind, in four places."""
     store = InMemoryProvider(clock=Ticking())
     source = FactSource(SourceKind.USER, "chat-1", 3, f"my {SECRET}", "a-model")
     await store.save(
@@ -121,8 +121,8 @@ def identities(places: Sequence[Place]) -> list[tuple[str, str, str, str | None]
     return [place.identity for place in places]
 
 
-async def test_a_bundle_comes_back_equal(tmp_path: Path) -> None:
-    """Backup and restore: nothing is lost, doubled or changed on the way."""
+async def test_a_bundle_restores_an_equal_store(tmp_path: Path) -> None:
+    """A restore loses, doubles and changes nothing."""
     store, other = await full_store(), InMemoryProvider(clock=Ticking())
     path = tmp_path / "backup.jsonl"
 
@@ -135,8 +135,8 @@ async def test_a_bundle_comes_back_equal(tmp_path: Path) -> None:
     assert exported.bytes == path.stat().st_size
 
 
-async def test_what_is_read_is_the_same() -> None:
-    """Values with their types, ids, times, sources, confirmations, expiry and history."""
+async def test_a_restored_store_reads_the_same() -> None:
+    """Values keep their types, ids, times, sources, confirmations, expiry and history."""
     store = await full_store()
     other = await restored(await bundle_of(store))
 
@@ -153,7 +153,7 @@ async def test_what_is_read_is_the_same() -> None:
 
 
 async def test_from_any_store_into_any_other(tmp_path: Path) -> None:
-    """From memory to disk, on to an encrypted disk, and back into memory: always the same."""
+    """The bundle stays the same from memory to disk, to an encrypted disk and back to memory."""
     stores: list[FactStore] = [
         await full_store(),
         LocalFileMemoryProvider(tmp_path / "plain"),
@@ -176,7 +176,7 @@ async def test_from_any_store_into_any_other(tmp_path: Path) -> None:
 
 
 async def test_importing_twice_changes_nothing() -> None:
-    """A restore that was repeated out of caution."""
+    """Repeating a restore as a precaution does no harm."""
     bundle = await bundle_of(await full_store())
     store = await restored(bundle)
 
@@ -187,8 +187,8 @@ async def test_importing_twice_changes_nothing() -> None:
     assert await bundle_of(store) == bundle
 
 
-async def test_an_empty_store_makes_a_bundle_too() -> None:
-    """Two lines, and a whole bundle."""
+async def test_an_empty_store_makes_a_valid_bundle() -> None:
+    """It has two lines."""
     bundle = await bundle_of(InMemoryProvider())
 
     assert bundle.count(b"\n") == 2
@@ -209,7 +209,7 @@ _STEPS = st.tuples(
 
 @given(steps=st.lists(_STEPS, max_size=8))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_any_bundle_comes_back_equal(
+async def test_any_bundle_restores_an_equal_store(
     steps: list[tuple[Place, list[JsonValue], bool, bool]],
 ) -> None:
     """With any JSON values, and anything forgotten in between."""
@@ -232,8 +232,8 @@ async def test_any_bundle_comes_back_equal(
 
 
 class TestPlaces:
-    async def test_only_those_are_exported(self) -> None:
-        """The data of one user, for that user; a place that holds nothing is no error."""
+    async def test_only_named_places_are_exported(self) -> None:
+        """A user can get the data of that user alone; an empty place is not an error."""
         store = await full_store()
         nobody = Place(PRODUCT, USER.of("nobody"))
 
@@ -245,8 +245,8 @@ class TestPlaces:
         assert b"my-app" in bundle
         assert b"acme" not in bundle
 
-    async def test_only_those_are_imported(self) -> None:
-        """One place out of a backup of all."""
+    async def test_only_named_places_are_imported(self) -> None:
+        """One place can be restored from a backup of all."""
         bundle = await bundle_of(await full_store())
         store = InMemoryProvider()
 
@@ -258,7 +258,7 @@ class TestPlaces:
 
 
 class TestWithoutHistory:
-    async def test_what_is_current_stays_and_the_rest_is_gone(self) -> None:
+    async def test_only_current_facts_are_exported(self) -> None:
         """Replaced, forgotten and expired values are not exported."""
         store = await full_store()
         bundle = await bundle_of(store, history=False)
@@ -274,7 +274,7 @@ class TestWithoutHistory:
         assert b'"light"' not in bundle
         assert b'"C"' not in bundle
 
-    async def test_it_comes_back_equal(self) -> None:
+    async def test_its_current_facts_are_restored(self) -> None:
         """The current facts are the same after the next export, too."""
         bundle = await bundle_of(await full_store(), history=False)
 
@@ -284,7 +284,7 @@ class TestWithoutHistory:
 
 
 class TestFiles:
-    async def test_only_the_owner_can_read_it(self, tmp_path: Path) -> None:
+    async def test_only_the_owner_can_read_the_file(self, tmp_path: Path) -> None:
         """A bundle is not encrypted."""
         path = tmp_path / "backup.jsonl"
         path.write_text("old")
@@ -295,8 +295,8 @@ class TestFiles:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert os.listdir(tmp_path) == ["backup.jsonl"]
 
-    async def test_a_failed_export_leaves_the_old_file(self, tmp_path: Path) -> None:
-        """The backup of yesterday survives the accident of today."""
+    async def test_a_failed_export_keeps_the_old_file(self, tmp_path: Path) -> None:
+        """A failure today must not destroy yesterday's backup."""
         path = tmp_path / "backup.jsonl"
         path.write_text("yesterday")
 
@@ -312,8 +312,8 @@ class TestFiles:
         assert path.read_text() == "yesterday"
         assert os.listdir(tmp_path) == ["backup.jsonl"]
 
-    async def test_a_cancelled_export_leaves_the_old_file(self, tmp_path: Path) -> None:
-        """Cancelled after some places were written."""
+    async def test_a_cancelled_export_keeps_the_old_file(self, tmp_path: Path) -> None:
+        """It is cancelled after some places were written."""
         path = tmp_path / "backup.jsonl"
         path.write_text("yesterday")
 
@@ -333,8 +333,8 @@ class TestFiles:
         assert path.read_text() == "yesterday"
         assert os.listdir(tmp_path) == ["backup.jsonl"]
 
-    async def test_a_file_object_is_used_from_where_it_stands(self, tmp_path: Path) -> None:
-        """A caller may put a bundle behind something else; the file stays his to close."""
+    async def test_a_file_object_is_used_from_its_position(self, tmp_path: Path) -> None:
+        """A caller may write a bundle after other data; the file stays open."""
         with (tmp_path / "both").open("w+b") as file:
             file.write(b"before")
             report = await export_facts(await full_store(), file)
@@ -345,8 +345,8 @@ class TestFiles:
         assert imported.entries == 8
         assert (tmp_path / "both").stat().st_size == report.bytes + len(b"before")
 
-    async def test_a_file_that_takes_a_little_at_a_time(self) -> None:
-        """Raw files write less than they are given."""
+    async def test_a_file_that_writes_a_little_at_a_time(self) -> None:
+        """Raw files may write less than they are given."""
 
         class Small(io.BytesIO):
             def write(self, data: Any) -> int:
@@ -359,7 +359,7 @@ class TestFiles:
         assert small.getvalue() == await bundle_of(await restored(small.getvalue()))
 
     async def test_wrong_kinds_of_files(self, tmp_path: Path) -> None:
-        """Each mistake has its own answer."""
+        """Each mistake has its own error message."""
 
         class Pipe(io.BytesIO):
             def seekable(self) -> bool:
@@ -387,7 +387,7 @@ def lines_of(bundle: bytes) -> list[bytes]:
 
 
 def sealed(lines: Sequence[bytes], *, places: int = 1, entries: int = 1) -> bytes:
-    """A bundle of these lines with the right end."""
+    """Return a bundle of these lines with the right end mark."""
     body = b"".join(lines)
     digest = sha256(body).hexdigest()
     end = {"places": places, "entries": entries, "sha256": digest}
@@ -404,7 +404,7 @@ ENTRY: dict[str, Any] = {"at": "2026-03-01T12:00:00.000000Z", "facts": [FACT]}
 
 
 async def refused(bundle: bytes) -> str:
-    """Import what must be refused; return the message, having seen that nothing came of it."""
+    """Import a bundle that must be refused; check that nothing changed; return the message."""
     store = InMemoryProvider()
     with pytest.raises(ValueError, match=r"[Bb]undle") as caught:
         await import_facts(io.BytesIO(bundle), store)
@@ -415,7 +415,7 @@ async def refused(bundle: bytes) -> str:
 
 class TestDamage:
     async def test_cut_at_every_line(self) -> None:
-        """The disk was full, or the copy was interrupted: all of it is refused."""
+        """After a full disk or an interrupted copy, the whole bundle is refused."""
         lines = lines_of(await bundle_of(await full_store()))
 
         for kept in range(len(lines)):
@@ -423,7 +423,7 @@ class TestDamage:
             assert f"line {kept + 1}, before its end mark" in message
 
     async def test_cut_at_every_byte(self, stride: int) -> None:
-        """Also in the middle of a line, and one byte before the end."""
+        """Cuts in the middle of a line and one byte before the end are noticed too."""
         bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
         assert (await import_facts(io.BytesIO(bundle), InMemoryProvider())).new == 1
 
@@ -431,7 +431,7 @@ class TestDamage:
             assert "truncated" in await refused(bundle[:size])
 
     async def test_every_byte_changed(self, stride: int) -> None:
-        """One bit anywhere."""
+        """One changed bit anywhere is noticed."""
         bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
 
         for at in range(0, len(bundle), stride):
@@ -475,7 +475,7 @@ class TestDamage:
         ],
     )
     async def test_entries_that_no_store_wrote(self, changed: Any, message: str) -> None:
-        """A bundle with the right digest, written by a stranger."""
+        """The digest is right, but another program wrote the entries."""
         lines = [HEADER, PLACE, orjson.dumps({**ENTRY, **changed}) + b"\n"]
 
         told = await refused(sealed(lines))
@@ -498,8 +498,8 @@ class TestDamage:
             b'{"end":3}\n', b'{"end":{"places":0,"entries":0,"sha256":null}}\n',
         ],
     )  # fmt: skip
-    async def test_lines_that_are_no_place(self, line: bytes) -> None:
-        """The second line of a bundle of nonsense."""
+    async def test_second_lines_that_are_not_places(self, line: bytes) -> None:
+        """The second line of the bundle is nonsense."""
         assert "Line 2" in await refused(sealed([HEADER, line], entries=0))
 
     async def test_malformed_numbers(self) -> None:
@@ -512,14 +512,14 @@ class TestDamage:
             )
 
     async def test_wrong_counts(self) -> None:
-        """The lines are as they were, the end mark is of another bundle."""
+        """The lines are unchanged, but the end mark is of another bundle."""
         lines = [HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"]
 
         assert "counts that do not match" in await refused(sealed(lines, entries=2))
         assert "counts that do not match" in await refused(sealed(lines, places=0))
 
-    async def test_something_after_the_end(self) -> None:
-        """Two bundles in one file are not one bundle."""
+    async def test_data_after_the_end(self) -> None:
+        """Two bundles in one file are not a bundle."""
         bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
 
         assert "Line 5 of the bundle comes after the end mark" in await refused(bundle + bundle)
@@ -530,11 +530,11 @@ class TestDamage:
                    b'{"format":"factmem-bundle","version":0}'],
     )  # fmt: skip
     async def test_other_files(self, header: bytes) -> None:
-        """Any other JSON Lines file."""
+        """Other JSON Lines files are refused."""
         assert "not the header of a factmem bundle" in await refused(sealed([header + b"\n"]))
 
     async def test_a_later_version(self) -> None:
-        """Not damage: the reader is too old, and says so."""
+        """This is not damage; the error says that the reader is too old."""
         told = await refused(sealed([b'{"format":"factmem-bundle","version":2,"x":[]}\n']))
 
         assert "version 2" in told
@@ -543,7 +543,7 @@ class TestDamage:
     async def test_a_large_bundle_that_changes_under_the_import(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Verified, and then another: what was imported before is said to be there."""
+        """It changes after verification; the error says which places were imported before."""
         monkeypatch.setattr(_bundle_files, "_MOST_BUFFERED", 0)
 
         class Changing(io.BytesIO):
@@ -563,7 +563,7 @@ class TestDamage:
 
         assert [info.subject.entity for info in await store.places()] == ["alice"]
 
-    async def test_what_was_verified_is_imported(self) -> None:
+    async def test_an_import_uses_the_bytes_that_were_verified(self) -> None:
         """Even if the file is edited meanwhile."""
         line = orjson.dumps(ENTRY) + b"\n"
         bundle = sealed([HEADER, PLACE, line], places=1, entries=1)
@@ -583,7 +583,7 @@ class TestDamage:
     async def test_a_large_bundle_imports_no_edited_place(
         self, at: bytes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Whichever place it is."""
+        """The test edits each place in turn."""
         monkeypatch.setattr(_bundle_files, "_MOST_BUFFERED", 0)
         line = orjson.dumps(ENTRY) + b"\n"
         lines = [HEADER, PLACE, line, PLACE.replace(b"alice", b"bob"), line]
@@ -607,7 +607,7 @@ class TestDamage:
 
 
 def _killed_export(target: Path) -> None:
-    """Begin an export in another process, and kill it."""
+    """Start an export in another process, and kill it."""
     child = os.fork()
     if not child:  # pragma: no cover - it is killed
         draft = _bundle_files._Draft(str(target))
@@ -618,13 +618,13 @@ def _killed_export(target: Path) -> None:
 
 
 class TestKilledExports:
-    """Of an export that is killed nothing stays beside the old bundle."""
+    """A killed export leaves nothing beside the old bundle."""
 
     @pytest.mark.parametrize("has_unnamed_files", [True, False])
-    async def test_its_plaintext_is_gone(
+    async def test_the_plaintext_is_removed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_unnamed_files: bool
     ) -> None:
-        """At once on Linux, elsewhere with the next export into the folder."""
+        """Linux removes it at once; elsewhere the next export to the folder does."""
         if not has_unnamed_files:
             monkeypatch.setattr(_bundle_files, "_open_unnamed", lambda folder: None)
         target = tmp_path / "facts.jsonl"
@@ -635,7 +635,7 @@ class TestKilledExports:
         assert os.listdir(tmp_path) == [target.name]
         assert target.stat().st_mode & 0o777 == 0o600
 
-    async def test_an_export_under_way_is_left_alone(
+    async def test_a_running_export_is_left_alone(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its draft is locked."""
@@ -653,7 +653,7 @@ class TestKilledExports:
 
 class TestStores:
     async def test_a_store_that_fails_half_way(self) -> None:
-        """The places before are whole, and the next import brings the rest."""
+        """The places before it are complete, and the next import adds the rest."""
         bundle = await bundle_of(await full_store())
 
         class Full(InMemoryProvider):
@@ -678,15 +678,15 @@ class TestStores:
         assert report.new == 6
         assert await bundle_of(store) == bundle
 
-    async def test_what_is_no_fact_store(self) -> None:
-        """A backend with the four methods of a provider cannot give its history away."""
+    async def test_a_provider_that_is_not_a_fact_store(self) -> None:
+        """A backend with only a provider's four methods cannot export its history."""
         with pytest.raises(TypeError, match="must be a FactStore, not object"):
             await export_facts(object(), io.BytesIO())  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="must be a FactStore, not object"):
             await import_facts(io.BytesIO(), object())  # type: ignore[arg-type]
 
-    async def test_fields_of_later_versions_pass(self) -> None:
-        """An entry may say more than this version knows."""
+    async def test_fields_of_later_versions_are_accepted(self) -> None:
+        """An entry may have more fields than this version knows."""
         later = {**ENTRY, "kind": "note", "facts": [{**FACT, "mood": "fine"}]}
         bundle = sealed([HEADER, PLACE, orjson.dumps(later) + b"\n"])
         store = InMemoryProvider()
@@ -694,8 +694,8 @@ class TestStores:
         assert (await import_facts(io.BytesIO(bundle), store)).new == 1
         assert (await store.load(Concept("k", ""), ALICE, PRODUCT))[0].value == SECRET
 
-    async def test_what_the_store_has_stays(self) -> None:
-        """The bundle's entries come after it."""
+    async def test_existing_facts_of_the_store_stay(self) -> None:
+        """The bundle's entries are added after them."""
         bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
         store = InMemoryProvider()
         concept = Concept("k", "...")
@@ -706,10 +706,10 @@ class TestStores:
         assert [fact.value for fact in await store.load(concept, ALICE, PRODUCT)] == [SECRET]
         assert len(await store.history(concept, ALICE, PRODUCT)) == 2
 
-    async def test_verifying_takes_one_line_at_a_time(
+    async def test_verifying_reads_one_line_at_a_time(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A bundle larger than memory can be checked, and one place be taken out of it."""
+        """A bundle larger than memory can be verified, and one place can be restored from it."""
         monkeypatch.setattr(_bundle_files, "_MOST_BUFFERED", 0)
         store = InMemoryProvider()
         for number in range(2000):
@@ -728,8 +728,8 @@ class TestStores:
         assert peak < size / 10
 
 
-async def test_a_report_is_a_value() -> None:
-    """Compare it, keep it."""
+async def test_a_report_can_be_compared() -> None:
+    """An application can keep reports and compare them."""
     store = await full_store()
 
     first = await export_facts(store, io.BytesIO(), clock=noon)
@@ -739,7 +739,7 @@ async def test_a_report_is_a_value() -> None:
 
 
 async def test_progress_is_reported_after_each_place(tmp_path: Path) -> None:
-    """Of an import, how many places are wanted; a listener that fails ends the move."""
+    """An import reports how many places were requested; a failing callback stops it."""
     told: list[tuple[int, int]] = []
 
     def tell(*counts: int) -> None:

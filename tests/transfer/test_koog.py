@@ -1,4 +1,4 @@
-"""Koog's files: each fact is imported once, unreadable ones are reported, no file changes."""
+"""Koog's files: each fact is imported once, unreadable facts are reported, no file changes."""
 
 import base64
 import json
@@ -62,7 +62,7 @@ def many(values: Any, ms: Any = 1748000000000, **other: Any) -> dict[str, Any]:
 
 
 def koog_text(content: object, key: bytes | None = None) -> bytes:
-    """A file's bytes as Koog writes them: indented JSON, or its sealed base64."""
+    """Return a file's bytes as Koog writes them: indented JSON, or its sealed base64."""
     text = json.dumps(content, indent=4, ensure_ascii=False).encode()
     if key is None:
         return text
@@ -93,7 +93,7 @@ def store() -> InMemoryProvider:
 
 
 class TestSamples:
-    """Folders in Koog's exact form, checked in."""
+    """Folders in exactly Koog's format, checked in."""
 
     @pytest.mark.parametrize(
         ("folder", "key"),
@@ -101,10 +101,10 @@ class TestSamples:
         ids=["plain", "text", "bytes", "key"],
     )
     @pytest.mark.parametrize("inside", ["", "memory-storage"])
-    async def test_everything_comes_over(
+    async def test_all_facts_are_imported(
         self, store: InMemoryProvider, folder: str, key: Any, inside: str
     ) -> None:
-        """All four scopes, three versions of Koog, Korean and emoji; one placeholder is reported."""
+        """Four scopes, three Koog versions, Korean and emoji; one placeholder is reported."""
         report = await import_koog(SAMPLES / folder / inside, store, subjects=[USER], key=key)
 
         assert [str(place) for place in report.places] == [
@@ -121,7 +121,7 @@ class TestSamples:
         assert "found nothing" in problem.reason
 
     async def test_values_and_times_are_koogs(self, store: InMemoryProvider) -> None:
-        """The last of a list is current, and each fact has the time at which it was said."""
+        """The last of a list is current, and each fact keeps its own time."""
         await import_koog(SAMPLES / "plain", store, subjects=[USER])
         agent = MemoryScope.Agent("support-strategy")
 
@@ -156,8 +156,8 @@ class TestSamples:
             "product/my-ide user": [("코틀린 ❤️",)],
         }  # fmt: skip
 
-    async def test_one_can_look_back(self, store: InMemoryProvider) -> None:
-        """`as_of` goes into the time when Koog kept the facts."""
+    async def test_as_of_reads_earlier_facts(self, store: InMemoryProvider) -> None:
+        """`as_of` reaches back to the time when Koog kept the facts."""
         await import_koog(SAMPLES / "plain", store, subjects=[USER])
         agent = MemoryScope.Agent("support-strategy")
 
@@ -168,8 +168,8 @@ class TestSamples:
         assert before == []
 
     @pytest.mark.parametrize("folder", ["plain", "encrypted"])
-    async def test_nothing_of_koogs_is_changed(self, store: InMemoryProvider, folder: str) -> None:
-        """It is only read, so Koog may still use it."""
+    async def test_koogs_files_do_not_change(self, store: InMemoryProvider, folder: str) -> None:
+        """They are only read, so Koog can continue to use them."""
         paths = sorted((SAMPLES / folder).rglob("*"))
 
         def state() -> list[tuple[int, int, bytes]]:
@@ -185,8 +185,8 @@ class TestSamples:
         assert state() == before
         assert sorted((SAMPLES / folder).rglob("*")) == paths
 
-    async def test_twice_is_once(self, store: InMemoryProvider) -> None:
-        """An import can be repeated, plain or encrypted: the facts are known by their ids."""
+    async def test_a_second_import_changes_nothing(self, store: InMemoryProvider) -> None:
+        """An import can be repeated, plain or encrypted, because facts are known by their ids."""
         first = await import_koog(SAMPLES / "plain", store, subjects=[USER])
         held = [await store.entries(p.subject, p.scope) for p in first.places]
 
@@ -198,8 +198,10 @@ class TestSamples:
 
 
 class TestOrder:
-    async def test_the_last_of_the_list_wins(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Koog appends, so its order says what is newest, even where a clock went back."""
+    async def test_the_last_fact_of_a_list_is_current(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """Koog appends, so the order says what is newest, even if a clock went back."""
         saves = [single("dark", 5000), single("light", 9000), single("solarized", 7000)]
         koog_file(tmp_path, {"ide-theme": saves})
 
@@ -212,7 +214,7 @@ class TestOrder:
     async def test_the_same_value_again_is_a_confirmation(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:
-        """Koog had it twice; it is one value that was heard twice."""
+        """Koog stored it twice; it is one value with a confirmation."""
         koog_file(tmp_path, {"ide-theme": [single("dark", 5000), single("dark", 9000)]})
 
         await import_koog(tmp_path, store)
@@ -222,10 +224,10 @@ class TestOrder:
         history = await store.history(THEME, USER, AGENT)
         assert [each.action for each in history] == [HistoryAction.SAVED, HistoryAction.CONFIRMED]
 
-    async def test_a_timestamp_from_the_future_does_not_hide_what_follows(
+    async def test_a_timestamp_in_the_future_does_not_hide_later_facts(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:
-        """It counts as recorded now, so what is saved tomorrow is not older."""
+        """It counts as recorded now, so tomorrow's save is newer."""
         future = int((datetime.now(UTC) + timedelta(days=5000)).timestamp() * 1000)
         koog_file(tmp_path, {"ide-theme": [single("dark", future)]})
 
@@ -241,10 +243,10 @@ class TestOrder:
         assert first.fact.timestamp == at(future)
         assert first.recorded_at <= datetime.now(UTC)
 
-    async def test_what_koog_saved_since_comes_too(
+    async def test_facts_that_koog_saved_since_are_imported_too(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:
-        """Both in use for a while: only the new facts are added, and they are the newest."""
+        """While both are in use, only new facts are added, and they are the newest."""
         koog_file(tmp_path, {"ide-theme": [single("dark", 1000)], "a": [single("x", 2000)]})
         await import_koog(tmp_path, store)
         await store.save(SingleFact(Concept("a", "..."), "said to the application"), USER, AGENT)
@@ -261,7 +263,7 @@ class TestOrder:
         assert fact.value == "said to the application"
 
     async def test_each_version_of_koog(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """The package of a type's name moved thrice; fields that factmem lacks are left behind."""
+        """The package of a type's name moved three times; fields that factmem lacks are ignored."""
         names = [
             "",
             "ai.koog.agents.core.dsl.extension.",
@@ -286,21 +288,21 @@ class TestKinds:
         return await store.load_all(USER, AGENT)
 
     async def test_one_value_of_many(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Koog let a SingleFact be about a MULTIPLE concept."""
+        """Koog allowed a SingleFact of a MULTIPLE concept."""
         [fact] = await self.loaded(store, tmp_path, single("a", concept=concept(kind="MULTIPLE")))
 
         assert isinstance(fact, MultipleFacts)
         assert fact.values == ("a",)
 
     async def test_many_values_of_one(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """And MultipleFacts about a SINGLE one: no value is dropped."""
+        """Koog allowed MultipleFacts of a SINGLE concept: no value is lost."""
         [fact] = await self.loaded(store, tmp_path, many(["a", "b"], concept=concept()))
 
         assert isinstance(fact, MultipleFacts)
         assert fact.values == ("a", "b")
 
-    async def test_many_that_are_one(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """A list of one value for a concept that holds one."""
+    async def test_a_list_of_one_value(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """The concept has a single value."""
         [fact] = await self.loaded(store, tmp_path, many(["a"], concept=concept()))
 
         assert isinstance(fact, SingleFact)
@@ -314,8 +316,8 @@ class TestKinds:
 
 
 class TestPlaces:
-    async def test_subjects_by_their_names(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Koog's file is about one user: the application says who that is."""
+    async def test_subjects_by_name(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """A file of Koog's is about one user, whom the application names."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
         alice = MemorySubject("user", "The user", 1, per_entity=True).of("alice")
 
@@ -325,10 +327,8 @@ class TestPlaces:
         assert await theme(store, alice) == ["dark"]
         assert await theme(store) == []
 
-    async def test_subjects_under_other_names(
-        self, store: InMemoryProvider, tmp_path: Path
-    ) -> None:
-        """A mapping renames; on some disks Koog's names come in the other normal form."""
+    async def test_subjects_by_other_names(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """A mapping renames them; some disks store Koog's names in the other normal form."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]}, "agent/support/subject/cafe\u0301")
 
         await import_koog(tmp_path, store, subjects={"caf\u00e9": USER})
@@ -336,7 +336,7 @@ class TestPlaces:
         assert await theme(store) == ["dark"]
 
     async def test_unknown_subjects(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """They come over under their own name, and whatever is known better goes before them."""
+        """They are imported under their own names, and rank after all known ones."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]}, "agent/support/subject/pet")
         koog_file(tmp_path, {"ide-theme": [single("dark")]}, "agent/support/subject/everything")
 
@@ -346,8 +346,8 @@ class TestPlaces:
         assert everything == MemorySubject.EVERYTHING
         assert pet == MemorySubject("pet", "", LOWEST_PRIORITY)
 
-    async def test_subjects_that_will_not_do(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """It raises before anything is read."""
+    async def test_wrong_subjects(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """The error comes before anything is read."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
         user = MemorySubject("user", "The user", 1, per_entity=True)
 
@@ -360,7 +360,7 @@ class TestPlaces:
     async def test_the_organization_gets_a_name(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:
-        """Koog's CrossProduct has none."""
+        """Koog's CrossProduct has no name."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]}, "organization/subject/user")
 
         report = await import_koog(tmp_path, store, organization="acme")
@@ -370,7 +370,7 @@ class TestPlaces:
             await import_koog(tmp_path, store, organization="")
 
     async def test_names_with_slashes(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Koog put names into paths as they were."""
+        """Koog used names as paths without change."""
         koog_file(tmp_path, {"a": [single("1")]}, "product/acme/ide/subject/user/alice")
         koog_file(tmp_path, {"a": [single("2")]}, "organization/subject/team/subject/x")
         koog_file(tmp_path, {"a": [single("3")]}, "agent/subject/subject/subject")
@@ -403,7 +403,7 @@ class TestPlaces:
             ("agent/\udcff/subject/user", "lone surrogate"),
         ],
     )
-    async def test_paths_that_name_no_place(
+    async def test_paths_that_are_not_places(
         self, store: InMemoryProvider, tmp_path: Path, where: str, reason: str
     ) -> None:
         """They are reported, and the others are imported."""
@@ -418,7 +418,7 @@ class TestPlaces:
         assert report.new == 1
 
     async def test_wrong_roots(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """A wrong folder is an error, never an empty import."""
+        """A wrong folder is an error, not an empty import."""
         (tmp_path / "empty").mkdir()
         file = koog_file(tmp_path / "one", {"ide-theme": [single("dark")]})
         koog_file(tmp_path / "two", {"ide-theme": [single("dark")]})
@@ -465,7 +465,7 @@ class TestFlaws:
     async def test_malformed_facts_are_reported(
         self, store: InMemoryProvider, tmp_path: Path, save: Any, reason: str
     ) -> None:
-        """With file, keyword and number, without its content; the facts around it come over."""
+        """The report has file, keyword and number, no content; the facts around it are imported."""
         path = koog_file(tmp_path, {"ide-theme": [single("dark"), save, single("light")]})
 
         report = await import_koog(tmp_path, store)
@@ -484,7 +484,7 @@ class TestFlaws:
     async def test_malformed_keywords(
         self, store: InMemoryProvider, tmp_path: Path, keyword: str, reason: str
     ) -> None:
-        """Koog allowed any."""
+        """Koog accepted any keyword."""
         koog_file(tmp_path, {keyword: [single(SECRET)], "ide-theme": [single("dark")]})
 
         report = await import_koog(tmp_path, store)
@@ -517,7 +517,7 @@ class TestFlaws:
     async def test_files_that_cannot_be_read(
         self, store: InMemoryProvider, tmp_path: Path, content: bytes, reason: str
     ) -> None:
-        """Koog took most of them for empty, and wrote over them."""
+        """Koog treated most of them as empty and overwrote them."""
         path = koog_file(tmp_path, content, "agent/a/subject/user")
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
 
@@ -530,8 +530,10 @@ class TestFlaws:
         assert await theme(store) == ["dark"]
         assert path.read_bytes() == content
 
-    async def test_an_empty_map_is_no_flaw(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """There is nothing in it, and nothing wrong with it."""
+    async def test_an_empty_map_is_not_reported(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """It contains nothing, and nothing is wrong with it."""
         koog_file(tmp_path, {})
 
         report = await import_koog(tmp_path, store)
@@ -542,7 +544,7 @@ class TestFlaws:
 
 class TestKeys:
     async def test_another_key(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Each file says so; the file under the right key comes over."""
+        """Each such file is reported; the file with the right key is imported."""
         koog_file(tmp_path, {"ide-theme": [single(SECRET)]}, "agent/a/subject/user", os.urandom(32))
         koog_file(tmp_path, {"ide-theme": [single("dark")]}, key=KEY)
 
@@ -555,7 +557,7 @@ class TestKeys:
     async def test_cut_at_every_byte(
         self, store: InMemoryProvider, tmp_path: Path, stride: int
     ) -> None:
-        """A crash while Koog wrote: no part of the file is taken for the whole."""
+        """Koog crashed while it wrote: a part of a file never counts as the whole file."""
         whole = koog_text({"ide-theme": [single("dark")]}, KEY)
 
         for size in range(1, len(whole), stride):
@@ -565,18 +567,20 @@ class TestKeys:
             assert report.new == 0
         assert await store.places() == []
 
-    async def test_white_space_around_it(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Copied through an editor that ends lines."""
+    async def test_white_space_around_a_sealed_file(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """An editor added line breaks."""
         koog_file(tmp_path, koog_text({"ide-theme": [single("dark")]}, KEY) + b"\n")
 
         await import_koog(tmp_path, store, key=KEY)
 
         assert await theme(store) == ["dark"]
 
-    async def test_plain_text_is_not_taken_for_sealed(
+    async def test_plain_text_is_not_accepted_as_sealed(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:
-        """An attacker without the key may have put it there."""
+        """An attacker without the key may have written it."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
 
         report = await import_koog(tmp_path, store, key=KEY)
@@ -588,8 +592,8 @@ class TestKeys:
         "key", ["", "short", "!" * 44, base64.b64encode(b"x" * 31).decode(), b"x" * 31, KEY_TEXT.encode(),
                 Key.from_passphrase("correct horse")],
     )  # fmt: skip
-    async def test_what_is_no_key(self, store: InMemoryProvider, key: Any) -> None:
-        """It raises at once; the message does not show the key."""
+    async def test_wrong_keys(self, store: InMemoryProvider, key: Any) -> None:
+        """The error comes at once, and the message does not show the key."""
         with pytest.raises(ValueError, match="key") as caught:
             await import_koog(SAMPLES / "encrypted", store, key=key)
 
@@ -598,7 +602,7 @@ class TestKeys:
 
 class TestDisk:
     async def test_links_are_not_followed(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Neither to files nor to folders, wherever they lead."""
+        """No link to a file or a folder is followed, wherever it leads."""
         outside = koog_file(tmp_path / "outside", {"ide-theme": [single(SECRET)]})
         root = tmp_path / "root"
         koog_file(root, {"ide-theme": [single("dark")]})
@@ -618,14 +622,16 @@ class TestDisk:
     async def test_the_root_itself_may_be_a_link(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:
-        """The caller named it."""
+        """The caller named that path."""
         koog_file(tmp_path / "real", {"ide-theme": [single("dark")]})
         (tmp_path / "link").symlink_to(tmp_path / "real")
 
         assert (await import_koog(tmp_path / "link", store)).new == 1
 
-    async def test_what_is_no_file(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """A pipe would be waited for without end."""
+    async def test_what_is_not_a_regular_file(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """Reading a pipe would never end."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
         os.mkfifo(tmp_path / "agent/support/subject/pipe")
 
@@ -634,8 +640,8 @@ class TestDisk:
         assert reasons(report) == ["is not a regular file"]
         assert report.new == 1
 
-    async def test_what_may_not_be_read(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """A file and a folder of another owner's."""
+    async def test_files_without_permission(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """A file and a folder belong to another owner."""
         file = koog_file(tmp_path, {"ide-theme": [single("light")]}, "agent/a/subject/user")
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
         file.chmod(0)
@@ -650,7 +656,7 @@ class TestDisk:
         assert report.new == 1
 
     async def test_deep_folders(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """As deep as paths go."""
+        """The paths are as deep as the system allows."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
         folders = [tmp_path / "agent"]
         for _ in range(1500):
@@ -659,12 +665,12 @@ class TestDisk:
 
         report = await import_koog(tmp_path, store)
 
-        for folder in reversed(folders[1:]):  # what removes temporary folders goes by recursion
+        for folder in reversed(folders[1:]):  # removing temporary folders is recursive
             folder.rmdir()
         assert (report.new, report.problems) == (1, ())
 
     async def test_a_store_that_refuses(self, tmp_path: Path) -> None:
-        """That is no flaw of Koog's: it ends the import, and the next one brings the rest."""
+        """The import stops with the store's error, and the next one imports the rest."""
 
         class Full(InMemoryProvider):
             is_full = True
@@ -689,7 +695,7 @@ class TestDisk:
 
 
 async def test_an_import_can_be_undone(store: InMemoryProvider, tmp_path: Path) -> None:
-    """With a source of its own, all that came over can be forgotten by it."""
+    """With a source of its own, everything that was imported can be forgotten."""
     koog_file(tmp_path, {"ide-theme": [single("dark")], "a": [many(["x", "y"])]})
     source = FactSource(SourceKind.DOCUMENT, "koog")
     await import_koog(tmp_path, store, source=source)
@@ -700,13 +706,13 @@ async def test_an_import_can_be_undone(store: InMemoryProvider, tmp_path: Path) 
     assert await store.load_all(USER, AGENT) == []
 
 
-async def test_what_is_no_fact_store() -> None:
-    """A backend with the four methods of a provider cannot tell what it has already."""
+async def test_a_provider_that_is_not_a_fact_store() -> None:
+    """A backend with only a provider's four methods cannot say which facts it has."""
     with pytest.raises(TypeError, match="must be a FactStore, not object"):
         await import_koog(SAMPLES / "plain", object())  # type: ignore[arg-type]
 
 
-async def test_the_clock_must_know_its_zone(store: InMemoryProvider) -> None:
-    """A naive one would be off by hours without a word."""
+async def test_the_clock_must_have_a_time_zone(store: InMemoryProvider) -> None:
+    """A naive time would silently be off by hours."""
     with pytest.raises(ValueError, match="naive"):
         await import_koog(SAMPLES / "plain", store, clock=lambda: datetime(2026, 1, 1))  # noqa: DTZ001

@@ -1,4 +1,4 @@
-"""Stores of mem0 and CrewAI: each memory is imported once, at its time, to its user; nothing is run."""
+"""Stores of mem0 and CrewAI: memories are imported once, with time and user; no code is run."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def store() -> InMemoryProvider:
 async def texts(
     store: FactStore, subject: MemorySubject = ALICE, scope: MemoryScope = APP
 ) -> dict[str, list[Any]]:
-    """Return the current values of a place by keyword."""
+    """Return a place's current values by keyword."""
     found: dict[str, list[Any]] = {}
     for fact in await store.load_all(subject, scope):
         found.setdefault(fact.concept.keyword, []).extend(fact.values)
@@ -88,7 +88,7 @@ class TestQdrant:
     """A folder that mem0 wrote, checked in."""
 
     async def test_memories_go_to_their_users_and_agents_once(self, store: FactStore) -> None:
-        """Updated texts are current, deleted ones are gone, and a second import changes nothing."""
+        """Updated values are current, deleted ones gone, and a second import changes nothing."""
         report = await import_mem0(MEM0, store, scope=APP, subject=USER)
 
         assert (report.new, report.known, report.problems) == (3, 0, ())
@@ -105,15 +105,15 @@ class TestQdrant:
         assert (again.new, again.known) == (0, 3)
         assert await store.entries(ALICE, APP) == before
 
-    async def test_one_subject_takes_all_memories(self, store: FactStore) -> None:
-        """The application says that the store was one person's."""
+    async def test_one_subject_gets_all_memories(self, store: FactStore) -> None:
+        """The application says that the store belongs to one person."""
         await import_mem0(MEM0, store, scope=APP, subject=ALICE)
 
         assert await texts(store, BOB) == {}
         assert len(await store.load_all(ALICE, APP)) == 2
 
     async def test_the_folder_is_not_changed(self, store: FactStore, tmp_path: Path) -> None:
-        """Not even by the journals of SQLite."""
+        """SQLite leaves no journal files either."""
         shutil.copytree(MEM0, tmp_path / "mem0")
         files = _files(tmp_path)
 
@@ -121,7 +121,9 @@ class TestQdrant:
 
         assert _files(tmp_path) == files
 
-    async def test_history_has_texts_without_users(self, store: FactStore, tmp_path: Path) -> None:
+    async def test_a_history_file_has_values_without_users(
+        self, store: FactStore, tmp_path: Path
+    ) -> None:
         """The rest of the data if the vectors were on a server."""
         shutil.copy(MEM0 / "history.db", tmp_path)
 
@@ -134,10 +136,10 @@ class TestQdrant:
             "Speaks 한국어 [bold]",
         }
 
-    async def test_a_pickle_with_code_is_refused_and_not_run(
+    async def test_a_pickle_with_code_is_rejected_and_not_run(
         self, store: FactStore, tmp_path: Path
     ) -> None:
-        """Nor does it keep the other points from being imported."""
+        """The other points are still imported."""
         shutil.copytree(MEM0, tmp_path / "mem0")
         canary = tmp_path / "canary"
         with sqlite3.connect(tmp_path / "mem0/collection/mem0/storage.sqlite") as database:
@@ -158,7 +160,7 @@ def _files(folder: Path) -> dict[Path, bytes]:
 
 
 class _Harmful:
-    """Makes a file where its pickle is loaded."""
+    """Creates a file if its pickle is loaded."""
 
     def __init__(self, canary: Path) -> None:
         self._canary = canary
@@ -171,7 +173,7 @@ class TestMem0Export:
     """The result of `get_all()`, as JSON."""
 
     async def test_fields_become_those_of_facts(self, store: FactStore, tmp_path: Path) -> None:
-        """Its own metadata come along; ids of users, agents and runs do not."""
+        """Metadata are imported; ids of users, agents and runs are not."""
         given = memory(
             categories=["residence", "travel"],
             metadata={"team": "blue"},
@@ -195,10 +197,10 @@ class TestMem0Export:
             "categories": ["residence", "travel"],
         }
 
-    async def test_an_updated_memory_replaces_its_old_text(
+    async def test_an_updated_memory_replaces_its_old_value(
         self, store: FactStore, tmp_path: Path
     ) -> None:
-        """As often as mem0 updates it, and the history keeps all."""
+        """Every update of mem0 is in the history."""
         for day, text in enumerate(("Lives in Busan", "Lives in Seoul", "Lives in Daegu"), 1):
             given = memory(text, updated_at=f"2026-04-0{day}T00:00:00+00:00")
             for new in (1, 0):
@@ -207,10 +209,10 @@ class TestMem0Export:
                 assert report.new == new
             assert await texts(store) == {"notes": [text]}
 
-    async def test_the_newest_value_wins_in_whatever_order(
+    async def test_the_newest_value_wins_in_any_order(
         self, store: FactStore, tmp_path: Path
     ) -> None:
-        """Also against an import before and within a concept of the application."""
+        """This holds after an earlier import and within a concept of the application, too."""
         home = Concept("residence", "Where the user lives")
         newer = memory("Seoul", id="m2", categories=["residence"], created_at="2026-05-01T00:00:00")
         older = memory("Busan", id="m1", categories=["residence"])
@@ -223,10 +225,10 @@ class TestMem0Export:
         [fact] = await store.load(home, ALICE, APP)
         assert fact.value == "Seoul"
 
-    async def test_a_forgotten_or_edited_memory_does_not_come_back(
+    async def test_a_forgotten_or_edited_memory_does_not_return(
         self, store: FactStore, tmp_path: Path
     ) -> None:
-        """The application's change counts, not mem0's old text."""
+        """The application's change wins over mem0's old value."""
         file = json_file(tmp_path, [memory()])
         await import_mem0(file, store, scope=APP, subject=USER)
         await store.forget(ALICE, APP, fact_id="m1")
@@ -234,7 +236,7 @@ class TestMem0Export:
         assert (await import_mem0(file, store, scope=APP, subject=USER)).known == 1
         assert await texts(store) == {}
 
-    async def test_what_cannot_be_imported_is_reported_and_stops_nothing(
+    async def test_an_unusable_memory_is_reported_and_stops_nothing(
         self, store: FactStore, tmp_path: Path
     ) -> None:
         """Reasons name fields and quote nothing."""
@@ -253,10 +255,10 @@ class TestMem0Export:
         assert {each.id for each in report.problems} == {each["id"] for each in given} - {"good"}
         assert "1234" not in str(report)
 
-    async def test_without_a_user_it_concerns_no_one_in_particular(
+    async def test_a_memory_without_a_user_has_no_subject(
         self, store: FactStore, tmp_path: Path
     ) -> None:
-        """Such memories are an agent's own."""
+        """Such memories belong to an agent."""
         file = json_file(tmp_path, [memory(user_id=None, agent_id="desk")])
 
         await import_mem0(file, store, scope=APP, subject=USER)
@@ -268,7 +270,7 @@ class TestCrewAI:
     """Records as JSON, and the files of versions before the unified memory."""
 
     async def test_fields_become_those_of_facts(self, store: FactStore, tmp_path: Path) -> None:
-        """The scope is a path, whose last part can be the user."""
+        """The scope is a path, whose last part may be the user."""
         given = record(
             categories=["residence"], importance=0.8, source="chat", private=True, metadata={"k": 1}
         )
@@ -290,7 +292,7 @@ class TestCrewAI:
     async def test_older_versions_kept_chroma_and_sqlite(
         self, store: FactStore, tmp_path: Path
     ) -> None:
-        """Each kind of memory is a concept."""
+        """Each kind of memory becomes a concept."""
         _chroma(tmp_path / "short_term" / "Researcher", "short_term", "Busan has a port")
         _chroma(tmp_path / "entities" / "Researcher", "entities", "Busan(City): a port")
         with sqlite3.connect(tmp_path / "long_term_memory_storage.db") as database:
@@ -321,7 +323,7 @@ class TestCrewAI:
     async def test_a_table_of_lancedb_names_the_package_that_reads_it(
         self, store: FactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where CrewAI is not installed."""
+        """CrewAI is not installed."""
         (tmp_path / "memory" / "memories.lance").mkdir(parents=True)
         monkeypatch.setitem(sys.modules, "lancedb", None)
         assert library_of(tmp_path) == "crewai"
@@ -330,13 +332,13 @@ class TestCrewAI:
             await import_crewai(tmp_path, store, scope=APP, subject=ALICE)
 
     async def test_users_must_be_named(self, store: FactStore, tmp_path: Path) -> None:
-        """By the subject or by a field."""
+        """The subject names them, or a field does."""
         with pytest.raises(UnboundSubjectError):
             await import_crewai(tmp_path, store, scope=APP, subject=USER)
 
 
 def _chroma(folder: Path, collection: str, document: str) -> None:
-    """Write a database with the tables of Chroma 1.5 that memories are in."""
+    """Write a database with those tables of Chroma 1.5 that contain memories."""
     folder.mkdir(parents=True)
     with sqlite3.connect(folder / "chroma.sqlite3") as database:
         database.executescript(
@@ -364,7 +366,7 @@ def _chroma(folder: Path, collection: str, document: str) -> None:
 
 
 async def test_chroma_of_mem0(store: FactStore, tmp_path: Path) -> None:
-    """The text is in a cell of its own; numbers and flags stay what they are."""
+    """The string is in a cell of its own; numbers and flags keep their types."""
     _chroma(tmp_path / "vectors", "mem0", "")
     with sqlite3.connect(tmp_path / "vectors" / "chroma.sqlite3") as database:
         database.executemany(
@@ -399,7 +401,7 @@ async def test_a_path_without_memories_is_an_error(
 
 
 async def test_progress_counts_memories(store: FactStore) -> None:
-    """After each place."""
+    """The callback is called after each place."""
     told: list[tuple[int, int]] = []
 
     await import_mem0(

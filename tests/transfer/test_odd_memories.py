@@ -1,4 +1,4 @@
-"""Memories of other libraries that few files hold: far dates, ids of one file only, no such user."""
+"""Rare memories of other libraries: distant dates, ids unique to one file, missing users."""
 
 import json
 import sqlite3
@@ -31,7 +31,7 @@ async def values(store: InMemoryProvider, subject: MemorySubject = ALICE) -> lis
     return [value for fact in await store.load_all(subject, APP) for value in fact.values]
 
 
-async def test_the_last_day_of_the_calendar_is_never(tmp_path: Path) -> None:
+async def test_the_last_day_of_the_calendar_means_no_expiry(tmp_path: Path) -> None:
     store = InMemoryProvider()
     report = await imported(tmp_path, memory(expiration_date="9999-12-31"), store=store)
     assert (report.new, report.problems) == (1, ())
@@ -39,7 +39,7 @@ async def test_the_last_day_of_the_calendar_is_never(tmp_path: Path) -> None:
     assert fact.expires_at is None
 
 
-async def test_a_time_outside_the_calendar_leaves_out_one_memory(tmp_path: Path) -> None:
+async def test_a_time_outside_the_calendar_rejects_one_memory(tmp_path: Path) -> None:
     """In UTC it is in the year 0, or 10000."""
     store = InMemoryProvider()
     early, late = "0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"
@@ -53,7 +53,7 @@ async def test_a_time_outside_the_calendar_leaves_out_one_memory(tmp_path: Path)
     assert (report.new, [each.id for each in report.problems]) == (1, ["a", "b"])
 
 
-async def test_a_problem_does_not_show_the_field_that_is_wrong(tmp_path: Path) -> None:
+async def test_a_problem_does_not_show_the_wrong_field(tmp_path: Path) -> None:
     report = await imported(
         tmp_path, memory(expiration_date="the 4th of May"), store=InMemoryProvider()
     )
@@ -61,8 +61,8 @@ async def test_a_problem_does_not_show_the_field_that_is_wrong(tmp_path: Path) -
     assert problem.reason == "its 'expiration_date' is not a date"
 
 
-async def test_memories_without_ids_in_two_files_are_both_kept(tmp_path: Path) -> None:
-    """They were both number 0, and the second replaced the first; each is still known again."""
+async def test_memories_without_ids_in_two_files_are_both_imported(tmp_path: Path) -> None:
+    """Both had the number 0, and the second replaced the first; a repeated import finds each."""
     store = InMemoryProvider()
     for text, new in [("Lives in Busan", 1), ("Has a dog", 1), ("Lives in Busan", 0)]:
         report = await imported(tmp_path, memory(id=None, memory=text), store=store)
@@ -71,7 +71,7 @@ async def test_memories_without_ids_in_two_files_are_both_kept(tmp_path: Path) -
 
 
 async def test_two_crews_have_notes_of_the_same_number(tmp_path: Path) -> None:
-    """The rows of a crew's long-term memory are numbered from 1 on in each of its files."""
+    """A crew's long-term memory numbers its rows from 1 in each of its files."""
     store = InMemoryProvider()
     for task in ("Find ports", "Find trains"):
         folder = tmp_path / task
@@ -92,8 +92,8 @@ async def test_two_crews_have_notes_of_the_same_number(tmp_path: Path) -> None:
     assert await values(store) == ["Find ports", "Find trains"]
 
 
-async def test_a_user_of_another_kind_is_not_everyone(tmp_path: Path) -> None:
-    """Without a user a memory concerns everyone, and is shown to everyone."""
+async def test_a_user_of_another_type_does_not_become_everyone(tmp_path: Path) -> None:
+    """A memory without a user is shown to everyone."""
     store = InMemoryProvider()
     report = await imported(tmp_path, memory(user_id=["alice"]), memory(id="b"), store=store)
     reasons = [each.reason for each in report.problems]

@@ -27,7 +27,7 @@ def year(number: int) -> datetime:
 
 
 def rows() -> list[PlacedFact[Any]]:
-    """Made again each time, so that ids differ."""
+    """Return new rows each time, so that their ids differ."""
     hers, his = Place(AGENT, ALICE), Place(AGENT, BOB)
     return [
         PlacedFact(hers, SingleFact(THEME, "dark", timestamp=year(2024))),
@@ -43,7 +43,9 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
         yield made
 
 
-async def test_as_of_knows_imported_rows_and_twice_changes_nothing(store: FactStore) -> None:
+async def test_as_of_finds_imported_rows_and_a_second_import_changes_nothing(
+    store: FactStore,
+) -> None:
     """Rows come in any order, from any iterable."""
     first = await import_facts(iter(rows()), store)
     before = [await store.entries(who, AGENT) for who in (ALICE, BOB)]
@@ -58,7 +60,7 @@ async def test_as_of_knows_imported_rows_and_twice_changes_nothing(store: FactSt
 
 
 async def test_a_row_in_the_future_is_recorded_now(store: FactStore) -> None:
-    """Or every later save would count as recorded in the future."""
+    """Otherwise every later save would count as recorded in the future."""
     row = PlacedFact(Place(AGENT, ALICE), SingleFact(THEME, "dark", timestamp=year(2999)))
     await import_facts([row], store)
     await store.save(SingleFact(THEME, "light"), ALICE, AGENT)
@@ -68,7 +70,7 @@ async def test_a_row_in_the_future_is_recorded_now(store: FactStore) -> None:
 
 
 async def test_only_the_named_places_are_written(store: FactStore) -> None:
-    """Others are left out and not counted."""
+    """Rows of other places are left out and not counted."""
     report = await import_facts(rows(), store, places=[Place(AGENT, BOB)])
 
     assert (report.entries, report.new) == (1, 1)
@@ -76,7 +78,7 @@ async def test_only_the_named_places_are_written(store: FactStore) -> None:
 
 
 async def test_a_wrong_row_writes_nothing(store: FactStore) -> None:
-    """Nor does a row outside a view."""
+    """A row outside a view writes nothing either."""
     with pytest.raises(TypeError, match="rows must be PlacedFacts"):
         await import_facts([*rows(), cast("Any", "dark")], store)
     assert await store.places() == []

@@ -1,4 +1,4 @@
-"""A server for each test that asks for one, and no endpoint of the developer's own."""
+"""A server for each test that asks for one; the developer's own endpoints are hidden."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +21,7 @@ def _no_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def chat_server() -> Iterator[ChatServer]:
-    """A running server; the test fails if the server itself did."""
+    """Yield a running server; the test fails if the server itself failed."""
     with ChatServer() as server:
         yield server
     assert server.troubles == []
@@ -29,8 +29,8 @@ def chat_server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 async def model(chat_server: ChatServer) -> AsyncIterator[OpenAIChatModel]:
-    """A model of that server; its client retries nothing."""
-    # Certificates take 40 ms to load, and there are none to check.
+    """Return a model of that server, whose client does not retry."""
+    # Loading certificates takes 40 ms, and there are none to check.
     http_client = DefaultAsyncHttpxClient(verify=False)
     async with AsyncOpenAI(
         base_url=chat_server.url, api_key=KEY, max_retries=0, http_client=http_client

@@ -60,7 +60,7 @@ BOTH = Items(items=[*DARK.items, Item(keyword="editor", value="vim")])
 
 
 def read(output_type: Any, text: str) -> Any:
-    """The value that an answer is read as; a `Problem` where it is not."""
+    """Return the value of an answer; a `Problem` if it has none."""
     reading = AnswerType[Any](output_type).read(text)
     return reading.value if isinstance(reading, Reading) else reading
 
@@ -144,7 +144,7 @@ READABLE: list[tuple[str, Any, str, Any]] = [
     [row[1:] for row in READABLE],
     ids=[row[0] for row in READABLE],
 )
-def test_answers_that_can_only_mean_one_thing(output_type: Any, text: str, expected: Any) -> None:
+def test_unambiguous_answers_are_parsed(output_type: Any, text: str, expected: Any) -> None:
     """With anything around the data, or with damage to its outermost shape."""
     value = read(output_type, text)
 
@@ -207,8 +207,8 @@ UNREADABLE: list[tuple[str, Any, str, str]] = [
     [row[1:] for row in UNREADABLE],
     ids=[row[0] for row in UNREADABLE],
 )
-def test_answers_that_are_no_answers(output_type: Any, text: str, reason: str) -> None:
-    """Damaged, ambiguous or wrong: nothing is read, rather than a part of it."""
+def test_invalid_answers_are_rejected(output_type: Any, text: str, reason: str) -> None:
+    """A damaged, ambiguous or wrong answer gives nothing rather than a part of it."""
     problem = read(output_type, text)
 
     assert isinstance(problem, Problem)
@@ -221,7 +221,7 @@ def test_answers_that_are_no_answers(output_type: Any, text: str, reason: str) -
     [("no facts", False), ("", False), ("[1]", True), ('{"items": [', True), (THEME[:-1], True)],
 )
 def test_an_answer_without_json_differs_from_a_bad_one(text: str, has_json: bool) -> None:
-    """It shows that the endpoint took no notice of the request for JSON."""
+    """It shows that the endpoint ignored the request for JSON."""
     problem = read(Items, text)
 
     assert isinstance(problem, Problem)
@@ -229,7 +229,7 @@ def test_an_answer_without_json_differs_from_a_bad_one(text: str, has_json: bool
 
 
 def test_the_summary_quotes_nothing() -> None:
-    """It lands in error messages and logs; the details go to the model alone."""
+    """It is part of error messages and logs; only the model gets the details."""
     problem = read(dict[str, Item], '{"PIN 1234": {"keyword": "PIN 5678", "value": 9}}')
 
     assert isinstance(problem, Problem)
@@ -238,7 +238,7 @@ def test_the_summary_quotes_nothing() -> None:
 
 
 def test_details_are_bounded() -> None:
-    """Ten thousand bad items do not make a prompt of ten thousand lines."""
+    """Ten thousand bad items must not make a prompt of ten thousand lines."""
     problem = read(Items, json.dumps({"items": [{"keyword": "x"}] * 10_000}))
 
     assert isinstance(problem, Problem)
@@ -246,8 +246,8 @@ def test_details_are_bounded() -> None:
     assert problem.details.endswith("- and 9980 more")
 
 
-def test_ten_thousand_items_are_read() -> None:
-    """As one list, and one after the other."""
+def test_ten_thousand_items_are_parsed() -> None:
+    """They come as one list, and one after the other."""
     wanted = AnswerType(Items)
 
     listed = wanted.read(json.dumps({"items": [json.loads(THEME)] * 10_000}))
@@ -259,14 +259,14 @@ def test_ten_thousand_items_are_read() -> None:
 @pytest.mark.parametrize(
     "output_type", [Callable[[], int], object.__new__], ids=["function type", "function"]
 )
-def test_a_type_without_a_schema_is_the_callers_mistake(output_type: Any) -> None:
-    """It is found before anything is asked."""
+def test_a_type_without_a_schema_raises(output_type: Any) -> None:
+    """The error comes before any request."""
     with pytest.raises(TypeError, match="schema"):
         AnswerType[Any](output_type)
 
 
-def test_the_instruction_holds_the_schema() -> None:
-    """Word for word, so that a model without JSON mode can follow it; and it says JSON."""
+def test_the_instruction_contains_the_schema() -> None:
+    """It is verbatim, so that a model without JSON mode can follow it, and it mentions JSON."""
     wanted = AnswerType(Items)
 
     assert json.loads(wanted.instruction().partition("\n")[2]) == wanted.schema
@@ -288,15 +288,15 @@ PROSE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="[{<
 
 @given(OBJECTS, PROSE, PROSE)
 def test_prose_around_json_changes_nothing(value: Any, before: str, after: str) -> None:
-    """Any object is found again, whatever is said before and after it."""
+    """Any object is found again, whatever text is around it."""
     text = f"{before}{json.dumps(value, ensure_ascii=False)}{after}"
 
     assert read(dict[str, Any], text) == value
 
 
 @given(OBJECTS)
-def test_python_written_as_python_does_is_read(value: Any) -> None:
-    """Quotes, words and escapes of `repr`, which models trained on Python confuse with JSON."""
+def test_python_literals_are_parsed(value: Any) -> None:
+    """Models trained on Python confuse the quotes, names and escapes of `repr` with JSON."""
     written = repr(json.loads(json.dumps(value)))
 
     result = read(dict[str, Any], f"answer = {written}")
@@ -305,8 +305,8 @@ def test_python_written_as_python_does_is_read(value: Any) -> None:
 
 
 @given(OBJECTS, st.data())
-def test_what_is_cut_off_is_never_read_as_less(value: Any, data: st.DataObject) -> None:
-    """Not one prefix of an answer passes for an answer."""
+def test_a_truncated_answer_is_never_parsed(value: Any, data: st.DataObject) -> None:
+    """No prefix of an answer passes for a shorter answer."""
     whole = json.dumps({"items": [value], "rest": "x"})
     cut = data.draw(st.integers(0, len(whole) - 1))
 
@@ -314,8 +314,8 @@ def test_what_is_cut_off_is_never_read_as_less(value: Any, data: st.DataObject) 
 
 
 @given(st.text(alphabet="[]{}:,\"'\\ \n/<>think1.-eTrufalsnoN`\ufeff한\ud800", max_size=200))
-def test_no_text_breaks_the_reader(text: str) -> None:
-    """It reads, or says why it does not; it never raises."""
+def test_no_answer_crashes_the_parser(text: str) -> None:
+    """It returns a value or a problem; it never raises."""
     assert isinstance(AnswerType(dict[str, Any]).read(text), Reading | Problem)
 
 
@@ -326,7 +326,7 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("size", [50_000, pytest.param(1_000_000, marks=pytest.mark.storm)])
 def test_hostile_repetition_takes_linear_time(piece: str, size: int) -> None:
-    """A megabyte takes a second: in quadratic time it would take hours. More is not searched."""
+    """A megabyte takes a second; in quadratic time it would take hours."""
     wanted = AnswerType(dict[str, Any])
 
     assert isinstance(wanted.read("x" + piece * (size // len(piece))), Problem)

@@ -1,4 +1,4 @@
-"""Values, and structured output for a chat model of one's own."""
+"""Values, and structured output for a user's own chat model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class Theme(BaseModel):
 
 
 class Talker:
-    """A chat model as a user may write one: it can only talk."""
+    """A user's chat model without structured output."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
@@ -44,8 +44,8 @@ class Talker:
         return await extract_by_asking(self.respond, messages, output_type)
 
 
-async def test_a_model_that_can_only_talk_can_extract() -> None:
-    """The schema is put into words; the caller's messages stay as they are."""
+async def test_a_model_without_structured_output_can_extract() -> None:
+    """The prompt describes the schema; the caller's messages do not change."""
     talker = Talker('Well: {"name": "Darcula"}')
     model: ChatModel = talker
 
@@ -60,8 +60,8 @@ async def test_a_model_that_can_only_talk_can_extract() -> None:
     assert HELLO == [{"role": "user", "content": "Hello"}]
 
 
-async def test_it_is_asked_once_more() -> None:
-    """With what was wrong; the usage of both calls is summed."""
+async def test_a_bad_answer_is_repaired_once() -> None:
+    """The model reads what was wrong; the usage of both calls is summed."""
     talker = Talker("Darcula", '{"name": "Darcula"}')
 
     extraction = await talker.extract(HELLO, Theme)
@@ -73,8 +73,8 @@ async def test_it_is_asked_once_more() -> None:
     assert "schema" in str(correction["content"])
 
 
-async def test_twice_wrong_is_an_error() -> None:
-    """And a model's own error is passed on."""
+async def test_two_bad_answers_raise() -> None:
+    """A model's own error is passed on."""
     with pytest.raises(ExtractionError, match=r"Asked twice.*contains no JSON") as caught:
         await Talker("Darcula", "Monokai").extract(HELLO, Theme)
     with pytest.raises(ChatModelError, match="gone") as gone:
@@ -86,7 +86,7 @@ async def test_twice_wrong_is_an_error() -> None:
 
 
 async def test_a_type_without_a_schema_raises_before_a_request() -> None:
-    """It is the caller's mistake."""
+    """The caller has to fix the type."""
     talker = Talker("{}")
 
     with pytest.raises(TypeError, match="schema"):
@@ -96,12 +96,12 @@ async def test_a_type_without_a_schema_raises_before_a_request() -> None:
 
 
 def test_usage_adds_up() -> None:
-    """Tokens and calls."""
+    """Tokens and calls are summed."""
     assert sum([Usage(1, 2, 3), Usage(10, 20, 30)], Usage()) == Usage(11, 22, 33)
 
 
 def test_a_response_makes_its_own_message() -> None:
-    """For tests, and for chat models of one's own."""
+    """Tests and users' own chat models build responses this way."""
     call = ToolCall("call_1", "weather", "{}")
 
     assert ChatResponse("Hi").message == {"role": "assistant", "content": "Hi"}

@@ -5,7 +5,7 @@ import sys
 
 
 def test_the_openai_package_waits_for_the_first_call() -> None:
-    """It takes longer to import than everything else together; making a model does not need it."""
+    """It takes longer to import than all the rest; creating a model does not need it."""
     script = (
         "import sys, factmem.llm.base, factmem.llm.extraction, factmem.llm.openai\n"
         "factmem.llm.openai.OpenAIChatModel('test')\n"

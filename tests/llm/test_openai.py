@@ -1,4 +1,4 @@
-"""Talking to an endpoint: answers, tools, typed values, and the ways of asking for them."""
+"""Calls of an endpoint: answers, tools, typed values, and the modes of requesting them."""
 
 import json
 import threading
@@ -40,10 +40,8 @@ def formats(server: ChatServer) -> list[str]:
     return [request.response_format for request in server.requests]
 
 
-async def test_an_answer_comes_back_with_its_cost(
-    model: OpenAIChatModel, chat_server: ChatServer
-) -> None:
-    """Text, message for the history, finish reason and usage; the history is left alone."""
+async def test_an_answer_has_its_usage(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+    """It has text, message, finish reason and usage; the history does not change."""
     chat_server.answer(says("Hi.", usage=(12, 3)))
     messages = [*HELLO]
 
@@ -64,7 +62,7 @@ async def test_an_answer_comes_back_with_its_cost(
 
 
 async def test_a_conversation_with_tools(model: OpenAIChatModel, chat_server: ChatServer) -> None:
-    """The message that calls tools goes back as it came, ahead of what the tools say."""
+    """The message with the calls is sent back unchanged, before the results of the tools."""
     chat_server.answer(calls_tools(("call_1", "weather", '{"city": "Köln"}')), says("Rain."))
     messages = [*HELLO]
 
@@ -95,7 +93,7 @@ async def test_a_conversation_with_tools(model: OpenAIChatModel, chat_server: Ch
 async def test_tool_calls_of_sloppy_endpoints(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """Arguments as an object or absent, no id: the call can be run and answered all the same."""
+    """Arguments may be an object or missing, and ids missing; the call still runs."""
     calls = [
         {"index": 0, "function": {"name": "weather", "arguments": {"city": "Köln"}}},
         {"id": "", "type": "function", "function": {"name": "time", "arguments": None}},
@@ -114,10 +112,10 @@ async def test_tool_calls_of_sloppy_endpoints(
     assert "index" not in sent_back[0]
 
 
-async def test_thoughts_go_back_with_calls_of_tools_only(
+async def test_reasoning_is_sent_back_only_with_tool_calls(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """Some endpoints want them back there, and some refuse them elsewhere."""
+    """Some endpoints require it there, and some reject it elsewhere."""
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     signed = {**call, "extra_content": {"signature": "abc"}}
     chat_server.answer(
@@ -137,10 +135,8 @@ async def test_thoughts_go_back_with_calls_of_tools_only(
     assert done.message == {"role": "assistant", "content": "Done."}
 
 
-async def test_text_in_parts_is_put_together(
-    model: OpenAIChatModel, chat_server: ChatServer
-) -> None:
-    """A few endpoints give content as a list; what is not text is left out."""
+async def test_text_in_parts_is_joined(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+    """A few endpoints send content as a list; parts that are not text are left out."""
     parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hi"}]
     choice = {"message": {"role": "assistant", "content": [*parts, {"type": "text", "text": "."}]}}
     chat_server.answer(sends(json.dumps({"choices": [choice]}).encode()))
@@ -152,7 +148,9 @@ async def test_text_in_parts_is_put_together(
     assert response.usage == Usage(calls=1)
 
 
-async def test_a_cut_off_answer_says_so(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+async def test_a_truncated_answer_has_its_finish_reason(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
     """The caller decides whether half an answer is of use; so with a refusal."""
     chat_server.answer(says("Once upon", finish_reason="length"), says(None, refusal="I won't."))
 
@@ -166,7 +164,7 @@ async def test_a_cut_off_answer_says_so(model: OpenAIChatModel, chat_server: Cha
 async def test_a_typed_value_takes_one_call(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """The schema says what is wanted; the messages are sent as they are."""
+    """The schema is sent; the messages do not change."""
     chat_server.answer(says(ANSWER, usage=(20, 7)))
 
     extraction = await model.extract(HELLO, Theme)
@@ -183,8 +181,10 @@ async def test_a_typed_value_takes_one_call(
     assert schema["schema"]["required"] == ["name", "is_dark"]
 
 
-async def test_the_ladder_is_walked_once(model: OpenAIChatModel, chat_server: ChatServer) -> None:
-    """Each refusal costs a call the first time; what worked is remembered."""
+async def test_the_fallbacks_are_tried_once(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Each refused mode costs one call the first time; the mode that worked is remembered."""
     chat_server.refused_formats = {"json_schema", "json_object"}
     chat_server.answer(says(ANSWER, usage=(20, 7)), says(ANSWER, usage=(20, 7)))
 
@@ -198,7 +198,7 @@ async def test_the_ladder_is_walked_once(model: OpenAIChatModel, chat_server: Ch
 
 
 async def test_json_mode_is_remembered_too(model: OpenAIChatModel, chat_server: ChatServer) -> None:
-    """The ladder is left on the rung that held; the schema is then said in words."""
+    """The fallback stops at the mode that worked; the prompt then describes the schema."""
     chat_server.refused_formats = {"json_schema"}
     chat_server.answer(says(ANSWER), says([1, 2]))
 
@@ -214,10 +214,10 @@ async def test_json_mode_is_remembered_too(model: OpenAIChatModel, chat_server: 
     assert HELLO[-1]["content"] == "Hello"
 
 
-async def test_what_was_remembered_is_refused_later(
+async def test_a_remembered_mode_is_refused_later(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """The walk goes on from there, and never up again."""
+    """The fallback continues from there, and never returns to an earlier mode."""
     chat_server.refused_formats = {"json_schema"}
     chat_server.answer(says(ANSWER), says(ANSWER), says(ANSWER))
 
@@ -235,7 +235,7 @@ async def test_what_was_remembered_is_refused_later(
     ]
 
 
-async def test_tasks_at_once_walk_the_ladder_together(
+async def test_concurrent_tasks_find_the_same_mode(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
     """Tasks that fall back at the same time end at the same format."""
@@ -267,10 +267,10 @@ async def test_the_refusal_of_one_schema_is_not_remembered(
     assert [schema["strict"] for schema in strict] == [True, False, True]
 
 
-async def test_a_schema_that_no_mode_takes_is_put_into_words(
+async def test_a_schema_that_no_mode_accepts_is_described_in_the_prompt(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """As a grammar engine does that cannot compile it."""
+    """Some grammar engines cannot compile it."""
     invalid = {"object": "error", "message": "Failed to compile the grammar of the schema."}
     chat_server.answer(*[fails(400, invalid)] * 3, says(ANSWER), says({"a": 1}))
 
@@ -290,7 +290,7 @@ async def test_a_schema_that_no_mode_takes_is_put_into_words(
 async def test_refusals_come_with_several_statuses(
     model: OpenAIChatModel, chat_server: ChatServer, status: int
 ) -> None:
-    """As long as they are about the way of asking."""
+    """Each counts as a refusal if it concerns the response format."""
     detail = {"detail": [{"loc": ["body", "response_format"], "msg": "Extra inputs"}]}
     chat_server.answer(fails(status, detail), says(ANSWER))
 
@@ -309,10 +309,10 @@ async def test_refusals_come_with_several_statuses(
         (500, {"error": {"message": "response_format"}}, "failed"),
     ],
 )  # fmt: skip
-async def test_other_failures_do_not_walk_the_ladder(
+async def test_other_failures_do_not_cause_a_fallback(
     model: OpenAIChatModel, chat_server: ChatServer, status: int, body: Any, match: str
 ) -> None:
-    """A prompt that is too long is too long on every rung: one call, and it is said at once."""
+    """A prompt that is too long fails in every mode: one call, and the error comes at once."""
     chat_server.answer(fails(status, body), says(ANSWER))
 
     with pytest.raises(ChatModelError, match=match) as caught:
@@ -324,8 +324,10 @@ async def test_other_failures_do_not_walk_the_ladder(
 
 
 @pytest.mark.parametrize("way", ["json_schema", "json_object", "text"])
-async def test_a_chosen_way_is_the_only_one(chat_server: ChatServer, way: StructuredOutput) -> None:
-    """Asked for by name it is not left, not for a refusal either."""
+async def test_a_requested_mode_is_the_only_one(
+    chat_server: ChatServer, way: StructuredOutput
+) -> None:
+    """It is kept, even if the endpoint refuses it."""
     chat_server.refused_formats = {"json_schema", "json_object"} - {way}
     chat_server.answer(says(ANSWER))
 
@@ -341,10 +343,10 @@ async def test_a_chosen_way_is_the_only_one(chat_server: ChatServer, way: Struct
     assert set(formats(chat_server)) == {way}
 
 
-async def test_what_does_not_fit_is_asked_for_once_more(
+async def test_an_invalid_answer_is_repaired_once(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """With the answer, what is wrong with it, and the schema in words."""
+    """The repair has the answer, its problem, and the schema in the prompt."""
     bad = {"name": "Darcula", "is_dark": "perhaps"}
     chat_server.answer(says(bad, usage=(20, 7)), says(ANSWER, usage=(60, 8)))
 
@@ -362,10 +364,8 @@ async def test_what_does_not_fit_is_asked_for_once_more(
     assert formats(chat_server) == ["json_schema", "json_schema"]
 
 
-async def test_what_does_not_fit_twice_is_an_error(
-    model: OpenAIChatModel, chat_server: ChatServer
-) -> None:
-    """The error carries the last answer and quotes neither it nor the conversation."""
+async def test_two_invalid_answers_raise(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+    """The error carries the last answer; its message quotes neither that nor the conversation."""
     chat_server.answer(says({"name": "PIN 1234"}), says({"name": "PIN 5678"}))
 
     with pytest.raises(ExtractionError, match=r"does not fit 'Theme': missing") as caught:
@@ -386,10 +386,10 @@ async def test_what_does_not_fit_twice_is_an_error(
     ],
     ids=["cut off", "cut off after all", "refusal", "filter"],
 )
-async def test_what_asking_again_would_not_mend_is_not_asked_again(
+async def test_answers_that_no_repair_can_fix_raise_at_once(
     model: OpenAIChatModel, chat_server: ChatServer, reply: Any, match: str, raw: str
 ) -> None:
-    """Cut off, refused or filtered: it is said so after one call."""
+    """The answer is truncated, refused or filtered."""
     chat_server.answer(reply)
 
     with pytest.raises(ExtractionError, match=match) as caught:
@@ -399,10 +399,10 @@ async def test_what_asking_again_would_not_mend_is_not_asked_again(
     assert len(chat_server.requests) == 1
 
 
-async def test_an_endpoint_that_ignores_the_schema_is_asked_in_words(
+async def test_an_endpoint_that_ignores_the_schema_gets_it_in_the_prompt(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """Once may be chance; after the second time it is not asked for JSON mode any more."""
+    """Once may be chance; after the second time JSON mode is no longer requested."""
     chat_server.answer(
         says("He likes it dark."), says(ANSWER), says(""), says(ANSWER), says(ANSWER)
     )
@@ -416,10 +416,10 @@ async def test_an_endpoint_that_ignores_the_schema_is_asked_in_words(
     assert len(chat_server.requests[3].messages) == len(HELLO), "an empty answer is not sent back"
 
 
-async def test_one_silence_does_not_change_the_way_of_asking(
+async def test_one_empty_answer_does_not_change_the_mode(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """Between answers that follow the schema it says nothing about the endpoint."""
+    """Other answers follow the schema, so it says nothing about the endpoint."""
     for _ in range(3):
         chat_server.answer(says(""), says(ANSWER), says(ANSWER))
         await model.extract(HELLO, Theme)
@@ -428,7 +428,7 @@ async def test_one_silence_does_not_change_the_way_of_asking(
     assert formats(chat_server) == ["json_schema", "text", "json_schema"] * 3
 
 
-async def test_words_join_a_message_in_parts(chat_server: ChatServer) -> None:
+async def test_instructions_join_a_message_in_parts(chat_server: ChatServer) -> None:
     """A question with a picture stays one message; after an answer there is a new one."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     chat_server.answer(says(ANSWER), says(ANSWER))
@@ -446,7 +446,7 @@ async def test_words_join_a_message_in_parts(chat_server: ChatServer) -> None:
     assert [message["role"] for message in second.messages[1:]] == ["user", "assistant", "user"]
 
 
-async def test_half_a_character_in_an_answer_is_not_sent_back(
+async def test_a_lone_surrogate_in_an_answer_is_not_sent_back(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
     """It would make the second request impossible."""
@@ -457,7 +457,7 @@ async def test_half_a_character_in_an_answer_is_not_sent_back(
 
 
 async def test_parameters_are_sent_with_each_call(chat_server: ChatServer) -> None:
-    """Temperature and whatever else the endpoint knows."""
+    """Temperature and all other parameters of the endpoint."""
     chat_server.answer(says("Hi."), says(ANSWER))
 
     async with OpenAIChatModel(
@@ -476,8 +476,8 @@ async def test_parameters_are_sent_with_each_call(chat_server: ChatServer) -> No
         assert request.body["seed"] == 1
 
 
-async def test_a_client_that_is_passed_in_stays_open(chat_server: ChatServer) -> None:
-    """It is the caller's, with its own options."""
+async def test_a_client_of_the_caller_stays_open(chat_server: ChatServer) -> None:
+    """The caller owns it, with its options."""
     chat_server.answer(says("Hi."), says("Hi."))
 
     async with AsyncOpenAI(base_url=chat_server.url, api_key=KEY) as client:
@@ -490,7 +490,7 @@ async def test_a_client_that_is_passed_in_stays_open(chat_server: ChatServer) ->
 
 
 async def test_a_closed_model_opens_another_client(chat_server: ChatServer) -> None:
-    """Closing twice, or before the first call, is nothing; neither is using it again."""
+    """Closing twice or before the first call has no effect, and the model can be used again."""
     chat_server.answer(says("Hi."), says("Hi."))
     model = OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY)
 
@@ -506,7 +506,7 @@ async def test_a_closed_model_opens_another_client(chat_server: ChatServer) -> N
 
 @pytest.mark.parametrize("backends", [["asyncio", "trio"], ["trio", "asyncio"]], ids=str)
 def test_one_model_serves_several_event_loops(chat_server: ChatServer, backends: list[str]) -> None:
-    """Each thread has its loop, each loop its client; connections do not wander."""
+    """Each thread has a loop, and each loop a client; connections are not shared."""
     chat_server.answer(*[says("Hi.")] * 12)
     model = OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY)
     texts: list[str] = []
@@ -531,7 +531,7 @@ def test_one_model_serves_several_event_loops(chat_server: ChatServer, backends:
 
 
 def test_one_model_serves_one_event_loop_after_another(chat_server: ChatServer) -> None:
-    """As scripts and notebooks do that call `run` for each question."""
+    """Scripts and notebooks call `run` for each question."""
     chat_server.answer(says("One."), says("Two."))
     model = OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY)
 
@@ -542,8 +542,8 @@ def test_one_model_serves_one_event_loop_after_another(chat_server: ChatServer) 
     assert [anyio.run(talk), anyio.run(talk)] == ["One.", "Two."]
 
 
-def test_it_is_a_chat_model_and_shows_no_key() -> None:
-    """Its representation names the model."""
+def test_the_representation_shows_no_key() -> None:
+    """It names the model."""
     model: ChatModel = OpenAIChatModel("gpt-test", api_key=KEY)
 
     assert repr(model) == "OpenAIChatModel('gpt-test')"
@@ -563,13 +563,13 @@ def test_it_is_a_chat_model_and_shows_no_key() -> None:
     ids=["model", "structured_output", "timeout", "timeout that is none"],
 )
 def test_bad_options_raise(options: dict[str, Any], match: str) -> None:
-    """At once, not with the first call."""
+    """The constructor raises, not the first call."""
     with pytest.raises(ValueError, match=match):
         OpenAIChatModel(**{"model": "test", **options})
 
 
 @pytest.mark.parametrize("option", ["base_url", "api_key", "max_retries"])
-async def test_options_of_a_client_beside_a_client_raise(option: str) -> None:
+async def test_client_options_with_a_client_raise(option: str) -> None:
     """They would have no effect."""
     options: dict[str, Any] = {option: 1 if option == "max_retries" else "http://127.0.0.1"}
     async with AsyncOpenAI(api_key=KEY) as client:
@@ -578,7 +578,7 @@ async def test_options_of_a_client_beside_a_client_raise(option: str) -> None:
 
 
 async def test_messages_that_cannot_be_sent_raise(model: OpenAIChatModel) -> None:
-    """None at all, half a character, an object that is no JSON: before anything is sent."""
+    """An empty list, a lone surrogate, an object that is not JSON: nothing is sent."""
     with pytest.raises(ValueError, match="at least one message"):
         await model.respond([])
     with pytest.raises(ValueError, match="cannot be sent") as caught:
@@ -590,16 +590,16 @@ async def test_messages_that_cannot_be_sent_raise(model: OpenAIChatModel) -> Non
 
 
 async def test_missing_credentials_raise(chat_server: ChatServer) -> None:
-    """With what to do about it, for local servers too."""
+    """The error says what to do, for local servers too."""
     async with OpenAIChatModel("test", base_url=chat_server.url) as model:
         with pytest.raises(ChatModelError, match="pass api_key or set OPENAI_API_KEY"):
             await model.respond(HELLO)
 
 
-async def test_surroundings_name_endpoint_and_key(
+async def test_environment_variables_set_endpoint_and_key(
     chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the `openai` package reads them, on the first call."""
+    """They are the `openai` package's, read on the first call."""
     monkeypatch.setenv("OPENAI_BASE_URL", chat_server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-surroundings")
     chat_server.answer(says("Hi."))

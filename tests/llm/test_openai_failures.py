@@ -79,7 +79,7 @@ FAILURES: list[tuple[str, Reply, int | None, str]] = [
 async def test_a_failure_is_a_clear_error(
     model: OpenAIChatModel, chat_server: ChatServer, reply: Reply, status: int | None, match: str
 ) -> None:
-    """For both kinds of call; the history is as it was, and the next call works."""
+    """Both kinds of call raise it; the history does not change, and the next call works."""
     chat_server.answer(reply, reply, says("Hi."))
     messages = [*HELLO]
 
@@ -96,11 +96,11 @@ async def test_a_failure_is_a_clear_error(
         shown = "".join(traceback.format_exception(caught.value))
         assert "1234" not in shown
         assert KEY not in shown
-    assert len(chat_server.requests) == 3, "nothing is retried on top of the client"
+    assert len(chat_server.requests) == 3, "nothing is retried beyond the client's retries"
 
 
 async def test_a_refused_connection_is_a_clear_error() -> None:
-    """No server listens: the cause says so."""
+    """No server listens, and the cause says so."""
     async with OpenAIChatModel("test", base_url=refused_url(), api_key=KEY, max_retries=0) as model:
         with pytest.raises(
             ChatModelError, match=r"could not be reached.*: check base_url"
@@ -112,7 +112,7 @@ async def test_a_refused_connection_is_a_clear_error() -> None:
 
 
 async def test_a_malformed_address_is_a_clear_error() -> None:
-    """As when `http://` was forgotten."""
+    """For example `http://` is missing."""
     async with OpenAIChatModel(
         "test", base_url="localhost:11434/v1", api_key=KEY, max_retries=0
     ) as model:
@@ -122,7 +122,7 @@ async def test_a_malformed_address_is_a_clear_error() -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_the_client_retries(chat_server: ChatServer, status: int) -> None:
-    """After as long as the endpoint asks for; it counts as one call."""
+    """It waits as long as the endpoint asks for, and counts as one call."""
     chat_server.answer(fails(status, retry_after_ms="1"), says(ANSWER))
 
     async with OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY) as model:
@@ -133,8 +133,8 @@ async def test_the_client_retries(chat_server: ChatServer, status: int) -> None:
     assert len(chat_server.requests) == 2
 
 
-async def test_retries_come_to_an_end(chat_server: ChatServer) -> None:
-    """As many as were asked for, and none of ours on top."""
+async def test_retries_are_limited(chat_server: ChatServer) -> None:
+    """There are as many as requested, and none besides."""
     chat_server.answer(*[fails(429, retry_after_ms="1")] * 3)
 
     async with OpenAIChatModel(
@@ -147,7 +147,7 @@ async def test_retries_come_to_an_end(chat_server: ChatServer) -> None:
     assert len(chat_server.requests) == 3
 
 
-async def test_a_time_out_ends_a_call_that_hangs(chat_server: ChatServer) -> None:
+async def test_a_timeout_ends_a_call_that_hangs(chat_server: ChatServer) -> None:
     """The connection is closed, and the next call is served."""
     chat_server.answer(hangs(), says("Hi."))
 
@@ -162,8 +162,8 @@ async def test_a_time_out_ends_a_call_that_hangs(chat_server: ChatServer) -> Non
     assert len(chat_server.requests) == 2
 
 
-async def test_a_time_out_counts_the_client_s_retries(chat_server: ChatServer) -> None:
-    """An endpoint that asks to wait a minute does not make a call take one."""
+async def test_a_timeout_includes_the_clients_retries(chat_server: ChatServer) -> None:
+    """An endpoint that asks for a minute's wait does not make the call take a minute."""
     chat_server.answer(fails(429, retry_after="60"))
 
     async with OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY, timeout=0.1) as model:
@@ -171,8 +171,8 @@ async def test_a_time_out_counts_the_client_s_retries(chat_server: ChatServer) -
             await model.respond(HELLO)
 
 
-async def test_the_client_s_own_timeout_is_reported(chat_server: ChatServer) -> None:
-    """Of a client that was passed in."""
+async def test_the_timeout_of_a_clients_own_is_reported(chat_server: ChatServer) -> None:
+    """The caller passed the client."""
     chat_server.answer(hangs())
 
     async with AsyncOpenAI(
@@ -183,8 +183,10 @@ async def test_the_client_s_own_timeout_is_reported(chat_server: ChatServer) -> 
             await model.respond(HELLO)
 
 
-async def test_a_slow_answer_is_waited_for(model: OpenAIChatModel, chat_server: ChatServer) -> None:
-    """Other calls go on meanwhile."""
+async def test_a_slow_answer_does_not_block_other_calls(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """They continue meanwhile."""
     chat_server.answer(waits(says("Slow.")), says("Fast."))
     texts: list[str] = []
 
@@ -204,7 +206,7 @@ async def test_a_slow_answer_is_waited_for(model: OpenAIChatModel, chat_server: 
 async def test_cancelling_leaves_nothing_behind(
     model: OpenAIChatModel, chat_server: ChatServer, way: str
 ) -> None:
-    """The connection is closed at once, no warning follows, and the model works on."""
+    """The connection is closed at once, without a warning, and the model still works."""
     chat_server.answer(hangs(), says(ANSWER))
 
     async with anyio.create_task_group() as tasks:
@@ -219,10 +221,10 @@ async def test_cancelling_leaves_nothing_behind(
     assert (await model.extract(HELLO, Theme)).value == Theme(name="Darcula")
 
 
-async def test_cancelling_during_a_repair_or_a_walk(
+async def test_cancelling_during_a_repair_or_a_fallback(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """A partial extraction does not count; what the ladder learned may stay."""
+    """A partial extraction does not count; what was learned about modes may stay."""
     chat_server.refused_formats = {"json_schema"}
     chat_server.answer(says({}), hangs(), says(ANSWER))
 
@@ -249,7 +251,7 @@ async def test_cancelling_before_the_first_call(chat_server: ChatServer) -> None
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_closing_leaves_no_connection(chat_server: ChatServer, backend: str) -> None:
-    """Answered, cancelled, timed out or broken off: nothing is left for the collector to find."""
+    """Calls that were answered, cancelled, timed out or failed leave nothing to collect."""
     chat_server.answer(says("Hi."), hangs(), breaks_off(), fails(500))
 
     async def talk() -> None:
@@ -287,10 +289,10 @@ async def test_an_error_that_repeats_the_prompt_has_no_cause(
         assert "1234" not in "".join(traceback.format_exception(caught.value))
 
 
-async def test_a_request_that_is_sent_back_is_not_shown(
+async def test_a_repeated_request_is_not_shown(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """As servers do that are built with FastAPI."""
+    """Servers built with FastAPI repeat it."""
     detail = [{"loc": ["body", "x"], "msg": "Extra inputs", "input": {"messages": HELLO}}]
     chat_server.answer(fails(422, {"detail": detail}))
 
@@ -303,7 +305,7 @@ async def test_a_request_that_is_sent_back_is_not_shown(
 async def test_an_error_that_repeats_the_key_has_no_cause(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """Nor a key."""
+    """A key must not be in a log."""
     chat_server.answer(fails(401, {"error": {"message": f"unknown key {KEY}"}}))
 
     with pytest.raises(ChatModelError, match=r"HTTP 401.*left out") as caught:
@@ -312,10 +314,10 @@ async def test_an_error_that_repeats_the_key_has_no_cause(
     assert caught.value.__cause__ is None
 
 
-async def test_an_error_with_words_of_its_own_keeps_them(
+async def test_an_error_with_its_own_message_keeps_it(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """They often say what to do."""
+    """Such messages often say what to do."""
     told = {"error": {"message": "Model test was retired in May.", "code": "model_retired"}}
     chat_server.answer(fails(400, told))
 
@@ -328,7 +330,7 @@ async def test_an_error_with_words_of_its_own_keeps_them(
 async def test_nothing_is_logged(
     model: OpenAIChatModel, chat_server: ChatServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not at the lowest level: no prompt, answer or key."""
+    """Even the lowest level logs no prompt, answer or key."""
     chat_server.refused_formats = {"json_schema"}
     chat_server.answer(says({"PIN": 1234}), says({"name": "PIN 1234"}), fails(500))
     caplog.set_level(logging.DEBUG)
@@ -337,13 +339,13 @@ async def test_nothing_is_logged(
     with pytest.raises(ChatModelError):
         await model.respond(HELLO)
 
-    # At that level the openai package itself showed each request before its version 3.
+    # At that level the openai package itself logged each request before version 3.
     names = ("factmem", "openai", "http") if openai.VERSION >= "3" else ("factmem",)
     logged = [record.getMessage() for record in caplog.records if record.name.startswith(names)]
     assert not [line for line in logged if "1234" in line or KEY in line]
 
 
-async def test_without_the_package_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_package_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a dependency, but `--no-deps` exists."""
     monkeypatch.setitem(__import__("sys").modules, "openai", None)
 

@@ -36,14 +36,14 @@ SAID: list[tuple[str, int, Any, str]] = [
 
 
 @table(("status", "body", "concern"), [row[1:] for row in SAID], ids=[row[0] for row in SAID])
-def test_what_a_refusal_concerns(status: int, body: Any, concern: str) -> None:
-    """Only the endpoint's own words count, not the request that it repeats."""
+def test_the_subject_of_a_refusal(status: int, body: Any, concern: str) -> None:
+    """Only the endpoint's own words count, not a request that it repeats."""
     assert concern_of(status, body) == concern
 
 
 @table("status", [400, 401, 403, 404, 408, 409, 413, 418, 429, 500, 503, 529])
 def test_a_complaint_names_the_status_and_what_to_do(status: int) -> None:
-    """In words of our own, with the endpoint's code where that is a plain word."""
+    """The message is factmem's, with the endpoint's code if that is a plain word."""
     body = {"code": "model_not_found", "message": "PIN 1234"}
 
     message = complaint(status, body, concern_of(status, body))
@@ -54,7 +54,7 @@ def test_a_complaint_names_the_status_and_what_to_do(status: int) -> None:
 
 @table("code", [None, 400, "", "PIN 1234", "x" * 65, ["a"], "한국어"])
 def test_a_code_that_is_no_plain_word_is_left_out(code: Any) -> None:
-    """It could repeat anything."""
+    """Such a code could repeat anything."""
     assert "(HTTP 400): " in complaint(400, {"code": code}, "other")
 
 
@@ -68,8 +68,8 @@ def test_a_code_that_is_no_plain_word_is_left_out(code: Any) -> None:
         ("x" * 4_001, "unrelated"),
     ],
 )
-def test_a_text_that_repeats_a_secret_is_recognized(text: str, secret: str) -> None:
-    """Whole or in part."""
+def test_a_message_that_repeats_a_secret_is_recognized(text: str, secret: str) -> None:
+    """It may repeat all or a part of it."""
     assert repeats(text, ["something else altogether", secret])
 
 
@@ -81,13 +81,13 @@ def test_a_text_that_repeats_a_secret_is_recognized(text: str, secret: str) -> N
         ("Connection error.", []),
     ],
 )
-def test_a_text_that_repeats_nothing_is_recognized(text: str, secrets: list[str]) -> None:
-    """A short message is no reason to withhold every error that contains its letters."""
+def test_a_message_that_repeats_nothing_is_recognized(text: str, secrets: list[str]) -> None:
+    """A short prompt must not withhold every error that contains its letters."""
     assert not repeats(text, secrets)
 
 
-def test_texts_are_found_wherever_a_message_holds_them() -> None:
-    """In parts and in arguments of tools; roles and pictures are no texts."""
+def test_strings_are_found_in_all_of_a_message() -> None:
+    """Parts and arguments of tools count; roles and pictures do not."""
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "image_url",
          "image_url": {"url": "data:image/png;base64,AAAA"}}]},

@@ -1,4 +1,4 @@
-"""The chat model that tests of agents use."""
+"""The chat model for tests of agents."""
 
 import inspect
 from typing import Any
@@ -27,7 +27,7 @@ class Theme(BaseModel):
 
 
 async def test_answers_come_in_order() -> None:
-    """Texts, whole responses, functions of the messages."""
+    """Strings, whole responses, and functions of the messages."""
     calling = ChatResponse(tool_calls=(ToolCall("1", "weather", "{}"),))
     model = ScriptedChatModel("Hi.", calling, lambda messages: f"{len(messages)} messages")
     as_protocol: ChatModel = model
@@ -44,8 +44,8 @@ async def test_answers_come_in_order() -> None:
     assert model.remaining == 0
 
 
-async def test_it_keeps_what_it_was_asked() -> None:
-    """As it was then: a history that grows or is mended later is no excuse."""
+async def test_it_records_its_requests() -> None:
+    """They are copies: a history that changes later does not change them."""
     model = ScriptedChatModel("Hi.", "Hi.")
     messages: list[dict[str, Any]] = [{"role": "user", "content": [{"text": "Hello"}]}]
 
@@ -73,7 +73,7 @@ async def test_it_keeps_what_it_was_asked() -> None:
     ids=["instance", "data", "data in a list", "text", "response", "function"],
 )
 async def test_values_are_extracted_from_any_answer(answer: object) -> None:
-    """Read as tolerantly as from an endpoint."""
+    """Parsing is as lenient as for an endpoint."""
     model = ScriptedChatModel(answer)
 
     extraction = await model.extract(HELLO, Theme)
@@ -83,8 +83,8 @@ async def test_values_are_extracted_from_any_answer(answer: object) -> None:
     assert model.calls == [HELLO]
 
 
-async def test_a_bad_answer_is_asked_for_once_more() -> None:
-    """As from an endpoint, and the repair is a call of its own."""
+async def test_a_bad_answer_is_repaired_once() -> None:
+    """As with an endpoint, the repair is a call of its own."""
     model = ScriptedChatModel({"title": "Darcula"}, {"name": "Darcula"}, "no", "no")
 
     extraction = await model.extract(HELLO, Theme)
@@ -97,8 +97,8 @@ async def test_a_bad_answer_is_asked_for_once_more() -> None:
     assert caught.value.raw == "no"
 
 
-async def test_refusals_and_cut_offs_can_be_scripted() -> None:
-    """With the errors that an endpoint's would have."""
+async def test_refusals_and_truncation_can_be_scripted() -> None:
+    """The errors are those of an endpoint."""
     model = ScriptedChatModel(
         ChatResponse(refusal="I won't."), ChatResponse('{"name', finish_reason="length")
     )
@@ -110,7 +110,7 @@ async def test_refusals_and_cut_offs_can_be_scripted() -> None:
 
 
 async def test_errors_are_raised() -> None:
-    """The very one, from the script or from a function in it, and the call counts."""
+    """The same object is raised, from the script or from a function, and the call counts."""
     down = ChatModelError("down", status=503)
 
     def fail(_: object) -> str:
@@ -129,8 +129,8 @@ async def test_errors_are_raised() -> None:
     assert model.usage == Usage()
 
 
-async def test_an_empty_script_says_what_to_do() -> None:
-    """With the number of calls, and the reason where the last one asked again."""
+async def test_an_empty_script_raises_an_error_that_says_what_to_do() -> None:
+    """It has the number of calls, and the reason if the last one was a repair."""
     model = ScriptedChatModel("Hi.")
 
     await model.respond(HELLO)
@@ -142,8 +142,8 @@ async def test_an_empty_script_says_what_to_do() -> None:
     assert model.remaining == 0
 
 
-async def test_usage_is_counted_in_words() -> None:
-    """Deterministic, and it shows whether costs are summed."""
+async def test_usage_counts_words() -> None:
+    """It is deterministic, and shows whether costs are summed."""
     model = ScriptedChatModel("One two three.", ChatResponse("x", usage=Usage(100, 50, calls=1)))
 
     first = await model.respond([*HELLO, {"role": "assistant", "content": None}])
@@ -154,7 +154,7 @@ async def test_usage_is_counted_in_words() -> None:
 
 
 async def test_tasks_share_a_script() -> None:
-    """Each answer is given once."""
+    """Each answer is returned once."""
     model = ScriptedChatModel(*(str(number) for number in range(20)))
     texts: list[str] = []
 
@@ -169,7 +169,7 @@ async def test_tasks_share_a_script() -> None:
 
 
 @pytest.mark.parametrize("method", ["respond", "extract"])
-def test_its_methods_are_those_of_the_real_one(method: str) -> None:
+def test_it_has_the_methods_of_the_real_model(method: str) -> None:
     """Code that works with the script works with an endpoint."""
     models = (ScriptedChatModel, OpenAIChatModel, ChatModel)
 

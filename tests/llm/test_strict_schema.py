@@ -1,4 +1,4 @@
-"""JSON schemas in OpenAI's strict subset: what is put into it, and what cannot be."""
+"""JSON schemas in OpenAI's strict subset: conversions, and schemas that cannot be converted."""
 
 import json
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def strict(output_type: Any) -> dict[str, Any] | None:
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every schema in a schema."""
+    """Yield every schema inside a schema."""
     if isinstance(schema, dict):
         yield schema
         for key, value in schema.items():
@@ -82,7 +82,7 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def without(schema: Any, *keys: str) -> Any:
-    """A schema without some keywords, and with its definitions in one order."""
+    """Return a schema without some keywords, with its definitions in one order."""
     if isinstance(schema, list):
         return [without(part, *keys) for part in schema]
     if not isinstance(schema, dict):
@@ -97,8 +97,8 @@ def without(schema: Any, *keys: str) -> Any:
 
 
 @pytest.mark.parametrize("model", [Point, Line, Noted, Tree])
-def test_it_says_what_the_openai_package_says(model: type[BaseModel]) -> None:
-    """Where that package's own conversion gives what its endpoint takes, this one agrees."""
+def test_it_equals_the_conversion_of_the_openai_package(model: type[BaseModel]) -> None:
+    """This holds where that conversion gives a schema that its endpoint accepts."""
     theirs = without(to_strict_json_schema(model), "title", "default")
     if "$ref" in theirs:
         theirs |= theirs["$defs"][theirs.pop("$ref").removeprefix("#/$defs/")]
@@ -111,8 +111,8 @@ def test_it_says_what_the_openai_package_says(model: type[BaseModel]) -> None:
     [Point, Line, Noted, Tree, Pets, Constrained, list[Point], int, str | None, Cat | Dog,
      Literal["a", "b"], date],
 )  # fmt: skip
-def test_every_object_is_closed_and_whole(output_type: Any) -> None:
-    """The root is an object, and nothing in it is what the endpoint refuses."""
+def test_every_object_is_closed_and_complete(output_type: Any) -> None:
+    """The root is an object, and no part of it is refused by the endpoint."""
     schema = strict(output_type)
 
     assert schema is not None
@@ -139,8 +139,8 @@ def test_a_shape_beyond_the_subset_has_no_strict_schema(output_type: Any) -> Non
     assert wanted.schema["type"] == "object"
 
 
-def test_what_only_narrows_a_value_is_left_to_pydantic() -> None:
-    """A pattern that looks around, a strange format: the rest of the schema still counts."""
+def test_constraints_outside_the_subset_are_left_to_pydantic() -> None:
+    """The rest of a schema with a lookaround pattern or an unusual format is still sent."""
     schema = strict(Constrained)
 
     assert schema is not None
@@ -157,13 +157,13 @@ def test_what_only_narrows_a_value_is_left_to_pydantic() -> None:
     ("output_type", "name"),
     [(Point, "Point"), (list[Point], "list"), (Literal["a"], "Literal"), (Cat | Dog, "answer")],
 )
-def test_the_schema_has_a_name_that_the_endpoint_takes(output_type: Any, name: str) -> None:
-    """Letters, digits, underscores and hyphens, 64 at most."""
+def test_the_schema_has_a_name_that_the_endpoint_accepts(output_type: Any, name: str) -> None:
+    """It has letters, digits, underscores and hyphens, 64 at most."""
     assert AnswerType[Any](output_type).name == name
 
 
-def test_a_long_or_foreign_name_is_made_fit() -> None:
-    """Python allows letters in names that the endpoint does not."""
+def test_a_long_or_non_ascii_name_is_converted() -> None:
+    """Python allows letters in names that the endpoint refuses."""
     model = type("Préférence" * 10, (Point,), {"__module__": __name__})
 
     name = AnswerType[Any](model).name

@@ -11,8 +11,8 @@ TOKENS = ["[TOOL_CALLS]", "[/AVAILABLE_TOOLS]", "[INST]", "[/SYS]", "[IMG]", "[T
 
 
 @table("token", TOKENS)
-def test_a_special_token_is_no_token(token: str) -> None:
-    """In values and names; read back it is the same."""
+def test_special_tokens_are_escaped(token: str) -> None:
+    """This holds for values and names; parsing the text returns the original."""
     text = f"a {token} b"
 
     for escaped in (value_text(text), name_text(text)):
@@ -32,7 +32,7 @@ def test_a_special_token_is_no_token(token: str) -> None:
         "\u2800",
     ],
 )
-def test_a_run_of_what_shows_nothing_is_escaped(hidden: str) -> None:
+def test_a_run_of_invisible_characters_is_escaped(hidden: str) -> None:
     """It can carry hidden text."""
     escaped = value_text(f"a{hidden}b")
 
@@ -41,14 +41,14 @@ def test_a_run_of_what_shows_nothing_is_escaped(hidden: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["❤️‍🔥", "👨‍👩‍👧", "می‌خواهم", "क्‍ष", "☎️"])
-def test_joiners_that_shape_a_text_stay(text: str) -> None:
-    """Emoji, Persian and Hindi read as they were written."""
+def test_joiners_that_shape_a_word_stay(text: str) -> None:
+    """Emoji, Persian and Hindi remain readable."""
     assert value_text(text) == f'"{text}"'
 
 
 @pytest.mark.parametrize("letter", ["\u3164", "\uffa0", "\u115f", "\u1160"])
-def test_a_letter_that_shows_nothing_is_no_plain_name(letter: str) -> None:
-    """A name with it looks like another one, or like none."""
+def test_a_name_with_an_invisible_letter_is_quoted(letter: str) -> None:
+    """Otherwise it looks like another name, or like none."""
     for name in (letter, f"a{letter}", f"alice{letter}bob"):
         assert name_text(name).isascii()
         assert json.loads(name_text(name)) == name

@@ -1,4 +1,4 @@
-"""The memory message: one text, harmless, the same for the same facts, within its budget."""
+"""The memory message: one safe string, the same for the same facts, within its budget."""
 
 import json
 import random
@@ -79,7 +79,7 @@ def test_the_text_is_what_the_documentation_shows() -> None:
     )
 
 
-def test_nothing_to_say_is_no_text() -> None:
+def test_no_facts_give_no_text() -> None:
     rendering = render([])
 
     assert (rendering.text, rendering.left_out, rendering.unreadable) == ("", 0, [])
@@ -91,8 +91,8 @@ def structure(text: str) -> list[str]:
 
 
 @table("nasty", NASTY)
-def test_no_value_leaves_its_place(nasty: str) -> None:
-    """Value, description, keyword and subject's name: each stays one string on one line."""
+def test_no_value_leaves_its_line(nasty: str) -> None:
+    """Value, description, keyword and subject name each stay one string on one line."""
     plain = render(placed([theme("x", timestamp=DAY)], MemorySubject("x y", "", 1)))
     quoted = [line.replace("ide-theme", "V") for line in structure(plain.text)]
 
@@ -111,18 +111,18 @@ def test_no_value_leaves_its_place(nasty: str) -> None:
 
 
 def _name(nasty: str) -> str:
-    """The text as a name can hold it: control characters are refused in names."""
+    """Return the text without control characters, which names may not contain."""
     return "".join(c for c in nasty if unicodedata.category(c) != "Cc") + " "
 
 
 @table("nasty", NASTY)
-def test_what_is_escaped_reads_back_as_it_was(nasty: str) -> None:
-    """Escaping hides nothing from the model: it is JSON."""
+def test_escapes_parse_to_the_original(nasty: str) -> None:
+    """The escapes are JSON, so they hide nothing from the model."""
     assert json.loads(value_text(nasty)) == nasty
 
 
 def test_every_invisible_character_is_escaped() -> None:
-    """All of Unicode: controls, separators and formatting, but for joiners and number signs."""
+    """All of Unicode: controls, separators and format characters, except joiners and emoji tags."""
     joiners_and_signs = {0x200C, 0x200D, *range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2}
     joiners_and_signs |= {0x110BD, 0x110CD}
     missed = [
@@ -137,13 +137,13 @@ def test_every_invisible_character_is_escaped() -> None:
 
 
 def test_korean_chinese_and_emoji_stay_readable() -> None:
-    """Escapes would cost tokens, and the model's understanding."""
+    """Escapes would cost tokens and make the text harder for the model."""
     words = "어두운 테마 深色 主題 👨‍👩‍👧 ❤️ ñ"
 
     assert value_text(words) == f'"{words}"'
 
 
-def test_a_lone_surrogate_is_no_text_and_is_not_quoted() -> None:
+def test_a_value_with_a_lone_surrogate_is_left_out_and_not_quoted() -> None:
     values: list[JsonValue] = ["secret\ud800", ["secret\ud800"]]
     for value in values:
         with pytest.raises(ValueError, match="lone surrogate") as caught:
@@ -152,8 +152,8 @@ def test_a_lone_surrogate_is_no_text_and_is_not_quoted() -> None:
         assert caught.value.__suppress_context__
 
 
-def test_what_has_no_json_is_reported_and_spoils_nothing() -> None:
-    """Only a provider of one's own can give such a fact: the stores refuse it."""
+def test_a_value_without_json_is_reported_and_harms_nothing() -> None:
+    """Only a user's own provider can return such a fact; the stores refuse it."""
     broken: SingleFact[object] = SingleFact(
         Concept("ratio", "A ratio", value_type=float), float("nan"), timestamp=DAY
     )
@@ -166,7 +166,7 @@ def test_what_has_no_json_is_reported_and_spoils_nothing() -> None:
     assert "nan" not in str(rendering.unreadable[0].error)
 
 
-def test_the_order_of_saving_changes_no_byte() -> None:
+def test_the_order_of_saving_does_not_change_the_text() -> None:
     """Prompt caches hit as long as the facts are the same."""
     facts: list[AnyFact] = [note(f"concept-{i}", f"value {i}") for i in range(50)]
     facts += [languages(f"language {i}", timestamp=DAY + timedelta(days=i % 3)) for i in range(20)]
@@ -178,7 +178,7 @@ def test_the_order_of_saving_changes_no_byte() -> None:
         assert render(placed(facts)).text == expected
 
 
-def test_a_confirmation_changes_no_byte() -> None:
+def test_a_confirmation_does_not_change_the_text() -> None:
     once = theme("dark", timestamp=DAY)
     again = theme("dark", timestamp=DAY, confirmed_at=DAY + timedelta(days=40))
 
@@ -188,7 +188,7 @@ def test_a_confirmation_changes_no_byte() -> None:
 # Joining
 
 
-def test_a_concept_joins_what_is_there_and_replaces_its_own_part() -> None:
+def test_a_concept_is_added_and_replaces_only_its_own_part() -> None:
     first = render(placed([theme("dark"), languages("Korean", "English")])).text
 
     second = render(placed([note("diet", "vegan")]), before=first, asked={"diet"}).text
@@ -203,15 +203,15 @@ def test_a_concept_joins_what_is_there_and_replaces_its_own_part() -> None:
     assert third == render(placed([theme("dark"), languages("German"), note("diet", "vegan")])).text
 
 
-def test_a_concept_that_is_not_known_any_more_leaves() -> None:
+def test_an_unknown_concept_is_removed() -> None:
     before = render(placed([theme("dark"), note("diet")])).text
 
     assert render([], before=before, asked={"diet"}).text == render(placed([theme("dark")])).text
     assert render([], before=render(placed([note("diet")])).text, asked={"diet"}).text == ""
 
 
-def test_facts_beside_the_asked_ones_join_their_concept() -> None:
-    """So a compressed chat grows: many values are united, none twice."""
+def test_facts_beside_the_loaded_ones_join_their_concept() -> None:
+    """A compressed chat grows this way: values are united, without duplicates."""
     before = render(placed([languages("Korean", "English")]), frame=HISTORY).text
 
     text = render(
@@ -249,7 +249,7 @@ names = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_
     names,
 )
 @settings(max_examples=examples(100), deadline=None)
-def test_every_text_reads_back_as_itself(
+def test_every_text_parses_to_itself(
     told: list[tuple[str, str, JsonValue, float, object]], subject: str
 ) -> None:
     """For any facts: parsing and writing again gives the same bytes."""
@@ -270,8 +270,8 @@ def test_every_text_reads_back_as_itself(
 
 @given(st.text())
 @settings(max_examples=examples(300))
-def test_a_forged_text_smuggles_nothing(content: str) -> None:
-    """Only lines of ours are taken from an earlier text; anything else is dropped."""
+def test_a_forged_text_adds_nothing(content: str) -> None:
+    """Only lines in factmem's form are taken from an earlier text."""
     for before in (content, f"<factmem_memory>\n{content}\n</factmem_memory>"):
         text = render(placed([theme("dark")]), before=before, asked={"ide-theme"}).text
         clean = MemoryParts.parsed(text, MEMORY, {})
@@ -304,7 +304,7 @@ def test_foreign_lines_are_dropped(line: str) -> None:
     assert render(placed([]), before=tampered, asked={"other"}).text == good
 
 
-def test_a_text_of_another_frame_says_nothing() -> None:
+def test_a_text_in_another_frame_is_ignored() -> None:
     history = render(placed([theme("dark")]), frame=HISTORY).text
 
     assert render([], before=history, asked={"diet"}).text == ""
@@ -337,7 +337,7 @@ def test_values_are_kept_by_priority_then_importance_then_recency() -> None:
     assert seen == {0, 1, 2, 3, 4, 5}
 
 
-def test_one_value_too_large_does_not_keep_the_others_out() -> None:
+def test_one_large_value_does_not_exclude_the_others() -> None:
     huge = note("a", "x" * 10_000, importance=1)
 
     rendering = render(placed([huge, note("b", "small")]), max_tokens=200)
@@ -352,10 +352,10 @@ def test_one_value_too_large_does_not_keep_the_others_out() -> None:
     st.sampled_from([estimate_tokens, len, lambda text: len(text.split())]),
 )
 @settings(max_examples=examples(150), deadline=None)
-def test_no_text_is_larger_than_its_budget(
+def test_no_text_exceeds_its_budget(
     told: list[tuple[int, str, float]], budget: int, count: object
 ) -> None:
-    """For any counter, additive or not; and what is left out is counted."""
+    """This holds for any counter, additive or not; the values left out are counted."""
     assert callable(count)
     facts = [
         MultipleFacts(
@@ -373,8 +373,8 @@ def test_no_text_is_larger_than_its_budget(
         assert f"Left out for lack of room: {rendering.left_out}" in rendering.text
 
 
-def test_what_was_left_out_is_counted_by_concept() -> None:
-    """A model that can ask the memory knows what to ask for."""
+def test_values_left_out_are_counted_by_concept() -> None:
+    """A model with memory tools then knows what it can ask for."""
     big = languages(*(f"language number {i}" for i in range(30)))
     text, left_out = "", 0
     for facts in (
@@ -394,7 +394,7 @@ def test_what_was_left_out_is_counted_by_concept() -> None:
     assert left_out == 30 + 2 - text.count("\n- ")
 
 
-def test_loading_again_and_again_counts_once() -> None:
+def test_repeated_loading_counts_once() -> None:
     """The count does not grow with the turns of a chat."""
     big = languages(*(f"language number {i}" for i in range(30)))
     other = note("diet", "vegan " * 40)
@@ -409,7 +409,7 @@ def test_loading_again_and_again_counts_once() -> None:
             assert rendering.left_out == 31 - text.count("\n- ")
 
 
-def test_a_concept_that_had_no_room_in_all_is_not_counted_twice() -> None:
+def test_a_concept_without_room_is_not_counted_twice() -> None:
     facts = [
         note(f"concept-{i:02}", "a value of some length", importance=1 - i / 100) for i in range(30)
     ]
@@ -423,15 +423,15 @@ def test_a_concept_that_had_no_room_in_all_is_not_counted_twice() -> None:
     assert again.left_out == everything.left_out
 
 
-def test_a_budget_without_room_says_so() -> None:
+def test_a_budget_without_room_raises() -> None:
     with pytest.raises(ValueError, match=r"max_tokens=10 is too small .* alone has \d+"):
         check_budget(10, MEMORY, estimate_tokens)
     check_budget(None, MEMORY, estimate_tokens)
     check_budget(1_000, MEMORY, estimate_tokens)
 
 
-def test_the_budget_counts_both_ends_of_the_frame() -> None:
-    """A value that would fit without the closing line must not push out one that fits."""
+def test_the_budget_includes_both_lines_of_the_frame() -> None:
+    """A value that would fit only without the closing line must not push out one that fits."""
     around = len(MEMORY.opening) + len(MEMORY.closing)
     alone = len(render(placed([note("big", "x" * 400, importance=1)]), count=len).text)
     facts = placed([note("big", "x" * 400, importance=1), note("small", "y", importance=0.1)])

@@ -1,4 +1,4 @@
-"""MessageForm: headers and lines of one's own, written, found, read back and checked."""
+"""MessageForm: custom headers and lines are written, found, parsed and checked."""
 
 from datetime import UTC, datetime
 
@@ -26,7 +26,7 @@ FORMS = [
 
 @table("form", FORMS)
 @table("value", [*NASTY, "dark"])
-def test_every_form_reads_back_as_itself(form: MessageForm, value: str) -> None:
+def test_every_form_parses_to_itself(form: MessageForm, value: str) -> None:
     """Loading another concept writes the same lines again."""
     frame = form.frame("factmem_memory")
     facts: list[AnyFact] = [
@@ -42,7 +42,7 @@ def test_every_form_reads_back_as_itself(form: MessageForm, value: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_was_left_out_is_counted_in_any_form(form: MessageForm) -> None:
+def test_values_left_out_are_counted_in_any_form(form: MessageForm) -> None:
     message = MemoryMessage([], 120, estimate_tokens, form)
     messages: Chat = [{"role": "user", "content": "Hello"}]
     facts = placed([languages(*[f"language {number}" for number in range(40)], timestamp=DAY)])
@@ -55,8 +55,8 @@ def test_what_was_left_out_is_counted_in_any_form(form: MessageForm) -> None:
         assert report.left_out + text.count("language ") == 40
 
 
-def test_a_text_of_the_usual_form_is_replaced() -> None:
-    """An application that changes its form goes on with chats that it has."""
+def test_a_text_in_the_default_form_is_replaced() -> None:
+    """An application that changes its form can continue its existing chats."""
     old = render(placed([theme("dark", timestamp=DAY)])).text
     messages: Chat = [{"role": "system", "name": "factmem_memory", "content": old}]
     facts = placed([theme("light", timestamp=DAY)])
@@ -89,11 +89,11 @@ def test_a_text_of_the_usual_form_is_replaced() -> None:
         ({"header": '- "dark" (user, 2026-08-01)'}, "in the form of"),
     ],
 )
-def test_a_form_that_cannot_work_is_refused(fields: dict[str, str], message: str) -> None:
+def test_an_unusable_form_raises(fields: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("{", r"\{")):
         MessageForm(**fields)
 
 
-def test_a_form_has_strings() -> None:
+def test_the_parts_of_a_form_are_strings() -> None:
     with pytest.raises(TypeError, match="header must be a str, not int"):
         MessageForm(header=1)  # type: ignore[arg-type]

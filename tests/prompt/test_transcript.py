@@ -1,4 +1,4 @@
-"""Quotes, keywords and tokens: the small rules that the large ones rest on."""
+"""Quotes, keywords and tokens: the small rules that others build on."""
 # ruff: noqa: RUF001 - characters of full width are among what is tested
 
 import os
@@ -53,24 +53,24 @@ def test_a_quote_is_found_however_a_model_copies_it(said: str, quote: str) -> No
         ("anything", '"'),
     ],
 )
-def test_an_invented_quote(said: str, quote: str) -> None:
+def test_an_invented_quote_is_not_found(said: str, quote: str) -> None:
     assert not Transcript([user(said)]).holds(0, quote)
 
 
-def test_folding_is_the_same_the_second_time() -> None:
+def test_folding_twice_equals_folding_once() -> None:
     for text in ("ﬁ Å İ ŉ ǰ ΰ", "ﷺ ㍿ ½", "ΑΣ ας"):
         assert folded(folded(text)) == folded(text)
 
 
 def test_lone_surrogates_in_a_chat_do_no_harm() -> None:
-    """A framework that cut a text in half of an emoji."""
+    """A framework may cut a string inside an emoji."""
     transcript = Transcript([user("I like tea \ud83d")])
 
     assert transcript.holds(0, "I like tea")
     assert "I like tea ?" in transcript.lines()
 
 
-def test_parts_are_read_and_pictures_are_not() -> None:
+def test_text_parts_are_read_and_pictures_are_not() -> None:
     parts = [
         {"type": "text", "text": "I like"},
         {"type": "image_url"},
@@ -97,7 +97,7 @@ def test_parts_are_read_and_pictures_are_not() -> None:
         ("🎨 theme", "theme"),
     ],
 )
-def test_new_keywords_are_tidied(given: str, tidy: str) -> None:
+def test_new_keywords_are_normalized(given: str, tidy: str) -> None:
     assert tidy_keyword(given) == tidy
     assert tidy_keyword(tidy) == tidy
 
@@ -119,7 +119,7 @@ def test_a_known_keyword_is_found_in_any_spelling() -> None:
     assert (keywords.known("c++"), keywords.known("c"), keywords.known("d")) == ("C++", "C", None)
 
 
-def test_an_exact_spelling_wins_over_one_alike() -> None:
+def test_an_exact_spelling_wins_over_a_similar_one() -> None:
     keywords = Keywords([Concept("ab-c", ""), Concept("a-bc", "")])
 
     assert (keywords.known("a-bc"), keywords.known("A BC")) == ("a-bc", "ab-c")
@@ -135,22 +135,22 @@ SAMPLES = [
     ("emoji", "🎉🚀🍕", 3, 12),
     ("an id", "550e8400-e29b-41d4-a716-446655440000", 15, 40),
 ]
-"""Texts, and the least and the most that o200k_base and twice cl100k_base would give."""
+"""Strings, and the least and the most that o200k_base and twice cl100k_base would count."""
 
 
 @table(("what", "text", "least", "most"), SAMPLES)
-def test_the_estimate_is_about_right(what: str, text: str, least: int, most: int) -> None:
+def test_the_estimate_is_close(what: str, text: str, least: int, most: int) -> None:
     assert least <= estimate_tokens(text) <= most, what
 
 
-def test_the_estimate_of_odd_texts() -> None:
+def test_the_estimate_of_unusual_strings() -> None:
     assert estimate_tokens("") == 0
     assert estimate_tokens("\ud800") > 0
     assert estimate_tokens("x" * 1_000_000) > 100_000
 
 
-def test_the_estimate_grows_with_the_text() -> None:
-    """No part of a text may take more than the whole."""
+def test_the_estimate_grows_with_the_string() -> None:
+    """A part of a string never has a higher estimate than the whole."""
     text = render(placed([note("a"), languages("한국어", "Deutsch", "🎉")])).text
 
     counts = [estimate_tokens(text[:end]) for end in range(len(text) + 1)]
@@ -158,7 +158,7 @@ def test_the_estimate_grows_with_the_text() -> None:
     assert counts == sorted(counts)
 
 
-def test_a_counter_that_is_not_installed_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_counter_package_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tiktoken", None)
 
     with pytest.raises(MissingExtraError, match="pip install tiktoken"):

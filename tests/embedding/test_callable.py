@@ -1,4 +1,4 @@
-"""Any function from texts to vectors is an embedder."""
+"""Any function from strings to vectors is an embedder."""
 
 import threading
 from array import array
@@ -48,8 +48,8 @@ class Plain:
     ],
     ids=["plain", "awaited", "awaiting object", "object", "partial", "partial awaited", "lambda"],
 )
-async def test_any_function_will_do(function: Any) -> None:
-    """Plain or awaited, bare or wrapped."""
+async def test_any_function_is_accepted(function: Any) -> None:
+    """It may be sync or async, and a partial or an object."""
     embedder = CallableEmbedder(function, model="lengths")
 
     vectors = await embedder.embed(("a", "bb"))
@@ -71,22 +71,22 @@ async def test_any_function_will_do(function: Any) -> None:
     ],
     ids=["lists", "tuples", "arrays", "matrix", "rows"],
 )
-async def test_any_form_of_vector_will_do(vectors: Any) -> None:
-    """As libraries give them."""
+async def test_any_form_of_vector_is_accepted(vectors: Any) -> None:
+    """Libraries return all of these."""
     found = await CallableEmbedder(lambda _: vectors, model="test").embed(["a", "b"])
 
     assert [list(each) for each in found] == [[1, 2], [3, 4]]
 
 
 @table("vectors", [None, "ab", 3, [1.0, 2.0], [[1.0], "a"], [[1.0], [None]], {}])
-async def test_what_is_no_list_of_vectors_is_refused(vectors: Any) -> None:
-    """With the name of the model, and nothing of what was given."""
+async def test_a_result_that_is_not_a_list_of_vectors_raises(vectors: Any) -> None:
+    """The error names the model and shows none of the result."""
     with pytest.raises(EmbeddingError, match=r"^'test' returned"):
         await CallableEmbedder(lambda _: vectors, model="test").embed(["a", "b"])
 
 
-async def test_a_plain_function_does_not_block_the_loop() -> None:
-    """It runs in another thread, and tasks go on meanwhile."""
+async def test_a_sync_function_does_not_block_the_loop() -> None:
+    """It runs in a thread, and other tasks continue."""
     is_running, may_end = threading.Event(), threading.Event()
     threads: set[int] = set()
 
@@ -117,7 +117,7 @@ async def test_a_failure_is_raised_with_its_cause() -> None:
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-async def test_an_embedding_error_passes_as_it_is() -> None:
+async def test_an_embedding_error_is_not_wrapped() -> None:
     """An `EmbeddingError` of the function is complete; nothing is added."""
     error = EmbeddingError("the quota is used up", status=429)
 
@@ -130,8 +130,8 @@ async def test_an_embedding_error_passes_as_it_is() -> None:
     assert caught.value is error
 
 
-async def test_questions_may_have_a_function_of_their_own() -> None:
-    """Without one they are texts like others."""
+async def test_questions_may_have_their_own_function() -> None:
+    """Without one they are embedded like other strings."""
     plain = CallableEmbedder(lengths, model="test")
     split = CallableEmbedder(lengths, queries=lambda texts: [[0.0, 9.0] for _ in texts], model="t")
 
@@ -142,7 +142,7 @@ async def test_questions_may_have_a_function_of_their_own() -> None:
 
 
 async def test_dimensions_are_checked() -> None:
-    """Those that were given, and those that were learnt."""
+    """They are compared with the declared or with the learned dimensions."""
     calls: list[Sequence[str]] = []
 
     def growing(texts: list[str]) -> list[list[float]]:
@@ -157,13 +157,13 @@ async def test_dimensions_are_checked() -> None:
         await learning.embed(["a"])
 
 
-async def test_no_texts_are_no_call() -> None:
-    """The function is left alone."""
+async def test_an_empty_list_makes_no_call() -> None:
+    """The function is not called."""
     assert await CallableEmbedder(lambda _: 1 / 0, model="test").embed([]) == []  # type: ignore[arg-type,return-value]
 
 
-def test_a_name_is_needed() -> None:
-    """Vectors are kept under it."""
+def test_a_name_is_required() -> None:
+    """Vectors are stored under it."""
     with pytest.raises(ValueError, match="model must be a non-empty string"):
         CallableEmbedder(lengths, model="")
 
@@ -171,7 +171,7 @@ def test_a_name_is_needed() -> None:
 @pytest.mark.parametrize(
     "functions", [{"function": "all-minilm"}, {"function": lengths, "queries": 5}]
 )
-def test_a_function_is_needed(functions: Any) -> None:
-    """A model's name is refused at once, and not by each recall."""
+def test_a_function_is_required(functions: Any) -> None:
+    """A model's name is refused at once, not by each recall."""
     with pytest.raises(TypeError, match=r"(function|queries) must be a function, not"):
         CallableEmbedder(**functions, model="test")

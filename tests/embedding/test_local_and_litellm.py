@@ -1,4 +1,4 @@
-"""Embedders over packages that are not installed here: stand-ins of their names are put in place."""
+"""Embedders for packages that are not installed here; stand-ins replace them."""
 
 import sys
 import threading
@@ -48,8 +48,8 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> LiteLLM:
     return module
 
 
-async def test_litellm_is_asked_in_batches(litellm: LiteLLM) -> None:
-    """With the options for documents, in a thread of its own."""
+async def test_litellm_gets_batches(litellm: LiteLLM) -> None:
+    """It gets the options for documents, and runs in a thread of its own."""
     embedder = LiteLLMEmbedder(
         "cohere/embed",
         options={"api_key": "k"},
@@ -68,7 +68,7 @@ async def test_litellm_is_asked_in_batches(litellm: LiteLLM) -> None:
 
 
 async def test_litellm_distinguishes_questions_and_documents(litellm: LiteLLM) -> None:
-    """For the services that ask for it; dimensions are sent with both."""
+    """Some services need it; dimensions are sent with both."""
     embedder = LiteLLMEmbedder("m", dimensions=2, query_options={"input_type": "search_query"})
 
     await embedder.embed_queries(["a"])
@@ -91,16 +91,18 @@ async def test_litellm_distinguishes_questions_and_documents(litellm: LiteLLM) -
         (SimpleNamespace(data=[SimpleNamespace(embedding=None)]), "instead of a list"),
     ],
 )
-async def test_a_wrong_answer_of_litellm(litellm: LiteLLM, answer: Any, message: str) -> None:
-    """Is an error and no vector."""
+async def test_a_wrong_answer_of_litellm_raises(
+    litellm: LiteLLM, answer: Any, message: str
+) -> None:
+    """No vector is returned."""
     litellm.answer = answer
 
     with pytest.raises(EmbeddingError, match=message):
         await LiteLLMEmbedder("m").embed(["a"])
 
 
-async def test_a_failure_of_litellm_shows_no_text(litellm: LiteLLM) -> None:
-    """Its errors quote what the service said, which may quote what was sent."""
+async def test_a_failure_of_litellm_shows_no_input(litellm: LiteLLM) -> None:
+    """Its errors quote the service, which may quote the input."""
     litellm.answer = type("RateLimitError", (Exception,), {"status_code": 429})(SECRET)
 
     with pytest.raises(EmbeddingError, match=r"through LiteLLM \(RateLimitError\)") as caught:
@@ -111,7 +113,7 @@ async def test_a_failure_of_litellm_shows_no_text(litellm: LiteLLM) -> None:
 
 
 class Model:
-    """A stand-in for a `SentenceTransformer` of before version 5."""
+    """A stand-in for a `SentenceTransformer` before version 5."""
 
     def __init__(self, *names: str, **options: Any) -> None:
         self.names, self.options = names, options
@@ -132,7 +134,7 @@ class Model:
 
 
 class NewModel(Model):
-    """One of version 5 or later."""
+    """A stand-in for version 5 or later."""
 
     def encode_query(self, sentences: list[str], **options: Any) -> Any:
         return self._encoded("encode_query", sentences, options)
@@ -142,7 +144,7 @@ class NewModel(Model):
 
 
 async def test_a_model_is_loaded_once_and_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the first call, whoever calls, and one call computes at a time."""
+    """The first call loads it; one call computes at a time."""
     loaded: list[NewModel] = []
 
     def load(*names: str, **options: Any) -> NewModel:
@@ -175,7 +177,7 @@ async def test_a_model_is_loaded_once_and_in_a_thread(monkeypatch: pytest.Monkey
 async def test_questions_and_documents_are_distinguished(
     make: type[Model], documents: str, queries: str
 ) -> None:
-    """Where the package can."""
+    """The package does it if its version can."""
     model = make()
     embedder = SentenceTransformerEmbedder("mini", loaded=model)
 
@@ -187,8 +189,8 @@ async def test_questions_and_documents_are_distinguished(
     assert await embedder.embed([]) == []
 
 
-async def test_a_model_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cause is shown: it is about files and devices."""
+async def test_a_failing_model_raises_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cause is shown, because it is about files and devices."""
     package: Any = ModuleType("sentence_transformers")
     package.SentenceTransformer = lambda *_, **__: 1 / 0
     monkeypatch.setitem(sys.modules, "sentence_transformers", package)
@@ -207,7 +209,7 @@ async def test_a_model_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_missing_package_names_its_extra(
     monkeypatch: pytest.MonkeyPatch, package: str, embedder: Any
 ) -> None:
-    """And says how to install it."""
+    """The error says how to install it."""
     monkeypatch.setitem(sys.modules, package, None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'factmem\["):
@@ -216,7 +218,7 @@ async def test_a_missing_package_names_its_extra(
 
 @pytest.mark.parametrize("make", [LiteLLMEmbedder, SentenceTransformerEmbedder])
 def test_wrong_options_are_refused(make: Any) -> None:
-    """Before anything is loaded or sent."""
+    """They raise before anything is loaded or sent."""
     with pytest.raises(ValueError, match="model must be a non-empty string"):
         make("")
     with pytest.raises(ValueError, match="batch_size"):
@@ -226,7 +228,7 @@ def test_wrong_options_are_refused(make: Any) -> None:
     assert repr(make("m")) == f"{make.__name__}('m')"
 
 
-def test_a_loaded_model_takes_no_options() -> None:
+def test_a_loaded_model_refuses_options() -> None:
     """They would be ignored."""
     with pytest.raises(ValueError, match="options cannot be used with loaded"):
         SentenceTransformerEmbedder("m", loaded=Model(), options={"device": "cpu"})

@@ -1,4 +1,4 @@
-"""Vectors from an endpoint: in order, in batches, checked, and without a text in any error."""
+"""Vectors from an endpoint: in order, in batches, checked; no error contains an input string."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[OpenAIEmbedder]]
 
 
 class Endpoint:
-    """Answers requests by a function, and keeps them."""
+    """Answers requests by a function, and records them."""
 
     def __init__(self, answer: Answer) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -73,8 +73,8 @@ def right(body: dict[str, Any]) -> Response:
     return given([vector(text) for text in body["input"]])
 
 
-async def test_vectors_come_in_the_order_of_the_texts() -> None:
-    """And the request asks for plain numbers, which every endpoint can give."""
+async def test_vectors_have_the_order_of_the_strings() -> None:
+    """The request asks for plain numbers, which every endpoint supports."""
     endpoint = Endpoint(right)
 
     async with endpoint.embedder() as embedder:
@@ -89,8 +89,8 @@ async def test_vectors_come_in_the_order_of_the_texts() -> None:
     assert not isinstance(embedder, QueryEmbedder)
 
 
-async def test_numbers_of_the_answer_count_and_not_its_order() -> None:
-    """An endpoint that works on texts side by side may give the last one first."""
+async def test_the_index_of_a_vector_decides_and_not_its_position() -> None:
+    """An endpoint that works in parallel may return the last one first."""
 
     def reverse(body: dict[str, Any]) -> Response:
         answer = json.loads(right(body).content)
@@ -103,7 +103,7 @@ async def test_numbers_of_the_answer_count_and_not_its_order() -> None:
     assert [each[0] for each in vectors] == [1, 2, 3]
 
 
-async def test_an_answer_without_numbers_is_taken_in_its_order() -> None:
+async def test_an_answer_without_indexes_keeps_its_order() -> None:
     """Some servers leave them out."""
 
     def bare(body: dict[str, Any]) -> Response:
@@ -117,8 +117,8 @@ async def test_an_answer_without_numbers_is_taken_in_its_order() -> None:
     assert [each[0] for each in vectors] == [1, 2]
 
 
-async def test_many_texts_are_several_requests() -> None:
-    """Each text is sent once; long ones make a request of their own."""
+async def test_many_strings_make_several_requests() -> None:
+    """Each string is sent once; a long one makes a request of its own."""
     endpoint = Endpoint(right)
 
     async with endpoint.embedder(batch_size=2) as embedder:
@@ -129,8 +129,8 @@ async def test_many_texts_are_several_requests() -> None:
     assert len(vectors) == 7
 
 
-async def test_no_texts_are_no_request() -> None:
-    """Nothing is asked, nothing comes back."""
+async def test_an_empty_list_makes_no_request() -> None:
+    """The result is empty too."""
     endpoint = Endpoint(right)
 
     async with endpoint.embedder() as embedder:
@@ -139,8 +139,8 @@ async def test_no_texts_are_no_request() -> None:
     assert endpoint.requests == []
 
 
-async def test_dimensions_are_asked_for_and_checked() -> None:
-    """An endpoint that ignores the wish is found out."""
+async def test_dimensions_are_requested_and_checked() -> None:
+    """An endpoint that ignores them is noticed."""
     endpoint = Endpoint(right)
 
     async with endpoint.embedder(dimensions=256) as embedder:
@@ -150,8 +150,8 @@ async def test_dimensions_are_asked_for_and_checked() -> None:
     assert endpoint.requests[0]["dimensions"] == 256
 
 
-async def test_a_model_that_changes_its_dimensions_is_found_out() -> None:
-    """Also between two requests."""
+async def test_a_model_that_changes_its_dimensions_raises() -> None:
+    """The change may come between two requests."""
     lengths = iter([3, 4])
 
     async with Endpoint(lambda _: given([[1.0] * next(lengths)])).embedder() as embedder:
@@ -179,8 +179,8 @@ async def test_a_model_that_changes_its_dimensions_is_found_out() -> None:
         (httpx.Response(200, content=b'{"data": [{"embedding": [NaN], "index": 0}]}'), "finite"),
     ],
 )
-async def test_what_is_no_vector_is_refused(answer: Response, message: str) -> None:
-    """Nothing that cannot be compared gets as far as an index."""
+async def test_invalid_vectors_raise(answer: Response, message: str) -> None:
+    """No vector that cannot be compared reaches an index."""
     async with Endpoint(lambda _: answer).embedder() as embedder:
         with pytest.raises(EmbeddingError, match=message):
             await embedder.embed(["a"])
@@ -199,7 +199,7 @@ async def test_what_is_no_vector_is_refused(answer: Response, message: str) -> N
     ],
 )
 async def test_a_refusal_says_what_to_do(status: int, message: str) -> None:
-    """With the status, for those who react to it."""
+    """The error has the status, for callers that react to it."""
     refusal = httpx.Response(status, json={"error": {"message": "no"}})
     async with Endpoint(lambda _: refusal).embedder() as embedder:
         with pytest.raises(EmbeddingError, match=message) as caught:
@@ -210,7 +210,7 @@ async def test_a_refusal_says_what_to_do(status: int, message: str) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])
-async def test_no_error_repeats_a_text_or_a_key(status: int) -> None:
+async def test_no_error_repeats_an_input_or_a_key(status: int) -> None:
     """A traceback in a log shows nothing of what an endpoint sends back."""
 
     def echo(body: dict[str, Any]) -> Response:
@@ -225,8 +225,8 @@ async def test_no_error_repeats_a_text_or_a_key(status: int) -> None:
     assert KEY not in told
 
 
-async def test_what_cannot_be_sent_is_a_mistake_of_the_caller() -> None:
-    """A lone surrogate is no text; the error does not hold it."""
+async def test_a_string_that_cannot_be_sent_raises() -> None:
+    """A lone surrogate has no UTF-8; the error does not contain it."""
     async with Endpoint(right).embedder() as embedder:
         with pytest.raises(ValueError, match="characters that cannot be sent") as caught:
             await embedder.embed([SECRET + "\ud800"])
@@ -234,8 +234,8 @@ async def test_what_cannot_be_sent_is_a_mistake_of_the_caller() -> None:
     assert caught.value.__context__ is None
 
 
-async def test_an_endpoint_that_is_not_there() -> None:
-    """The client that the embedder opens for itself is closed again."""
+async def test_an_unreachable_endpoint() -> None:
+    """The embedder closes the client that it opened."""
     async with OpenAIEmbedder(
         "test-model", base_url="http://127.0.0.1:9/v1", api_key=KEY, max_retries=0
     ) as embedder:
@@ -243,8 +243,8 @@ async def test_an_endpoint_that_is_not_there() -> None:
             await embedder.embed(["a"])
 
 
-async def test_an_endpoint_that_is_silent() -> None:
-    """A time-out ends the call, the client's retries included."""
+async def test_an_endpoint_that_never_answers() -> None:
+    """A timeout ends the call, including the client's retries."""
     import anyio
 
     async def wait(request: Any) -> Response:
@@ -261,8 +261,8 @@ async def test_an_endpoint_that_is_silent() -> None:
             await embedder.embed(["a"])
 
 
-async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says what to give."""
+async def test_missing_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to pass."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
     with pytest.raises(EmbeddingError, match="pass api_key or set OPENAI_API_KEY"):
@@ -280,8 +280,8 @@ async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"client": AsyncOpenAI(api_key=KEY), "api_key": KEY}, "must be set on the client"),
     ],
 )
-def test_a_wrong_option_is_refused(options: dict[str, Any], message: str) -> None:
-    """Before anything is sent."""
+def test_a_wrong_option_raises(options: dict[str, Any], message: str) -> None:
+    """Nothing is sent."""
     with pytest.raises((TypeError, ValueError), match=message):
         OpenAIEmbedder(**{"model": "test-model", **options})
 

@@ -13,7 +13,7 @@ from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 
 
 class Hanging:
-    """Answers when it is let go."""
+    """Answers when it is released."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
@@ -33,7 +33,7 @@ def hanging() -> Iterator[Hanging]:
 
 
 async def given_up(embedder: Any, hanging: Hanging, text: str, *, calls: int) -> None:
-    """Ask, and give up when so many calls have come through."""
+    """Embed, and cancel once so many calls have started."""
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(embedder.embed, [text])
@@ -43,15 +43,15 @@ async def given_up(embedder: Any, hanging: Hanging, text: str, *, calls: int) ->
             group.cancel_scope.cancel()
 
 
-async def test_who_gives_up_leaves_the_other_threads_alone(hanging: Hanging) -> None:
+async def test_a_cancelled_caller_leaves_the_other_threads_alone(hanging: Hanging) -> None:
     embedder = CallableEmbedder(hanging.encode, model="test")
     for number in range(3):
         await given_up(embedder, hanging, "a", calls=number + 1)
     assert current_default_thread_limiter().borrowed_tokens == 0
 
 
-async def test_a_model_is_not_run_for_those_who_gave_up(hanging: Hanging) -> None:
-    """A queued call is not computed once its caller has gone."""
+async def test_a_cancelled_call_is_not_computed(hanging: Hanging) -> None:
+    """A queued call is dropped once its caller has gone."""
     embedder = SentenceTransformerEmbedder("test", loaded=hanging)
     await given_up(embedder, hanging, "first", calls=1)
     await given_up(embedder, hanging, "second", calls=1)

@@ -96,7 +96,7 @@ WRONG_KEYS: list[Any] = [3, None, Key, ["a", "b"]]
 
 
 @pytest.mark.parametrize("given", WRONG_KEYS)
-async def test_what_is_no_key(tmp_path: Path, given: Any) -> None:
+async def test_wrong_keys(tmp_path: Path, given: Any) -> None:
     """Neither for an encryptor, nor to add, remove or rotate."""
     with pytest.raises(TypeError, match="key must be a Key or its base64 string"):
         Aes256GCMEncryptor(given)

@@ -20,6 +20,7 @@ from factmem.models.places import MemoryScope, MemorySubject, identity_of
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers._postgres import chunks, rewriting, schema
+from factmem.providers._postgres.driver import Session
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.learning import RetractedFact
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -408,6 +409,31 @@ async def test_without_pgvector_words_decide(
     await provider.migrate()
 
     assert (await memory_of(new_store(dsn=dsn, search_from=1), FUSED).recall("number7")).is_semantic
+
+
+async def test_pgvector_without_iterative_scans_is_used(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 0.7 refuses their setting, once it is loaded."""
+    monkeypatch.setattr(
+        "factmem.providers._postgres.search_statements.READ_VERSION", "SELECT '0.7.4'"
+    )
+    sent: list[str] = []
+    rows = Session.rows
+
+    def _rows(self: Session, query: str, *args: Any, **options: Any) -> Any:
+        sent.append(query)
+        return rows(self, query, *args, **options)
+
+    monkeypatch.setattr(Session, "rows", _rows)
+    store = new_store(search_from=1)
+    await fill(store, 20)
+
+    result = await memory_of(store, FUSED).recall("number7")
+
+    assert result.is_semantic
+    assert any("hnsw.ef_search" in query for query in sent)
+    assert not any("iterative_scan" in query for query in sent)
 
 
 async def test_an_encrypted_store_is_searched_in_memory(new_store: NewStore, dsn: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import psycopg
 import pytest
 
 from factmem.embedding.callable import CallableEmbedder
@@ -14,6 +15,7 @@ from tests.postgres.conftest import NewStore
 from tests.postgres.test_search import (
     ANN,
     APP,
+    BEN,
     FUSED,
     NOTES,
     USER,
@@ -154,3 +156,28 @@ async def test_a_recall_in_memory_asks_about_all_places_together(
     assert len(await memory.recall("number1", min_score=0.0, limit=20)) >= 8
 
     assert len(statements) == 2
+
+
+async def test_words_of_a_new_place_are_found_by_their_index(
+    new_store: NewStore, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With statistics of other places alone, a scan of all of its rows seems to be shorter."""
+    plans: list[str] = []
+    rows = Session._rows
+
+    def _rows(self: Session, query: str, *args: Any, **options: Any) -> Any:
+        if "@@" in query:
+            plans.append(str(rows(self, f"EXPLAIN {query}", *args, **options)))
+        return rows(self, query, *args, **options)
+
+    store = new_store(search_from=1)
+    await fill(store, 1000, BEN)
+    await memory_of(store, None, BEN).recall("number7")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("ANALYZE factmem.items")
+    await fill(store, 1000)
+    monkeypatch.setattr(Session, "_rows", _rows)
+
+    assert "number7" in str(values_in(await memory_of(store).recall("number7", min_score=0.0)))
+
+    assert ["items_by_word" in plan for plan in plans] == [True]

@@ -5,7 +5,6 @@ from dataclasses import replace
 from math import hypot, log
 from typing import Any, NamedTuple
 
-from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
 from factmem.providers._clock import StoreClock
 from factmem.providers._postgres import search_statements as sql
@@ -13,7 +12,7 @@ from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.items import (
     StoredItem,
-    counts_in,
+    candidate_of,
     held_values,
     patterns,
     written_term,
@@ -45,11 +44,9 @@ _AROUND = 4
 _MOST_TOGETHER = 32
 """The facts of one conversation without message numbers that are scored."""
 
-_LEAST_SCANNED, _MOST_SCANNED = 40, 1000
-"""The bounds of `hnsw.ef_search`: pgvector's default and its maximum."""
-
-_SCANNED_FARTHEST = 16
-"""`hnsw.ef_search` for the lowest cosine, which only scales the scores."""
+_LEAST_SCANNED, _MOST_SCANNED, _SCANNED_FARTHEST = 40, 1000, 16
+"""Values of `hnsw.ef_search`: pgvector's default, its maximum, and the one for the lowest cosine, which
+only scales the scores."""
 
 _FEW = 5000
 """If a filter leaves fewer rows, each of them is compared with the question's vector."""
@@ -172,13 +169,18 @@ class _Question:
         wanted = {
             key: patterns(each.state.search or 0, self._terms) for key, each in places.items()
         }
+
+        def candidate(row: Row) -> SearchCandidate:
+            key = row[0].hex
+            return candidate_of(places[key].identity, wanted[key], row)
+
         return SearchAnswer(
-            [_candidate(places, wanted, row) for row in rows.values()],
+            [candidate(row) for row in rows.values()],
             {
                 place.identity: self._statistics(place, least.get(place.key))
                 for place in places.values()
             },
-            [_candidate(places, wanted, row) for row in others if row[10] not in rows],
+            [candidate(row) for row in others if row[10] not in rows],
             has_meaning=self._direction is not None,
             unembedded=frozenset(self._unembedded(places.values())),
         )
@@ -228,20 +230,21 @@ class _Question:
         if direction is None:
             return self._session.rows(statement, given, prepare=False)
         head = sql.GIVEN.format(extension=direction.extension)
-        opposite = written(-number for number in direction.ranked)
-        vectors = [written(direction.vector), written(direction.ranked), opposite]
+        vectors = map(written, (direction.vector, direction.ranked))
         # Planned for these words and this filter: one plan for all questions may scan a whole place.
         return self._session.rows(head + statement, [*vectors, *given], prepare=False)
 
     def _found(self, places: Mapping[str, SearchedPlace]) -> list[Row]:
         """Return the rows that match by words or by meaning, of all places in one statement."""
-        parts: list[str] = []
-        given: list[object] = []
-        for place in places.values():
-            for part, arguments in (*self._by_words(place), *self._by_meaning(place)):
-                parts.append(sql.PART.format(part=part))
-                given += arguments
-        return self._rows(" UNION ALL ".join(parts), given) if parts else []
+        found = [
+            part
+            for place in places.values()
+            for part in (*self._by_words(place), *self._by_meaning(place))
+        ]
+        statement = " UNION ALL ".join(sql.PART.format(part=part.statement) for part in found)
+        return (
+            self._rows(statement, [each for part in found for each in part.given]) if found else []
+        )
 
     # By words
 
@@ -259,6 +262,7 @@ class _Question:
             columns=sql.COLUMNS,
             cosines=cosines,
             vectors=vectors,
+            place=sql.IN_PLACE if place.is_guarded else sql.IN_PLACE_BY_WORD,
             filter=self._filter,
             score=" + ".join([sql.WORD_SCORE] * len(words)),
         )
@@ -288,7 +292,11 @@ class _Question:
         direction, space, limit = self._direction, place.space, self._question.limit
         if direction is None or space is None:
             return []
-        own = {"extension": direction.extension, "dimensions": len(direction.vector)}
+        own: dict[str, Any] = {
+            "extension": direction.extension,
+            "dimensions": len(direction.vector),
+            "iterating": self._vectors.iterating,
+        }
         most = min(max(limit, _LEAST_SCANNED), _MOST_SCANNED)
         statement, given = sql.NEAREST, [limit, place.key]
         if self._filter:
@@ -369,31 +377,6 @@ class _Question:
         }
         given = [keys(places), numbers(shared), numbers(held)]
         return self._session.rows(sql.OTHERS.format(columns=sql.COLUMNS), given)
-
-
-def _candidate(
-    places: Mapping[str, SearchedPlace], wanted: Mapping[str, Sequence[tuple[str, bytes]]], row: Row
-) -> SearchCandidate:
-    place, stored, topic, length, heard_at, said_at, importance, conversation, message = row[:9]
-
-    def load(known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
-        item = StoredItem.load(stored)
-        return item.fact(known.get(item.keyword))
-
-    return SearchCandidate(
-        places[place.hex].identity,
-        topic,
-        counts_in(row[9], wanted[place.hex]),
-        length,
-        heard_at,
-        said_at,
-        importance,
-        conversation,
-        message is not None and message >= 0,
-        row[11],
-        row[12],
-        load,
-    )
 
 
 def _product(one: Iterable[float], two: Iterable[float]) -> float:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -14,11 +14,12 @@ from factmem.ledger.items import Item, Topic, values_of
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.presentation import concept_of, presented
 from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import Identity
 from factmem.models.sources import SourceKind
 from factmem.models.values import Canonical, JsonValue, canonical
 from factmem.providers._postgres.places import micros
 from factmem.providers._postgres.statements import numbers
-from factmem.providers.searched import SearchDocument
+from factmem.providers.searched import SearchCandidate, SearchDocument
 
 _KINDS = {kind: number for number, kind in enumerate(SourceKind, start=1)}
 
@@ -312,3 +313,35 @@ def counts_in(words: bytes, wanted: Iterable[tuple[str, bytes]]) -> dict[str, tu
             position = words[end] << 8 | words[end + 1]
             found[term] = (position & 0x3FFF) / _STEP, position >> 14 == 3
     return found
+
+
+def candidate_of(
+    identity: Identity, wanted: Iterable[tuple[str, bytes]], row: Sequence[Any]
+) -> SearchCandidate:
+    """Return the candidate of a row with the columns `search_statements.COLUMNS` and two cosines.
+
+    Args:
+        identity: Its place.
+        wanted: The result of `patterns` for this place.
+        row: The row.
+    """
+    _, stored, topic, length, heard_at, said_at, importance, conversation, message = row[:9]
+
+    def load(known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
+        item = StoredItem.load(stored)
+        return item.fact(known.get(item.keyword))
+
+    return SearchCandidate(
+        identity,
+        topic,
+        counts_in(row[9], wanted),
+        length,
+        heard_at,
+        said_at,
+        importance,
+        conversation,
+        message is not None and message >= 0,
+        row[11],
+        row[12],
+        load,
+    )

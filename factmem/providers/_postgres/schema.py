@@ -148,7 +148,10 @@ _MIGRATIONS: dict[int, tuple[str, ...]] = {
         """
         CREATE INDEX items_by_expiry ON factmem.items (place, expires_at)
         WHERE expires_at IS NOT NULL""",
-        "CREATE INDEX items_by_word ON factmem.items USING gin (words)",
+        # Each search also scans the pending list, which has up to 4 MB by default.
+        """
+        CREATE INDEX items_by_word ON factmem.items USING gin (words)
+        WITH (gin_pending_list_limit = 64)""",
         """
         CREATE TABLE factmem.terms (
             place uuid NOT NULL,

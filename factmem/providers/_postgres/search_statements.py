@@ -15,7 +15,7 @@ SELECT p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at,
        coalesce(s.length, 0), t.terms, t.holders,
        v.space, v.upto, v.changes, v.counted, v.total, v.is_indexed,
        EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.item > coalesce(v.upto, 0)),
-       {few}
+       {few}, row_security_active('factmem.items')
 FROM factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.made = p.made
 LEFT JOIN LATERAL (
     SELECT array_agg(term) AS terms, array_agg(holders) AS holders FROM factmem.terms t
@@ -222,10 +222,14 @@ i.words, i.item"""
 
 GIVEN = """
 WITH given AS MATERIALIZED (
-    SELECT %s::text::{extension}.halfvec AS asked, %s::text::{extension}.halfvec AS ranked,
-        %s::text::{extension}.halfvec AS opposite
+    SELECT asked, ranked,
+        ranked OPERATOR({extension}.-) ranked OPERATOR({extension}.-) ranked AS opposite
+    FROM (
+        SELECT %s::text::{extension}.halfvec AS asked, %s::text::{extension}.halfvec AS ranked
+    ) AS sent
 )
 """
+"""The question's vectors. There is no operator that changes the sign of a vector."""
 
 NO_COSINES = "NULL::float8, NULL::float8"
 
@@ -241,21 +245,33 @@ v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>) (SELECT {d
 NEARNESS = """
 v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>) (
     SELECT {direction} FROM given WHERE set_config('hnsw.ef_search', '{most}', true) IS NOT NULL
-        AND set_config('hnsw.iterative_scan', 'strict_order', true) IS NOT NULL
+        {iterating}
 )"""
 """The same expression for `ORDER BY`. An index scan evaluates it when it starts and reads its settings
 afterwards, so the settings need no separate statement and no transaction. With `strict_order` the scan
 continues until enough rows pass a filter."""
 
+ITERATING = "AND set_config('hnsw.iterative_scan', 'strict_order', true) IS NOT NULL"
+"""A setting of pgvector 0.8 and later; earlier versions refuse it."""
+
+READ_VERSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+
 BY_WORDS = """
 SELECT {columns}, {cosines}, NULL::float8
 FROM (
     SELECT * FROM (
-        SELECT * FROM factmem.items i WHERE i.place = %s AND i.words @@ %s::tsquery {filter} LIMIT %s
+        SELECT * FROM factmem.items i WHERE {place} AND i.words @@ %s::tsquery {filter} LIMIT %s
     ) i ORDER BY ({score}) / (0.3 + 0.9 * i.length / %s) DESC LIMIT %s
 ) i {vectors}
 """
 """An approximation of BM25 that selects candidates: it takes each count as 1. The library scores them."""
+
+IN_PLACE = "i.place = %s"
+
+IN_PLACE_BY_WORD = "coalesce(i.place = %s, false)"
+"""No index serves this form. Terms begin with the number of the place's search, so the index of words
+finds the place's rows alone; before the server has statistics of a new place, it would rather scan all
+of its rows. Under row level security the index of words cannot be used, as `@@` is not leakproof."""
 
 WORD_SCORE = "CASE WHEN i.words @@ %s::tsquery THEN %s::float8 ELSE 0 END"
 

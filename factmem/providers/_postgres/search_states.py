@@ -54,6 +54,8 @@ class SearchedPlace(NamedTuple):
     """Whether facts were added after its vectors were last complete."""
     few: int
     """The number of facts inside the filter, up to `Wanted.most`."""
+    is_guarded: bool
+    """Whether row level security applies to its rows."""
 
 
 class Wanted(NamedTuple):
@@ -114,10 +116,11 @@ def _place(identity: Identity, row: Row) -> SearchedPlace:
     length, terms, counts = row[11:_SPACE]
     pairs = zip(terms or (), counts or (), strict=True)
     holders: dict[str, int] = {str(term): int(count) for term, count in pairs}
-    number, *rest, has_new_texts, few = row[_SPACE:]
+    number, *rest, has_new_texts, few, is_guarded = row[_SPACE:]
     space = None if number is None else Space(number, *rest)
     state = _state(row)
-    return SearchedPlace(identity, row[0].hex, state, length, holders, space, has_new_texts, few)
+    texts = has_new_texts, few, is_guarded
+    return SearchedPlace(identity, row[0].hex, state, length, holders, space, *texts)
 
 
 def conditions(wanted: SearchFilter) -> tuple[str, list[object]]:

@@ -1,5 +1,6 @@
 """Vector spaces: the vectors of one place from one model, and the partitions of large spaces."""
 
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -60,6 +61,8 @@ class VectorSpaces:
         self._places = places
         self._from = search_from
         self._extension: str | None = None
+        self.iterating: str = ""
+        """The setting of index scans that continue until enough rows pass a filter."""
         self._lock = threading.Lock()
         self._has_warned = False
         self._is_denied = False
@@ -68,6 +71,8 @@ class VectorSpaces:
     def extension(self, session: Session) -> str | None:
         """Return the schema of pgvector; None without a table of vectors."""
         if self._extension is None and session.rows(sql.HAS_VECTORS):
+            ((version,),) = session.rows(sql.READ_VERSION) or [("0",)]
+            self.iterating = sql.ITERATING if _is_iterating(version) else ""
             self._extension = extension_schema(session)
         return self._extension
 
@@ -218,6 +223,12 @@ class VectorSpaces:
                         self.partition(session, space, dimensions)
 
         self._places.run(make)
+
+
+def _is_iterating(version: str) -> bool:
+    """Whether a version of pgvector has iterative index scans."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (0, 8)
 
 
 def _needs_sum(space: Space) -> bool:

@@ -170,7 +170,7 @@ def test_a_suite_without_a_provider_says_what_to_do(
         ]
     )
 
-    told = capsys.readouterr().out
-    assert "Override `make_provider` to return a new store on this clock" in told
-    assert "Override the fixture `provider` to return a new provider" in told
-    assert "5 errors" in told
+    output = capsys.readouterr().out
+    assert "Override `make_provider` to return a new store on this clock" in output
+    assert "Override the fixture `provider` to return a new provider" in output
+    assert "5 errors" in output

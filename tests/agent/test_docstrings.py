@@ -6,7 +6,7 @@ from factmem.agent.tools import Tool
 from tests.tables import table
 
 
-def told(docstring: str | None) -> tuple[str, dict[str, str]]:
+def parsed(docstring: str | None) -> tuple[str, dict[str, str]]:
     """The description of a tool with this docstring, and those of its parameters."""
 
     def tool(city: str, day: int) -> None: ...
@@ -66,4 +66,4 @@ def test_summary_and_parameters(
     docstring: str | None, description: str, parameters: dict[str, str]
 ) -> None:
     """As people write them in Google's style; what is not understood is left out."""
-    assert told(docstring) == (description, parameters)
+    assert parsed(docstring) == (description, parameters)

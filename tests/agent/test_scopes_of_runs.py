@@ -54,17 +54,17 @@ async def test_a_run_writes_within_its_scopes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scopes", "error", "told"),
+    ("scopes", "error", "message"),
     [
         (PRODUCT, TypeError, r"scopes must be a list, not MemoryScope"),
         ([], ValueError, "scopes is empty"),
         (["my-app"], TypeError, "MemoryScope"),
     ],
 )
-async def test_wrong_scopes_of_a_run(scopes: Any, error: type[Exception], told: str) -> None:
+async def test_wrong_scopes_of_a_run(scopes: Any, error: type[Exception], message: str) -> None:
     model = ScriptedChatModel()
 
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         await Agent(model).run("Hello", scopes=scopes)
 
     assert model.calls == []

@@ -277,7 +277,7 @@ class Weather(BaseModel):
 
 
 @table(
-    ("returned", "told"),
+    ("returned", "message"),
     [
         ("plain text, 그대로 🌞", "plain text, 그대로 🌞"),
         ("", ""),
@@ -289,13 +289,13 @@ class Weather(BaseModel):
         (SecretStr("hidden"), '"**********"'),
     ],
 )
-async def test_what_a_tool_returns_reaches_the_model(returned: object, told: str) -> None:
+async def test_what_a_tool_returns_reaches_the_model(returned: object, message: str) -> None:
     """Text as it is, everything else as JSON, and nothing that an endpoint would choke on."""
 
     def look() -> object:
         return returned
 
-    assert await Tool(look).call("{}", CONTEXT) == told
+    assert await Tool(look).call("{}", CONTEXT) == message
 
 
 async def test_what_has_no_json_is_the_authors_mistake() -> None:

@@ -84,9 +84,9 @@ def test_an_address_of_the_network_gives_a_warning(capsys: pytest.CaptureFixture
         assert is_loopback(host) is not is_warned
         browser = WebBrowser(["browse"], host, 8734)
         browser.announce()
-        told = capsys.readouterr()
-        assert ("Warning" in told.err) is is_warned
-        assert browser.token in told.out
+        output = capsys.readouterr()
+        assert ("Warning" in output.err) is is_warned
+        assert browser.token in output.out
 
 
 def test_the_command_is_quoted(tmp_path: Path) -> None:

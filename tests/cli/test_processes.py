@@ -52,8 +52,8 @@ def test_a_closed_pipe_prints_no_error(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.readline().startswith(b"keyword")
         process.stdout.close()
-        told = process.stderr.read()
-    assert told == b""
+        output = process.stderr.read()
+    assert output == b""
     assert process.returncode == 141
 
 
@@ -199,8 +199,8 @@ def test_repeating_a_killed_import_completes_it(
     assert (again["read"], again["problems"]) == (25_000, [])
     [place] = json.loads(_call("--store", memory, "places", "--json").stdout)
     assert (place["place"], place["count"]) == (ALICE, 25_000)
-    told = json.loads(_call("--store", memory, "history", ALICE, "k7", "--json").stdout)
-    assert len(told) == 1
+    output = json.loads(_call("--store", memory, "history", ALICE, "k7", "--json").stdout)
+    assert len(output) == 1
     assert json.loads(_call(*command, "--json").stdout)["new"] == 0
 
 

@@ -108,10 +108,10 @@ async def test_the_model_is_shown_what_is_removed_and_no_more() -> None:
 
     await RetrieveFactsFromHistory(*CONCEPTS).compress(copy.deepcopy(LONG), model)
 
-    told = str(model.calls[0])
+    message = str(model.calls[0])
     assert '"text": "The user\'s age is 36."' in model.calls[0][1]["content"]  # type: ignore[operator]
-    assert "What now?" not in told
-    assert "You help." not in told
+    assert "What now?" not in message
+    assert "You help." not in message
 
 
 async def test_memory_stays() -> None:

@@ -81,14 +81,14 @@ WRONG: list[tuple[str, object, str]] = [
 ]
 
 
-@table(("name", "given", "told"), WRONG, ids=range(len(WRONG)))
+@table(("name", "given", "message"), WRONG, ids=range(len(WRONG)))
 def test_a_memory_of_what_it_cannot_be_made_of_is_not_made(
-    name: str, given: Any, told: str
+    name: str, given: Any, message: str
 ) -> None:
     """Not at the first question, hours later, with an AttributeError."""
     options: dict[str, Any] = {"provider": InMemoryProvider(), name: given}
 
-    with pytest.raises(TypeError, match=told) as caught:
+    with pytest.raises(TypeError, match=message) as caught:
         AgentMemory(options.pop("provider"), **options)
 
     assert SECRET not in str(caught.value)
@@ -97,12 +97,12 @@ def test_a_memory_of_what_it_cannot_be_made_of_is_not_made(
 OPTIONS = [case for case in WRONG if case[0] != "scopes"]
 
 
-@table(("name", "given", "told"), OPTIONS, ids=range(len(OPTIONS)))
-def test_an_installed_memory_is_checked_alike(name: str, given: Any, told: str) -> None:
+@table(("name", "given", "message"), OPTIONS, ids=range(len(OPTIONS)))
+def test_an_installed_memory_is_checked_alike(name: str, given: Any, message: str) -> None:
     """`install` refuses what `AgentMemory` refuses, in the same words."""
     options: dict[str, Any] = {"provider": InMemoryProvider(), "agent_name": "desk", name: given}
 
-    with pytest.raises(TypeError, match=told) as caught:
+    with pytest.raises(TypeError, match=message) as caught:
         Agent(ScriptedChatModel()).install(AgentMemory, **options)
 
     assert SECRET not in str(caught.value)
@@ -124,7 +124,7 @@ PLACE = Place(AGENT, ALICE)
 
 
 @table(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"subjects": PLACE}, r"subjects=\[USER\.of\('alice'\)\]"),
         ({"subjects": ALICE}, r"subjects=\[USER\.of\('alice'\)\]"),
@@ -138,9 +138,9 @@ PLACE = Place(AGENT, ALICE)
         ({"places": [ALICE]}, r"places=\[Place\("),
     ],
 )
-def test_a_view_of_what_is_no_list_is_not_made(options: dict[str, Any], told: str) -> None:
+def test_a_view_of_what_is_no_list_is_not_made(options: dict[str, Any], message: str) -> None:
     """A view that shows something else than was meant would be worse than none."""
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(TypeError, match=message):
         memory_of().view(**options)
 
 
@@ -192,12 +192,12 @@ CALLS: list[tuple[Attempt, str]] = [
 ]
 
 
-@table(("attempt", "told"), CALLS, ids=range(len(CALLS)))
-async def test_a_call_says_what_it_takes(attempt: Attempt, told: str) -> None:
+@table(("attempt", "message"), CALLS, ids=range(len(CALLS)))
+async def test_a_call_says_what_it_takes(attempt: Attempt, message: str) -> None:
     """Before a model is asked, and before anything is read or written."""
     model, store = ScriptedChatModel(), InMemoryProvider()
 
-    with pytest.raises((TypeError, ValueError), match=told) as caught:
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
         await attempt(memory_of(store, model))
 
     assert SECRET not in str(caught.value)

@@ -53,21 +53,21 @@ class TestObservedStore(
 
 
 @pytest.fixture
-def told() -> list[MemoryEvent]:
+def events() -> list[MemoryEvent]:
     """The events so far."""
     return []
 
 
 @pytest.fixture
-def make(told: list[MemoryEvent]) -> Callable[..., AgentMemory]:
+def make(events: list[MemoryEvent]) -> Callable[..., AgentMemory]:
     def make(model: ScriptedChatModel | None = None, **options: Any) -> AgentMemory:
-        return memory_of(model=model, listeners=[told.append], **options)
+        return memory_of(model=model, listeners=[events.append], **options)
 
     return make
 
 
-def _kinds(told: list[MemoryEvent]) -> list[tuple[str, int]]:
-    return [(event.operation.value, event.count) for event in told]
+def _kinds(events: list[MemoryEvent]) -> list[tuple[str, int]]:
+    return [(event.operation.value, event.count) for event in events]
 
 
 def _store(memory: AgentMemory) -> FactStore:
@@ -76,7 +76,7 @@ def _store(memory: AgentMemory) -> FactStore:
 
 
 async def test_operations_on_the_store_are_reported(
-    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+    make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
     """Each with its place and the number of its values."""
     memory = make()
@@ -94,7 +94,7 @@ async def test_operations_on_the_store_are_reported(
     await store.places()
     await store.erase(ALICE, AGENT)
 
-    assert _kinds(told) == [
+    assert _kinds(events) == [
         ("save", 1),
         ("save", 3),
         ("load", 1),
@@ -107,25 +107,25 @@ async def test_operations_on_the_store_are_reported(
         ("list", 2),
         ("erase", 2),
     ]
-    assert {str(event.places[0]) for event in told if event.places} == {
+    assert {str(event.places[0]) for event in events if event.places} == {
         "agent/support-bot user(alice)",
         "product/my-app user(alice)",
     }
-    assert all(event.milliseconds >= 0 and not event.is_failed for event in told)
-    assert len({event.correlation_id for event in told}) == len(told)
+    assert all(event.milliseconds >= 0 and not event.is_failed for event in events)
+    assert len({event.correlation_id for event in events}) == len(events)
 
 
 async def test_a_detection_is_reported_with_its_cost(
-    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+    make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
     """Its own operations are reported before it, with its correlation id."""
     memory = make(ScriptedChatModel({"facts": [item()]}))
 
     report = await memory.auto_detect_facts([said(TEXT)])
 
-    assert _kinds(told) == [("load", 0), ("load", 0), ("save", 1), ("detect", 1)]
-    assert len({event.correlation_id for event in told}) == 1
-    last = told[-1]
+    assert _kinds(events) == [("load", 0), ("load", 0), ("save", 1), ("detect", 1)]
+    assert len({event.correlation_id for event in events}) == 1
+    last = events[-1]
     assert (last.llm_calls, last.input_tokens) == (1, report.usage.input_tokens)
     assert len(last.places) == 2
 
@@ -135,7 +135,7 @@ async def test_a_detection_is_reported_with_its_cost(
 )
 async def test_what_failed_has_cost_something(
     make: Callable[..., AgentMemory],
-    told: list[MemoryEvent],
+    events: list[MemoryEvent],
     answers: Sequence[object],
     calls: int,
 ) -> None:
@@ -143,14 +143,14 @@ async def test_what_failed_has_cost_something(
     with pytest.raises((ChatModelError, ExtractionError)):
         await make(ScriptedChatModel(*answers)).auto_detect_facts([said(TEXT)])
 
-    last = told[-1]
+    last = events[-1]
     assert (last.operation, last.is_failed, last.llm_calls) == (OP.DETECT, True, calls)
     assert (last.input_tokens > 0) is (calls == 2)
 
 
 @pytest.mark.parametrize("is_waited_for", [True, False])
 async def test_remembering_is_one_event(
-    make: Callable[..., AgentMemory], told: list[MemoryEvent], is_waited_for: bool
+    make: Callable[..., AgentMemory], events: list[MemoryEvent], is_waited_for: bool
 ) -> None:
     """In the background too: it is reported at its end, and once."""
     async with make(ScriptedChatModel({"facts": [item()]})) as memory:
@@ -159,13 +159,13 @@ async def test_remembering_is_one_event(
         else:
             await memory.remember_later(TEXT)
 
-    remembered = [event for event in told if event.operation is OP.REMEMBER]
+    remembered = [event for event in events if event.operation is OP.REMEMBER]
     assert [(event.count, event.llm_calls) for event in remembered] == [(1, 1)]
-    assert not [event for event in told if event.operation is OP.DETECT]
+    assert not [event for event in events if event.operation is OP.DETECT]
 
 
 async def test_what_fails_is_reported_as_failed(
-    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+    make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
     """By the class of its error, and the error reaches its caller as it is."""
     memory = make(ScriptedChatModel(ChatModelError("down")))
@@ -175,36 +175,36 @@ async def test_what_fails_is_reported_as_failed(
     with pytest.raises(ValueError, match="forget needs a condition"):
         await _store(memory).forget(ALICE, AGENT)
 
-    failed = [(event.operation, event.error_type) for event in told if event.is_failed]
+    failed = [(event.operation, event.error_type) for event in events if event.is_failed]
     assert failed == [(OP.DETECT, "ChatModelError"), (OP.FORGET, "ValueError")]
 
 
-async def test_a_small_provider_is_observed(told: list[MemoryEvent]) -> None:
+async def test_a_small_provider_is_observed(events: list[MemoryEvent]) -> None:
     """Its four methods, and a failure of one of them."""
-    memory = memory_of(BareProvider(), listeners=[told.append])
+    memory = memory_of(BareProvider(), listeners=[events.append])
     assert type(memory.provider) is GuardedProvider
     await memory.provider.save(theme("dark"), ALICE, AGENT)
     await memory.provider.load(THEME, ALICE, AGENT)
     await memory.provider.load_all(ALICE, AGENT)
     await memory.provider.load_by_description("theme", ALICE, AGENT)
-    assert _kinds(told) == [("save", 1), ("load", 1), ("load", 1), ("load", 1)]
+    assert _kinds(events) == [("save", 1), ("load", 1), ("load", 1), ("load", 1)]
 
-    failing = memory_of(FailingProvider(AGENT), listeners=[told.append])
+    failing = memory_of(FailingProvider(AGENT), listeners=[events.append])
     with pytest.raises(StorageError):
         await failing.current_all()
-    ended = {str(event.places[0].scope): event.error_type for event in told[4:]}
+    ended = {str(event.places[0].scope): event.error_type for event in events[4:]}
     assert ended["agent/support-bot"] == "StorageError"
     assert ended["product/my-app"] is not None
 
 
 async def test_what_a_view_refuses_is_reported(
-    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+    make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
     """Listeners get attempts from outside; reading outside finds nothing."""
     memory = make(ScriptedChatModel())
     await memory.provider.save(theme("dark"), BOB, AGENT)
     view = memory.view(subjects=[ALICE])
-    told.clear()
+    events.clear()
 
     with pytest.raises(MemoryAccessError):
         await view.provider.save(theme("new"), BOB, AGENT)
@@ -212,32 +212,32 @@ async def test_what_a_view_refuses_is_reported(
         await view.remember(TEXT, subject=BOB)
     assert await view.provider.load(THEME, BOB, AGENT) == []
 
-    assert [(event.operation, event.error_type, event.count) for event in told] == [
+    assert [(event.operation, event.error_type, event.count) for event in events] == [
         (OP.SAVE, "MemoryAccessError", 0),
         (OP.REMEMBER, "MemoryAccessError", 0),
         (OP.LOAD, None, 0),
     ]
 
 
-async def test_events_contain_values_only_on_request(told: list[MemoryEvent]) -> None:
+async def test_events_contain_values_only_on_request(events: list[MemoryEvent]) -> None:
     """By default no event holds one, not in any of its fields; nor does its repr ever."""
-    quiet = memory_of(listeners=[told.append])
+    quiet = memory_of(listeners=[events.append])
     await quiet.provider.save(theme(SECRET), ALICE, AGENT)
     await quiet.provider.load_by_description(SECRET, ALICE, AGENT)
-    assert all((event.facts, event.text) == (None, None) for event in told)
-    told.clear()
+    assert all((event.facts, event.text) == (None, None) for event in events)
+    events.clear()
 
-    loud = memory_of(listeners=[told.append], include_values=True)
+    loud = memory_of(listeners=[events.append], include_values=True)
     await loud.provider.save(theme(SECRET), ALICE, AGENT)
     await loud.provider.load_by_description(SECRET, ALICE, AGENT)
 
-    assert [[fact.values for fact in event.facts or ()] for event in told] == [[(SECRET,)]] * 2
-    assert told[1].text == SECRET
-    assert SECRET not in repr(told)
+    assert [[fact.values for fact in event.facts or ()] for event in events] == [[(SECRET,)]] * 2
+    assert events[1].text == SECRET
+    assert SECRET not in repr(events)
 
 
 async def test_a_listener_that_raises_breaks_nothing(
-    told: list[MemoryEvent], caplog: pytest.LogCaptureFixture
+    events: list[MemoryEvent], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others get the event, the operation returns, and the log contains no value."""
 
@@ -249,11 +249,11 @@ async def test_a_listener_that_raises_breaks_nothing(
         await anyio.lowlevel.checkpoint()
         broken(event)
 
-    memory = memory_of(listeners=[broken, broken_too, told.append], include_values=True)
+    memory = memory_of(listeners=[broken, broken_too, events.append], include_values=True)
     with caplog.at_level(logging.WARNING):
         await memory.provider.save(theme(SECRET), ALICE, AGENT)
 
-    assert len(told) == 1
+    assert len(events) == 1
     assert len(await memory.current(THEME)) == 1
     assert caplog.text.count("raised RuntimeError") == 4
     assert "broken_too" in caplog.text
@@ -275,12 +275,12 @@ async def test_a_listener_that_hangs_is_given_up(
     assert "took too long" in caplog.text
 
 
-async def test_a_cancelled_operation_is_reported(told: list[MemoryEvent]) -> None:
+async def test_a_cancelled_operation_is_reported(events: list[MemoryEvent]) -> None:
     """Asynchronous listeners hear of it as well."""
 
     async def listen(event: MemoryEvent) -> None:
         await anyio.lowlevel.checkpoint()
-        told.append(event)
+        events.append(event)
 
     class Waiting(ScriptedChatModel):
         async def extract(self, messages: Any, output_type: Any) -> Any:
@@ -292,12 +292,12 @@ async def test_a_cancelled_operation_is_reported(told: list[MemoryEvent]) -> Non
         await memory.auto_detect_facts([said(TEXT)])
 
     assert scope.cancelled_caught
-    assert [event.operation for event in told] == [OP.LOAD, OP.LOAD, OP.DETECT]
-    assert [event.is_failed for event in told] == [False, False, True]
+    assert [event.operation for event in events] == [OP.LOAD, OP.LOAD, OP.DETECT]
+    assert [event.is_failed for event in events] == [False, False, True]
 
 
 async def test_a_request_has_one_correlation_id(
-    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+    make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
     """The application's own, for everything in its block and nothing after it."""
     memory = make()
@@ -306,7 +306,7 @@ async def test_a_request_has_one_correlation_id(
         await memory.current(THEME)
     await memory.current(THEME)
 
-    assert [event.correlation_id == "request-17" for event in told] == [True, True, False, False]
+    assert [event.correlation_id == "request-17" for event in events] == [True, True, False, False]
 
 
 def test_no_listener_costs_no_wrapper() -> None:

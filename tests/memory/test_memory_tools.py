@@ -74,10 +74,10 @@ async def test_recall_finds_by_words(store: InMemoryProvider) -> None:
 
 async def test_a_model_finds_what_the_application_finds(store: InMemoryProvider) -> None:
     """With the memory's own settings and embedder, and reported as a recall of its places."""
-    told: list[MemoryEvent] = []
+    events: list[MemoryEvent] = []
     strict = memory_of(store, recall_settings=RecallSettings(min_score=1.0))
     asked = "Which theme does she like?"
-    by_meaning = memory_of(store, embedder=EMBEDDER, listeners=[told.append])
+    by_meaning = memory_of(store, embedder=EMBEDDER, listeners=[events.append])
 
     assert (await call(memory_of(store), "recall", query=asked))["found"] == 1
     assert (await call(strict, "recall", query=asked))["found"] == 0
@@ -86,7 +86,7 @@ async def test_a_model_finds_what_the_application_finds(store: InMemoryProvider)
     )
     assert (await call(memory_of(store), "recall", query="appearance"))["found"] == 0
 
-    recalled = [event for event in told if event.operation is MemoryOperation.RECALL]
+    recalled = [event for event in events if event.operation is MemoryOperation.RECALL]
     assert len(recalled) == 2
     assert {place.subject for event in recalled for place in event.places} == {ALICE}
 

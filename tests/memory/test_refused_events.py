@@ -19,18 +19,18 @@ IN_AGENT, IN_PRODUCT = Place(AGENT, ALICE), Place(PRODUCT, ALICE)
 
 
 @pytest.fixture
-def told() -> list[MemoryEvent]:
+def events() -> list[MemoryEvent]:
     """The events so far."""
     return []
 
 
 @pytest.fixture
-async def memory(told: list[MemoryEvent]) -> AgentMemory:
+async def memory(events: list[MemoryEvent]) -> AgentMemory:
     """Alice's theme, for the agent and in the product."""
     store = InMemoryProvider()
     await store.save(theme("dark"), ALICE, AGENT)
     await store.save(theme("light"), ALICE, PRODUCT)
-    return memory_of(store, listeners=[told.append])
+    return memory_of(store, listeners=[events.append])
 
 
 Attempt = Callable[[AgentMemory], Awaitable[object]]
@@ -48,7 +48,7 @@ ATTEMPTS: list[tuple[Attempt, MemoryOperation, tuple[Place, ...]]] = [
 @pytest.mark.parametrize(("attempt", "operation", "places"), ATTEMPTS)
 async def test_a_read_only_view_tells_what_it_refuses(
     memory: AgentMemory,
-    told: list[MemoryEvent],
+    events: list[MemoryEvent],
     attempt: Attempt,
     operation: MemoryOperation,
     places: tuple[Place, ...],
@@ -59,14 +59,14 @@ async def test_a_read_only_view_tells_what_it_refuses(
     with pytest.raises(MemoryAccessError, match="read-only"):
         await attempt(view)
 
-    assert [(event.operation, event.error_type, event.places) for event in told] == [
+    assert [(event.operation, event.error_type, event.places) for event in events] == [
         (operation, "MemoryAccessError", places)
     ]
     assert len(await memory.current(THEME)) == 1
 
 
 async def test_nothing_is_forgotten_where_one_place_is_refused(
-    memory: AgentMemory, told: list[MemoryEvent]
+    memory: AgentMemory, events: list[MemoryEvent]
 ) -> None:
     """Bob is outside: Alice's values stay as well, and the one event names both."""
     view = memory.view(subjects=[ALICE], scopes=[AGENT])
@@ -74,34 +74,34 @@ async def test_nothing_is_forgotten_where_one_place_is_refused(
     with pytest.raises(MemoryAccessError, match="outside"):
         await view.contents.forget(concept=THEME, subjects=[ALICE, BOB])
 
-    (event,) = told
+    (event,) = events
     assert (event.operation, event.is_failed) == (MemoryOperation.FORGET, True)
     assert {place.subject for place in event.places} == {ALICE, BOB}
     assert [fact.value for fact in await view.current(THEME)] == ["dark"]
 
 
 async def test_a_view_with_nothing_in_it_refuses_all_the_same(
-    memory: AgentMemory, told: list[MemoryEvent]
+    memory: AgentMemory, events: list[MemoryEvent]
 ) -> None:
     """It does not matter if there is anything to erase."""
     with pytest.raises(MemoryAccessError, match="read-only"):
         await memory.view(subjects=[BOB], read_only=True).contents.reset(confirm=True)
     assert (await memory.view(subjects=[BOB], read_only=True).contents.reset()).count == 0
 
-    assert [(str(event.operation), event.is_failed) for event in told] == [
+    assert [(str(event.operation), event.is_failed) for event in events] == [
         ("erase", True),
         ("list", False),
     ]
 
 
 async def test_only_the_store_reports_an_operation(
-    memory: AgentMemory, told: list[MemoryEvent]
+    memory: AgentMemory, events: list[MemoryEvent]
 ) -> None:
     """The check before it is no event of its own."""
     assert await memory.contents.forget(concept=THEME, scopes=[AGENT]) == 1
     await memory.view(subjects=[ALICE]).contents.reset(confirm=True)
 
-    assert [(str(event.operation), event.is_failed) for event in told] == [
+    assert [(str(event.operation), event.is_failed) for event in events] == [
         ("forget", False),
         ("list", False),
         ("erase", False),
@@ -145,17 +145,17 @@ CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
 
 @pytest.mark.parametrize(("attempt", "operation"), CALLS, ids=range(len(CALLS)))
 async def test_a_call_without_an_entity_is_one_failed_event(
-    told: list[MemoryEvent],
+    events: list[MemoryEvent],
     attempt: Callable[[Any], Awaitable[object]],
     operation: MemoryOperation,
 ) -> None:
     """A count of failures per operation misses none, for any call."""
     model = ScriptedChatModel()
-    async with memory_of(model=model, listeners=[told.append]) as memory:
+    async with memory_of(model=model, listeners=[events.append]) as memory:
         with pytest.raises(UnboundSubjectError):
             await attempt(memory)
 
-    assert [(event.operation, event.error_type) for event in told] == [
+    assert [(event.operation, event.error_type) for event in events] == [
         (operation, "UnboundSubjectError")
     ]
     assert model.calls == []
@@ -197,16 +197,16 @@ MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] 
 
 @pytest.mark.parametrize(("attempt", "operation", "error"), MISTAKES, ids=range(len(MISTAKES)))
 async def test_a_mistake_is_one_failed_event(
-    told: list[MemoryEvent],
+    events: list[MemoryEvent],
     attempt: Callable[[Any], Awaitable[object]],
     operation: MemoryOperation,
     error: str,
 ) -> None:
     """An operation that is refused for its arguments was called for all that."""
     with pytest.raises((TypeError, ValueError)):
-        await attempt(memory_of(listeners=[told.append]))
+        await attempt(memory_of(listeners=[events.append]))
 
-    assert [(event.operation, event.error_type) for event in told] == [(operation, error)]
+    assert [(event.operation, event.error_type) for event in events] == [(operation, error)]
 
 
 LACKING: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
@@ -219,12 +219,12 @@ LACKING: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
 
 @pytest.mark.parametrize(("attempt", "operation"), LACKING, ids=range(len(LACKING)))
 async def test_what_a_provider_cannot_do_is_one_failed_event(
-    told: list[MemoryEvent],
+    events: list[MemoryEvent],
     attempt: Callable[[Any], Awaitable[object]],
     operation: MemoryOperation,
 ) -> None:
     """Four methods are a provider, and not enough for these."""
     with pytest.raises(TypeError, match="not a FactStore"):
-        await attempt(memory_of(BareProvider(), listeners=[told.append]))
+        await attempt(memory_of(BareProvider(), listeners=[events.append]))
 
-    assert [(event.operation, event.error_type) for event in told] == [(operation, "TypeError")]
+    assert [(event.operation, event.error_type) for event in events] == [(operation, "TypeError")]

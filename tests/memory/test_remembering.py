@@ -278,13 +278,13 @@ async def test_unclaimed_failures_do_not_pile_up() -> None:
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_cancelled_text_is_one_failed_event(is_async: bool) -> None:
     """Also one that had not had its turn: whoever counts events can tell what is missing."""
-    told: list[MemoryEvent] = []
+    events: list[MemoryEvent] = []
 
     async def tell(event: MemoryEvent) -> None:
         await checkpoint()
-        told.append(event)
+        events.append(event)
 
-    listener = tell if is_async else told.append
+    listener = tell if is_async else events.append
     model = SlowModel(DARK)
     with anyio.CancelScope() as scope:
         async with memory_of(model=model, listeners=[listener]) as memory:  # type: ignore[arg-type]
@@ -297,7 +297,7 @@ async def test_a_cancelled_text_is_one_failed_event(is_async: bool) -> None:
             with correlated("too-late"):
                 await memory.remember_later(TEXT)
 
-    ends = [event for event in told if event.operation is MemoryOperation.REMEMBER]
+    ends = [event for event in events if event.operation is MemoryOperation.REMEMBER]
     assert scope.cancelled_caught
     assert [event.is_failed for event in ends] == [True] * 5
     assert {event.error_type for event in ends} == {anyio.get_cancelled_exc_class().__name__}
@@ -309,18 +309,18 @@ async def test_a_cancelled_text_is_one_failed_event(is_async: bool) -> None:
 
 async def test_each_text_is_one_event_however_the_block_ends() -> None:
     """Those before the failure and those after it, when the application broke off."""
-    told: list[MemoryEvent] = []
+    events: list[MemoryEvent] = []
     model = ScriptedChatModel(DARK, ChatModelError("down"), LIGHT)
 
     async def break_off() -> None:
-        async with memory_of(model=model, listeners=[told.append]) as memory:
+        async with memory_of(model=model, listeners=[events.append]) as memory:
             for text in (TEXT, TEXT, "Make that the light theme."):
                 await memory.remember_later(text)
             raise KeyError
 
     with pytest.raises(KeyError):
         await break_off()
-    ends = [event for event in told if event.operation is MemoryOperation.REMEMBER]
+    ends = [event for event in events if event.operation is MemoryOperation.REMEMBER]
     assert [event.error_type for event in ends] == [None, "ChatModelError", None]
 
 

@@ -135,7 +135,7 @@ async def test_no_path_of_a_view_shows_what_is_outside(places: list[Place], data
     outside = set(range(len(places))) - inside
     shown = [places[number] for number in sorted(inside)]
     identities = {place.identity for place in shown}
-    store, told = await stored(places), list[MemoryEvent]()
+    store, events = await stored(places), list[MemoryEvent]()
     names = [place.subject.name for place in places]
     model = deep({"queries": [SHARED, *(f"value{n}" for n in NUMBERS[:2])], "subjects": names})
     memory = AgentMemory(
@@ -143,12 +143,12 @@ async def test_no_path_of_a_view_shows_what_is_outside(places: list[Place], data
         chat_model=model,
         embedder=EMBEDDER,
         scopes=MemoryScopesProfile(agent="team"),
-        listeners=[told.append],
+        listeners=[events.append],
         include_values=True,
     )
     for other in (memory.view(places=places), memory.view(places=places[:1])):
         await asked(other, places)  # so that indexes and vectors of all places are there
-    told.clear()
+    events.clear()
     model.calls.clear()
     view = memory.view(places=shown)
 
@@ -168,10 +168,10 @@ async def test_no_path_of_a_view_shows_what_is_outside(places: list[Place], data
     if inside:
         for answer in await _told_by_tools(view):
             assert_silent(answer, outside)
-    for event in told:
+    for event in events:
         assert_silent((event.facts, event.error_type), outside)
         assert event.count <= len(inside) or event.text is None
-    for event in told:
+    for event in events:
         if event.operation in ("recall", "embed"):
             assert {place.identity for place in event.places} <= identities
     assert sorted(await _identities(store), key=str) == sorted(

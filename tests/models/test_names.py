@@ -89,11 +89,11 @@ def test_texts_may_be_anything_that_can_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "told"), [("entity", "An entity is"), ("keyword", "A keyword is")]
+    ("what", "message"), [("entity", "An entity is"), ("keyword", "A keyword is")]
 )
-def test_messages_name_what_they_are_about(what: str, told: str) -> None:
+def test_messages_name_what_they_are_about(what: str, message: str) -> None:
     """As a sentence does."""
-    with pytest.raises(ValueError, match=f"^{told} empty"):
+    with pytest.raises(ValueError, match=f"^{message} empty"):
         checked_name(" ", what)
 
 

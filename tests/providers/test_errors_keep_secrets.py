@@ -104,7 +104,7 @@ def _fact(value: str) -> SingleFact:
     return SingleFact(CONCEPT, value, source=said)
 
 
-def told(exc: BaseException) -> str:
+def logged(exc: BaseException) -> str:
     """The lines of a log: the whole chain, without the lines of this file."""
     frames = traceback.TracebackException.from_exception(exc)
     here: traceback.TracebackException | None = frames
@@ -131,7 +131,7 @@ async def complaints(root: Path, storage: Storage, anchor: str) -> list[str]:
         try:
             await call(LocalFileMemoryProvider(root, storage=storage), anchor)
         except (FactmemError, ValueError) as exc:
-            found.append(told(exc))
+            found.append(logged(exc))
     return found
 
 

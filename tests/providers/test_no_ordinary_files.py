@@ -88,10 +88,10 @@ async def test_a_journal_that_is_no_file(
     before = without_erasures(disk(root.parent))
 
     for store in (warm, LocalFileMemoryProvider(root, storage=storage)):
-        with pytest.raises(CorruptJournalError, match=INSTEAD[thing]) as told:
+        with pytest.raises(CorruptJournalError, match=INSTEAD[thing]) as caught:
             await current(store)
-        assert str(journal) in str(told.value)
-        assert "restore" in str(told.value)
+        assert str(journal) in str(caught.value)
+        assert "restore" in str(caught.value)
         with pytest.raises(CorruptJournalError, match=INSTEAD[thing]):
             await store.save(theme("light"), ALICE, AGENT)
         with pytest.raises(CorruptJournalError, match=INSTEAD[thing]):

@@ -54,10 +54,10 @@ def test_wrong_arguments_of_a_store(tmp_path: Path, what: str) -> None:
     """When it is made, before anything is saved in the clear; no key is in the message."""
     options, error, advice = STORES[what]
 
-    with pytest.raises(error, match=advice) as told:
+    with pytest.raises(error, match=advice) as caught:
         LocalFileMemoryProvider(**{"root": tmp_path / "store", **options})
 
-    assert KEY not in str(told.value)
+    assert KEY not in str(caught.value)
     assert not (tmp_path / "store").exists()
 
 
@@ -66,10 +66,10 @@ ENCRYPTIONS: list[Any] = [KEY, Key.generate(), KEY.encode(), None, Aes256GCMEncr
 
 @pytest.mark.parametrize("given", ENCRYPTIONS, ids=["text", "key", "bytes", "None", "class"])
 def test_a_key_in_the_place_of_an_encryption(given: Any) -> None:
-    with pytest.raises(TypeError, match=ENCRYPTED) as told:
+    with pytest.raises(TypeError, match=ENCRYPTED) as caught:
         EncryptedStorage(given)
 
-    assert KEY not in str(told.value)
+    assert KEY not in str(caught.value)
 
 
 TIMEOUTS: list[Any] = ["5", timedelta(seconds=5), None, True]
@@ -114,10 +114,10 @@ async def test_wrong_keys(tmp_path: Path, given: Any) -> None:
 
 def test_a_text_that_is_no_key_may_be_a_passphrase() -> None:
     """It is not shown, and the message says how to go on."""
-    with pytest.raises(ValueError, match=r"a passphrase by Key\.from_passphrase") as told:
+    with pytest.raises(ValueError, match=r"a passphrase by Key\.from_passphrase") as caught:
         Aes256GCMEncryptor("correct horse battery staple")
 
-    assert "horse" not in str(told.value)
+    assert "horse" not in str(caught.value)
 
 
 PLACE = r"in this order, not {} and {}: .*MemoryScope.parse\("

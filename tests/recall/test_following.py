@@ -129,7 +129,7 @@ class Doing:
                 await self.store.replay(await self.store.entries(*place), *other)
 
 
-def told(result: RecallResult) -> Any:
+def outcome(result: RecallResult) -> Any:
     """All of an answer, but for rounding in the last digits of a cosine."""
     matches: list[Any] = []
     for match in result:
@@ -154,7 +154,7 @@ async def agree(followers: dict[str, AgentMemory], stores: Sequence[LocalStore])
         for limit in (2, 20):
             asked: dict[str, Any] = {"limit": limit, "min_score": 0}
             fresh = MEMORIES[name](stores[-1])
-            assert told(await follower.recall("7 cats", **asked)) == told(
+            assert outcome(await follower.recall("7 cats", **asked)) == outcome(
                 await fresh.recall("7 cats", **asked)
             )
 

@@ -28,7 +28,7 @@ SECRET = "xyzzy"
 
 
 @pytest.fixture
-def told() -> list[MemoryEvent]:
+def events() -> list[MemoryEvent]:
     """The events so far."""
     return []
 
@@ -40,34 +40,34 @@ async def store() -> InMemoryProvider:
     return made
 
 
-def of(told: Sequence[MemoryEvent], *operations: MemoryOperation) -> list[MemoryEvent]:
-    return [event for event in told if event.operation in operations]
+def of(events: Sequence[MemoryEvent], *operations: MemoryOperation) -> list[MemoryEvent]:
+    return [event for event in events if event.operation in operations]
 
 
 async def test_each_request_to_the_embedder_is_an_event(
-    store: InMemoryProvider, told: list[MemoryEvent]
+    store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
     """The question, then the facts; a cached vector needs no request."""
-    memory = recall_memory(store, embedder=TopicEmbedder(), listeners=[told.append])
+    memory = recall_memory(store, embedder=TopicEmbedder(), listeners=[events.append])
 
     with correlated("request-17"):
         await memory.recall("an animal")
-    again = len(told)
+    again = len(events)
     await memory.recall("an animal")
 
-    question, facts = of(told, OP.EMBED)
+    question, facts = of(events, OP.EMBED)
     assert [(each.count, each.embedding_calls) for each in (question, facts)] == [(1, 1), (1, 1)]
     assert {place.scope for place in question.places} == {AGENT, PRODUCT}
     assert [place for place in facts.places if place.scope == AGENT]
-    assert {each.correlation_id for each in told[:again]} == {"request-17"}
-    assert all(each.milliseconds >= 0 and not each.is_failed for each in told)
-    assert of(told[again:], OP.EMBED) == []
-    first, second = of(told, OP.RECALL)
+    assert {each.correlation_id for each in events[:again]} == {"request-17"}
+    assert all(each.milliseconds >= 0 and not each.is_failed for each in events)
+    assert of(events[again:], OP.EMBED) == []
+    first, second = of(events, OP.RECALL)
     assert (first.embedding_calls, second.embedding_calls) == (2, 0)
 
 
 async def test_each_batch_is_an_event(
-    told: list[MemoryEvent], monkeypatch: pytest.MonkeyPatch
+    events: list[MemoryEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Earlier requests are reported as completed, and the one that broke as failed."""
     monkeypatch.setattr(meaning, "_BATCH", 2)
@@ -82,21 +82,21 @@ async def test_each_batch_is_an_event(
                 raise EmbeddingError("out of quota")
             return await super().embed(texts)
 
-    memory = recall_memory(store, embedder=Tiring(), listeners=[told.append])
+    memory = recall_memory(store, embedder=Tiring(), listeners=[events.append])
     result = await memory.recall("cat")
 
-    assert [(each.count, each.error_type) for each in of(told, OP.EMBED)] == [
+    assert [(each.count, each.error_type) for each in of(events, OP.EMBED)] == [
         (1, None),
         (2, None),
         (0, "EmbeddingError"),
     ]
-    (recalled,) = of(told, OP.RECALL)
+    (recalled,) = of(events, OP.RECALL)
     assert (recalled.embedding_calls, result.embedding_calls) == (3, 3)
 
 
 @pytest.mark.parametrize("vectors", [[], [[float("nan")] * 6]], ids=["none", "not a number"])
 async def test_malformed_vectors_are_a_failure(
-    store: InMemoryProvider, told: list[MemoryEvent], vectors: list[list[float]]
+    store: InMemoryProvider, events: list[MemoryEvent], vectors: list[list[float]]
 ) -> None:
     """An answer that cannot be used is no completed request."""
 
@@ -105,32 +105,32 @@ async def test_malformed_vectors_are_a_failure(
             await super().embed(texts)
             return vectors
 
-    await recall_memory(store, embedder=Wrong(), listeners=[told.append]).recall("cat")
+    await recall_memory(store, embedder=Wrong(), listeners=[events.append]).recall("cat")
 
-    assert [each.error_type for each in of(told, OP.EMBED)] == ["EmbeddingError"]
-    assert [each.error_type for each in of(told, OP.RECALL)] == [None]
+    assert [each.error_type for each in of(events, OP.EMBED)] == ["EmbeddingError"]
+    assert [each.error_type for each in of(events, OP.RECALL)] == [None]
 
 
 async def test_a_recall_that_falls_back_is_one_completed_event(
-    store: InMemoryProvider, told: list[MemoryEvent]
+    store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
     """Neither an embedder nor a chat model that fails makes it a failed one, nor a second one."""
     embedder = TopicEmbedder()
     embedder.failure = EmbeddingError(SECRET)
     model = ScriptedChatModel(ChatModelError(SECRET))
-    memory = recall_memory(store, embedder=embedder, chat_model=model, listeners=[told.append])
+    memory = recall_memory(store, embedder=embedder, chat_model=model, listeners=[events.append])
 
     result = await memory.recall("Miso the cat", depth="deep")
 
     assert len(result.failures) == 2
-    (recalled,) = of(told, OP.RECALL)
+    (recalled,) = of(events, OP.RECALL)
     assert (recalled.count, recalled.error_type, recalled.embedding_calls) == (1, None, 1)
-    assert [each.error_type for each in of(told, OP.EMBED)] == ["EmbeddingError"]
-    assert SECRET not in repr(told)
+    assert [each.error_type for each in of(events, OP.EMBED)] == ["EmbeddingError"]
+    assert SECRET not in repr(events)
 
 
 async def test_a_recall_that_fails_is_one_failed_event(
-    store: InMemoryProvider, told: list[MemoryEvent]
+    store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
     """By the store, by what is not installed, by a depth that takes a model."""
 
@@ -142,28 +142,28 @@ async def test_a_recall_that_fails_is_one_failed_event(
     embedder.failure = MissingExtraError("pip install")
 
     with pytest.raises(StorageError):
-        await recall_memory(Failing(), listeners=[told.append]).recall("cat")
+        await recall_memory(Failing(), listeners=[events.append]).recall("cat")
     with pytest.raises(MissingExtraError):
-        await recall_memory(store, embedder=embedder, listeners=[told.append]).recall("cat")
+        await recall_memory(store, embedder=embedder, listeners=[events.append]).recall("cat")
     with pytest.raises(ValueError, match="needs a chat model"):
-        await recall_memory(store, listeners=[told.append]).recall("cat", depth="deep")
+        await recall_memory(store, listeners=[events.append]).recall("cat", depth="deep")
 
-    assert [each.error_type for each in of(told, OP.RECALL)] == [
+    assert [each.error_type for each in of(events, OP.RECALL)] == [
         "StorageError",
         "MissingExtraError",
         "ValueError",
     ]
-    assert [each.error_type for each in of(told, OP.EMBED)] == ["MissingExtraError"]
+    assert [each.error_type for each in of(events, OP.EMBED)] == ["MissingExtraError"]
 
 
 async def test_a_recall_that_is_cancelled_is_one_failed_event(
-    store: InMemoryProvider, told: list[MemoryEvent]
+    store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
     """And so is the request that it was waiting for; asynchronous listeners hear of both."""
 
     async def listen(event: MemoryEvent) -> None:
         await anyio.lowlevel.checkpoint()
-        told.append(event)
+        events.append(event)
 
     class Waiting(TopicEmbedder):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -176,7 +176,7 @@ async def test_a_recall_that_is_cancelled_is_one_failed_event(
         await memory.recall("cat")
 
     assert scope.cancelled_caught
-    ended = [(each.operation, each.is_failed) for each in of(told, OP.EMBED, OP.RECALL)]
+    ended = [(each.operation, each.is_failed) for each in of(events, OP.EMBED, OP.RECALL)]
     assert ended == [(OP.EMBED, True), (OP.RECALL, True)]
 
 

@@ -258,14 +258,14 @@ async def test_failures_leave_the_chat_as_it_was(store: InMemoryProvider) -> Non
 
 async def test_it_is_reported_as_one_recall(store: InMemoryProvider) -> None:
     """And a message without words is no operation."""
-    told: list[MemoryEvent] = []
-    memory = recall_memory(store, listeners=[told.append])
+    events: list[MemoryEvent] = []
+    memory = recall_memory(store, listeners=[events.append])
 
     await memory.recall_facts_to_agent([said("The router? The cat?")])
     await memory.recall_facts_to_agent([said("")])
     await memory.recall_facts_to_agent([{"role": "user", "content": [{"type": "image_url"}]}])
 
-    recalls = [event for event in told if event.operation is MemoryOperation.RECALL]
+    recalls = [event for event in events if event.operation is MemoryOperation.RECALL]
     assert [event.count for event in recalls] == [3]
 
 

@@ -200,12 +200,12 @@ def test_an_edited_key_slot_is_reported(edit: str, locked: Path, tmp_path: Path)
     folder = _copy(locked, tmp_path / "store", change)
     before = _bytes(folder)
 
-    with pytest.raises(expected, match=_NAMED) as told:
+    with pytest.raises(expected, match=_NAMED) as caught:
         read(_phrase().open(folder), ANN)
     with pytest.raises(expected, match=_NAMED):
         append(_phrase().open(folder), ANN, record(2))
 
-    assert _PHRASE not in str(told.value)
+    assert _PHRASE not in str(caught.value)
     assert _bytes(folder) == before
 
 
@@ -256,10 +256,10 @@ def test_a_wrong_passphrase_is_a_wrong_key(locked: Path) -> None:
     """The error does not say which."""
     key = Key.from_passphrase("incorrect horse", cost="interactive")
 
-    with pytest.raises(WrongKeyError) as told:
+    with pytest.raises(WrongKeyError) as caught:
         read(EncryptedStorage(Aes256GCMEncryptor(key)).open(locked), ANN)
 
-    assert "horse" not in str(told.value)
+    assert "horse" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -327,9 +327,9 @@ def test_a_file_of_an_older_key_is_reported() -> None:
     disk.put(f"journals/{store.ann}", store.files[store.ann])
     before = disk.image()
 
-    with pytest.raises(TamperedError, match=store.ann) as told:
+    with pytest.raises(TamperedError, match=store.ann) as caught:
         read(SEALED.open(disk), ANN)
-    assert "a key that this store does not have any more" in str(told.value)
+    assert "a key that this store does not have any more" in str(caught.value)
     with pytest.raises(TamperedError, match=store.ann):
         append(SEALED.open(disk), ANN, record(2))
     assert disk.image() == before

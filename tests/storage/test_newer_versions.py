@@ -23,10 +23,10 @@ def test_a_journal_of_a_later_version_asks_for_an_upgrade(tmp_path: Path) -> Non
     before = file.read_bytes()
 
     again = SimpleStorage().open(tmp_path / "store")
-    with pytest.raises(StorageError, match="newer version of factmem: upgrade") as told:
+    with pytest.raises(StorageError, match="newer version of factmem: upgrade") as caught:
         again.read(NAME)
-    assert not isinstance(told.value, CorruptJournalError)
-    assert str(file) in str(told.value)
+    assert not isinstance(caught.value, CorruptJournalError)
+    assert str(file) in str(caught.value)
     with again.exclusive() as writer:
         for call in (
             lambda: writer.append(NAME, [b'{"v":2}']),

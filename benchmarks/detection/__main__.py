@@ -51,7 +51,7 @@ class Recorder:
 RECORDINGS = ("reader", "author")
 
 
-def recorded(dialogue: Dialogue, recording: str) -> ScriptedChatModel:
+def replay_model(dialogue: Dialogue, recording: str) -> ScriptedChatModel:
     """Return a chat model that replays the recorded answers of a dialogue."""
     path = HERE / "recordings" / recording / f"{dialogue.name}.json"
     text = path.read_text(encoding="utf-8")
@@ -65,7 +65,7 @@ async def run(options: argparse.Namespace) -> Score:
     total = Score()
     print(f"{'dialogue':24} items right gold found  dated  leaks ungr stale refused flagged   F1")
     for dialogue in dialogues():
-        inner: ChatModel = recorded(dialogue, options.recording)
+        inner: ChatModel = replay_model(dialogue, options.recording)
         if options.model:
             key = os.environ.get("OPENAI_API_KEY", "none")  # a local server accepts any
             inner = OpenAIChatModel(options.model, base_url=options.base_url, api_key=key)
@@ -103,10 +103,10 @@ def _print(name: str, score: Score) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    anyio.run(run, parsed(arguments))
+    anyio.run(run, parse_options(arguments))
 
 
-def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import orjson
 
-from benchmarks.postgres.contenders import FACTS, USERS, made
+from benchmarks.postgres.contenders import FACTS, USERS, create_contender
 from tests.postgres.cluster import Cluster
 
 WORKS = ("save any user", "save one user", "load one", f"load {FACTS}", f"recall {FACTS}")
@@ -26,7 +26,7 @@ CONTENDERS = ("langgraph", "factmem", "factmem, 1 s stale")
 
 async def fill(name: str, dsn: str) -> None:
     """Save all facts of all users."""
-    async with made(name, dsn) as store:
+    async with create_contender(name, dsn) as store:
 
         async def one(user: str) -> None:
             for number in range(FACTS):
@@ -38,7 +38,7 @@ async def fill(name: str, dsn: str) -> None:
                 group.start_soon(one, f"user-{number}")
 
 
-def measured(
+def measure(
     name: str, what: str, dsn: str, processes: int, tasks: int, seconds: float
 ) -> tuple[float, int]:
     """Return the operations per second of all processes, and the number of failures."""
@@ -59,7 +59,7 @@ def row(what: str, dsn: str, processes: int, tasks: int, *, rounds: int, seconds
     failed = dict.fromkeys(names, 0)
     for _ in range(rounds):
         for name in names:
-            rate, lost = measured(name, what, dsn, processes, tasks, seconds)
+            rate, lost = measure(name, what, dsn, processes, tasks, seconds)
             rates[name].append(rate)
             failed[name] += lost
     cells = [f"{what}, {processes} x {tasks}"]

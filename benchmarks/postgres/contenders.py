@@ -156,7 +156,7 @@ class LangGraph:
         return len(await self._store.asearch(("recall", user), query=query, limit=FACTS))
 
 
-def made(name: str, dsn: str) -> Contender:
+def create_contender(name: str, dsn: str) -> Contender:
     """Return a contender by its name."""
     if name == "langgraph":
         return LangGraph(dsn)

@@ -10,7 +10,7 @@ import time
 import anyio
 import orjson
 
-from benchmarks.postgres.contenders import FACTS, USERS, made
+from benchmarks.postgres.contenders import FACTS, USERS, create_contender
 
 QUESTIONS = [f"What is known of {number}?" for number in range(50)]
 
@@ -20,7 +20,7 @@ async def work(
 ) -> dict[str, float]:
     """Do one kind of work in several tasks, from a start time common to all processes."""
     done = failed = 0
-    async with made(name, dsn) as store:
+    async with create_contender(name, dsn) as store:
         for number in range(USERS):
             await store.get(f"user-{number}", 0)
             if what == f"recall {FACTS}":

@@ -46,7 +46,7 @@ PARTS: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def changed(constants: dict[str, Any]) -> Iterator[None]:
+def override(constants: dict[str, Any]) -> Iterator[None]:
     """Set constants of `factmem.recall` to other values within a block."""
     before = {}
     for path, value in constants.items():
@@ -61,7 +61,7 @@ def changed(constants: dict[str, Any]) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-async def filled(embedder: Embedder | None) -> AgentMemory:
+async def build_memory(embedder: Embedder | None) -> AgentMemory:
     clock = Clock(FACTS[0].timestamp)
     store = InMemoryProvider(clock=clock)
     for fact in FACTS:
@@ -81,7 +81,7 @@ def reciprocal(question: Question, ids: Sequence[str]) -> float:
     return next((1 / at for at, each in enumerate(ids[:10], 1) if each in question.facts), 0.0)
 
 
-async def asked(memory: AgentMemory, **options: Any) -> Ranks:
+async def ask_all(memory: AgentMemory, **options: Any) -> Ranks:
     ranks = []
     for question in QUESTIONS:
         found = await memory.recall(question.text, limit=10, **{"min_score": 0.0, **options})
@@ -89,7 +89,7 @@ async def asked(memory: AgentMemory, **options: Any) -> Ranks:
     return ranks
 
 
-async def added_up(memory: AgentMemory) -> Ranks:
+async def rank_by_sum(memory: AgentMemory) -> Ranks:
     """Rank all facts by CrewAI's sum: 0.5 · similarity + 0.3 · recency + 0.2 · importance."""
 
     def composite(match: Match) -> float:
@@ -105,7 +105,7 @@ async def added_up(memory: AgentMemory) -> Ranks:
     return ranks
 
 
-def by_bm25s() -> Ranks:
+def rank_by_bm25s() -> Ranks:
     """Rank by BM25 of the package bm25s: the same fields as one string, its own tokenizer."""
     bm25s: Any = import_module("bm25s")
     texts = [" ".join(words_of(stored(fact, 0.5), fact.entity).values()) for fact in FACTS]
@@ -121,7 +121,7 @@ def by_bm25s() -> Ranks:
     ]
 
 
-async def by_vectors(embedder: Embedder) -> Ranks:
+async def rank_by_vectors(embedder: Embedder) -> Ranks:
     """Rank all facts by cosine alone."""
     np: Any = import_module("numpy")
     texts = [meaning_of(stored(fact, 0.5), fact.entity) for fact in FACTS]
@@ -174,23 +174,23 @@ def row(name: str, ranks: Ranks, first: Ranks) -> None:
 
 async def parts(embedder: Embedder | None) -> Ranks:
     """Print the effect of each part of the score; return the ranks with all of them."""
-    first = await asked(await filled(embedder))
+    first = await ask_all(await build_memory(embedder))
     row("the default", first, first)
     for name, constants in PARTS.items():
-        with changed(constants):
-            row(f"without {name}", await asked(await filled(embedder)), first)
-    with changed({name: value for each in PARTS.values() for name, value in each.items()}):
-        row("without all of these", await asked(await filled(embedder)), first)
+        with override(constants):
+            row(f"without {name}", await ask_all(await build_memory(embedder)), first)
+    with override({name: value for each in PARTS.values() for name, value in each.items()}):
+        row("without all of these", await ask_all(await build_memory(embedder)), first)
     return first
 
 
 async def gate(embedder: Embedder | None) -> None:
     """Print the effect of `min_score` on questions with an answer and without one."""
-    memory = await filled(embedder)
-    full = hits(await asked(memory))
+    memory = await build_memory(embedder)
+    full = hits(await ask_all(memory))
     print(f"\nmin_score   hit@5   of {len(UNANSWERABLE)} unanswerable: silent, matches of 5")
     for least in (None, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5):
-        share = mean(hits(await asked(memory, min_score=least)))
+        share = mean(hits(await ask_all(memory, min_score=least)))
         counts = [
             len(await memory.recall(question.text, min_score=least)) for question in UNANSWERABLE
         ]
@@ -205,7 +205,7 @@ async def main() -> None:
     print(f"{len(FACTS)} facts, {len(QUESTIONS)} questions, {len(UNANSWERABLE)} unanswerable")
     heading("words alone")
     words = await parts(None)
-    row("bm25s", by_bm25s(), words)
+    row("bm25s", rank_by_bm25s(), words)
     await gate(None)
 
     from benchmarks.recall.minilm import MiniLM
@@ -213,14 +213,14 @@ async def main() -> None:
     embedder = Remembering(MiniLM())
     heading("words and meanings")
     fused = await parts(embedder)
-    row("vectors alone", await by_vectors(embedder), fused)
-    row("bm25s", by_bm25s(), fused)
-    memory = await filled(embedder)
-    row("0.5, 0.3, 0.2 added up, as CrewAI", await added_up(memory), fused)
-    row("relevance alone", await asked(memory, weights=RELEVANCE), fused)
+    row("vectors alone", await rank_by_vectors(embedder), fused)
+    row("bm25s", rank_by_bm25s(), fused)
+    memory = await build_memory(embedder)
+    row("0.5, 0.3, 0.2 added up, as CrewAI", await rank_by_sum(memory), fused)
+    row("relevance alone", await ask_all(memory, weights=RELEVANCE), fused)
     for lexical in (0.35, 0.55, 0.65):
         weights = RecallWeights(lexical=lexical * 0.9, semantic=0.9 - lexical * 0.9)
-        row(f"{lexical} of relevance by words", await asked(memory, weights=weights), fused)
+        row(f"{lexical} of relevance by words", await ask_all(memory, weights=weights), fused)
     await gate(embedder)
 
 

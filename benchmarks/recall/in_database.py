@@ -29,8 +29,8 @@ from benchmarks.recall.grown import (
     PEOPLE,
     QUESTIONS,
     Ranks,
-    asked,
-    filled,
+    ask_all,
+    build_memory,
     hits,
 )
 from benchmarks.recall.quality import AGENT, USER, Clock, Remembering, stored
@@ -82,7 +82,7 @@ async def quality(dsn: str) -> None:
             clock=clock,
             recall_settings=RecallSettings(embedding_seconds=inf),
         )
-        show(name, await asked(memory), await asked(await filled(embedder)))
+        show(name, await ask_all(memory), await ask_all(await build_memory(embedder)))
     await store.aclose()
 
 

@@ -23,10 +23,10 @@ from benchmarks.recall.speed import (
     DIMENSIONS,
     PEOPLE,
     QUESTIONS,
-    changed,
     made_up,
     memory_of,
     milliseconds,
+    time_after_save,
     vector,
 )
 from factmem import AgentMemory, CallableEmbedder, LocalFileMemoryProvider
@@ -69,7 +69,7 @@ async def search(memory: AgentMemory, store: LocalFileMemoryProvider) -> None:
     times = await milliseconds(memory.recall, QUESTIONS)
     processor = (process_time() - processor) / len(QUESTIONS) * 1000
     print(f"  warm: median {median(times):.1f} ms, processor {processor:.1f} ms in the mean")
-    times = [await changed(memory, store, number) for number in range(5)]
+    times = [await time_after_save(memory, store, number) for number in range(5)]
     print(f"  after a save: median {median(times):.1f} ms", flush=True)
     await show("closing", memory.aclose)
 

@@ -30,7 +30,7 @@ QUESTIONS = read_questions()
 UNANSWERABLE = read_unanswerable()
 
 
-def built(
+def build_index(
     *,
     without: Collection[str] = (),
     weights: dict[str, float] = FIELD_WEIGHTS,
@@ -102,24 +102,24 @@ def kinds(index: LexicalIndex[str]) -> None:
 
 def choices() -> None:
     heading("analysis")
-    row("Snowball stems (extra recall)", built(analyze=partial(words, stem=snowball_stem)))
-    row("plural endings (no extra)", built(analyze=partial(words, stem=plural_stem)))
-    row("no stems", built(analyze=partial(words, stem=unstemmed)))
-    row("stop words searched too", built(stop_words=()))
-    row("single characters besides pairs", built(analyze=with_single_characters))
+    row("Snowball stems (extra recall)", build_index(analyze=partial(words, stem=snowball_stem)))
+    row("plural endings (no extra)", build_index(analyze=partial(words, stem=plural_stem)))
+    row("no stems", build_index(analyze=partial(words, stem=unstemmed)))
+    row("stop words searched too", build_index(stop_words=()))
+    row("single characters besides pairs", build_index(analyze=with_single_characters))
 
     heading("fields")
-    row("all of them", built())
+    row("all of them", build_index())
     for field in ("entity", "keyword", "description", "value", "date", "quote"):
-        row(f"without {field}", built(without={field}))
-    row("quote counts in full", built(weights={}))
+        row(f"without {field}", build_index(without={field}))
+    row("quote counts in full", build_index(weights={}))
     for field, weight in (("entity", 2.0), ("value", 2.0), ("description", 0.5), ("date", 0.5)):
-        row(f"{field} counts {weight}", built(weights={**FIELD_WEIGHTS, field: weight}))
+        row(f"{field} counts {weight}", build_index(weights={**FIELD_WEIGHTS, field: weight}))
 
     heading("BM25")
-    row("k1 1.2, b 0.75", built())
+    row("k1 1.2, b 0.75", build_index())
     for k1, b in ((0.6, 0.75), (0.9, 0.4), (1.2, 0.0), (1.2, 0.4), (1.2, 1.0), (2.0, 0.75)):
-        row(f"k1 {k1}, b {b}", built(k1=k1, b=b))
+        row(f"k1 {k1}, b {b}", build_index(k1=k1, b=b))
 
 
 def gate(index: LexicalIndex[str]) -> None:
@@ -139,7 +139,7 @@ def gate(index: LexicalIndex[str]) -> None:
 
 
 if __name__ == "__main__":
-    default = built()
+    default = build_index()
     print(f"{len(FACTS)} facts, {len(QUESTIONS)} questions")
     kinds(default)
     choices()

@@ -128,7 +128,7 @@ def stored(fact: Fact, importance: float) -> AnyFact:
     )
 
 
-async def filled(embedder: Embedder | None, draw: int | None = None) -> AgentMemory:
+async def build_memory(embedder: Embedder | None, draw: int | None = None) -> AgentMemory:
     """Return a memory of the corpus, saved in order of time. `draw` seeds random importances."""
     clock, chance = Clock(), random.Random(draw)
     store = InMemoryProvider(clock=clock)
@@ -177,7 +177,7 @@ def heading(title: str) -> None:
     print(" " * 59 + "     ".join(["hit@5  MRR"] * 3))
 
 
-def weighed(
+def search_with(
     memory: AgentMemory, weights: RecallWeights | None = None, half_life: timedelta | None = None
 ) -> Search:
     async def search(text: str) -> list[Match]:
@@ -188,7 +188,7 @@ def weighed(
     return search
 
 
-def added_up(memory: AgentMemory) -> Search:
+def search_by_sum(memory: AgentMemory) -> Search:
     """Rank all facts by CrewAI's sum: 0.5 · similarity + 0.3 · recency + 0.2 · importance."""
 
     async def search(text: str) -> list[Match]:
@@ -204,35 +204,39 @@ def _composite(match: Match) -> float:
 
 async def rankings(embedder: Embedder | None) -> None:
     """Print the effect of recency and importance on the ranking."""
-    plain = await filled(embedder)
-    drawn = [await filled(embedder, draw) for draw in range(DRAWS)]
+    plain = await build_memory(embedder)
+    drawn = [await build_memory(embedder, draw) for draw in range(DRAWS)]
     crew = RecallWeights(lexical=0.25, semantic=0.25, recency=0.3, importance=0.2)
-    await row("relevance alone", weighed(plain, RELEVANCE))
-    await row("default weights", weighed(plain))
-    await row("default weights, importance by chance", *map(weighed, drawn))
+    await row("relevance alone", search_with(plain, RELEVANCE))
+    await row("default weights", search_with(plain))
+    await row("default weights, importance by chance", *map(search_with, drawn))
     await row(
         "weights 0.5, 0.3, 0.2 in factmem's formula, by chance",
-        *(weighed(memory, crew) for memory in drawn),
+        *(search_with(memory, crew) for memory in drawn),
     )
-    await row("weights 0.5, 0.3, 0.2 added up, as CrewAI does, by chance", *map(added_up, drawn))
+    await row(
+        "weights 0.5, 0.3, 0.2 added up, as CrewAI does, by chance", *map(search_by_sum, drawn)
+    )
     for days in (7, 90, 365):
-        await row(f"default weights, half-life {days} days", weighed(plain, None, timedelta(days)))
+        await row(
+            f"default weights, half-life {days} days", search_with(plain, None, timedelta(days))
+        )
 
 
 async def sides(embedder: Embedder) -> None:
     """Print the quality of words, meanings, and both, by relevance alone."""
-    memory = await filled(embedder)
-    await row("words", weighed(await filled(None), RELEVANCE))
-    await row("meanings", weighed(memory, RecallWeights(lexical=0, recency=0, importance=0)))
-    await row("both, half and half (the default)", weighed(memory, RELEVANCE))
+    memory = await build_memory(embedder)
+    await row("words", search_with(await build_memory(None), RELEVANCE))
+    await row("meanings", search_with(memory, RecallWeights(lexical=0, recency=0, importance=0)))
+    await row("both, half and half (the default)", search_with(memory, RELEVANCE))
     for lexical in (0.3, 0.4, 0.6, 0.7):
         weights = RecallWeights(lexical=lexical, semantic=1 - lexical, recency=0, importance=0)
-        await row(f"both, {lexical:g} of it words", weighed(memory, weights))
+        await row(f"both, {lexical:g} of it words", search_with(memory, weights))
 
 
 async def gate(embedder: Embedder | None) -> None:
     """Print the effect of `min_score` on questions with an answer and without one."""
-    memory = await filled(embedder)
+    memory = await build_memory(embedder)
     print(f"\nmin_score   hit@5   of {len(UNANSWERABLE)} unanswerable: silent, matches of 5")
     for least in (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
         answered = 0

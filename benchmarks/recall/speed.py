@@ -122,7 +122,9 @@ async def fill(store: LocalFileMemoryProvider, count: int) -> None:
             await store.save_many(facts[start : start + 1000], person, AGENT)
 
 
-async def changed(memory: AgentMemory, store: LocalFileMemoryProvider, number: int) -> float:
+async def time_after_save(
+    memory: AgentMemory, store: LocalFileMemoryProvider, number: int
+) -> float:
     """Return the time of a recall after a save."""
     concept = Concept("note", "What was noted", FactType.MULTIPLE)
     await store.save(MultipleFacts(concept, [f"note number {number}"]), PEOPLE[0], AGENT)
@@ -146,7 +148,10 @@ async def measure_words(store: LocalFileMemoryProvider) -> None:
         return await memory.recall(text, since=START + timedelta(days=700))
 
     await warm("words: warm, said in half of the time", since)
-    show("words: after a save", [await changed(memory, store, number) for number in range(10)])
+    show(
+        "words: after a save",
+        [await time_after_save(memory, store, number) for number in range(10)],
+    )
 
 
 async def measure_meaning(store: LocalFileMemoryProvider, root: Path) -> None:
@@ -160,7 +165,7 @@ async def measure_meaning(store: LocalFileMemoryProvider, root: Path) -> None:
     again = memory_of(store, embedder)
     show("fused: the first recall, with index files", await milliseconds(again.recall, ["Hello?"]))
     await warm("fused: warm", memory.recall)
-    show("fused: after a save", [await changed(memory, store, 100 + n) for n in range(10)])
+    show("fused: after a save", [await time_after_save(memory, store, 100 + n) for n in range(10)])
 
 
 async def measure(count: int, is_plain: bool) -> None:

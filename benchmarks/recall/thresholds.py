@@ -24,8 +24,8 @@ from benchmarks.recall.grown import (
     FACTS,
     QUESTIONS,
     UNANSWERABLE,
+    build_memory,
     difference,
-    filled,
     reciprocal,
 )
 from benchmarks.recall.quality import Remembering
@@ -49,7 +49,7 @@ class Asked:
         return self.best >= least.best and self.hit[least.match]
 
 
-async def asked(memory: AgentMemory, question: Question) -> Asked:
+async def ask(memory: AgentMemory, question: Question) -> Asked:
     hit = {}
     for least in MATCH:
         found = await memory.recall(question.text, limit=5, min_score=least)
@@ -79,7 +79,7 @@ def silent(some: Iterable[Asked], least: LeastRelevance) -> float:
 NONE = LeastRelevance(0.0, 0.0)
 
 
-def chosen(known: Sequence[Asked], unknown: Sequence[Asked]) -> LeastRelevance:
+def choose(known: Sequence[Asked], unknown: Sequence[Asked]) -> LeastRelevance:
     """Return the best pair of thresholds for some questions."""
     groups = [[e for e in known if is_first(e)], [e for e in known if not is_first(e)]]
     before = [hits(group, NONE) for group in groups]
@@ -101,9 +101,9 @@ def cost(some: Sequence[Asked], least: Sequence[LeastRelevance]) -> str:
 
 
 async def measure(embedder: Embedder | None) -> None:
-    memory = await filled(embedder)
-    known = [await asked(memory, question) for question in QUESTIONS]
-    unknown = [await asked(memory, question) for question in UNANSWERABLE]
+    memory = await build_memory(embedder)
+    known = [await ask(memory, question) for question in QUESTIONS]
+    unknown = [await ask(memory, question) for question in UNANSWERABLE]
     scenes = sorted({scene(each.question) for each in (*known, *unknown)})
     random.Random(13).shuffle(scenes)
     fold = {name: number % FOLDS for number, name in enumerate(scenes)}
@@ -112,7 +112,7 @@ async def measure(embedder: Embedder | None) -> None:
         train = [
             [e for e in some if fold[scene(e.question)] != number] for some in (known, unknown)
         ]
-        pairs.append(chosen(*train))
+        pairs.append(choose(*train))
     print("chosen on four fifths:", Counter(tuple(pair) for pair in pairs).most_common())
     of = [[pairs[fold[scene(each.question)]] for each in some] for some in (known, unknown)]
     quiet = mean(e.best < pair.best for e, pair in zip(unknown, of[1], strict=True))

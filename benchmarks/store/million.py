@@ -45,7 +45,7 @@ def _run(work: Callable[..., Awaitable[None]], *arguments: object) -> None:
         raise SystemExit(process.exitcode)
 
 
-def shown(name: str, folder: Path, rounds: int) -> str:
+def cold_load_cells(name: str, folder: Path, rounds: int) -> str:
     """Return the median time, processor time and memory of a cold load."""
     process = Process(name, HERE, folder / "serving")
     found = [process.cold("cold_one") for _ in range(rounds)]
@@ -66,9 +66,12 @@ def main() -> None:
             root = Path(folder).resolve() / "serving"
             root.mkdir()
             _run(fill, name, root, given.facts)
-            print(f"| {name} | {shown(name, root.parent, given.rounds)} |", flush=True)
+            print(f"| {name} | {cold_load_cells(name, root.parent, given.rounds)} |", flush=True)
             _run(read, name, root)
-            print(f"| {name}, summary | {shown(name, root.parent, given.rounds)} |", flush=True)
+            print(
+                f"| {name}, summary | {cold_load_cells(name, root.parent, given.rounds)} |",
+                flush=True,
+            )
             shutil.rmtree(root)
 
 

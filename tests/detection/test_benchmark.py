@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from benchmarks.detection.__main__ import parsed, recorded, run
+from benchmarks.detection.__main__ import parse_options, replay_model, run
 from benchmarks.detection.dialogue import HERE, detect, dialogues
 from benchmarks.detection.score import Score, score
 from tests.chat_server import ChatServer, says
@@ -16,7 +16,7 @@ from tests.detection import test_wrong_answers
 async def replay(recording: str) -> Score:
     total = Score()
     for dialogue in dialogues():
-        report, store = await detect(dialogue, recorded(dialogue, recording))
+        report, store = await detect(dialogue, replay_model(dialogue, recording))
         total += await score(dialogue, report, store)
     return total
 
@@ -42,7 +42,7 @@ async def test_the_runner_asks_an_endpoint_and_records_its_answers(tmp_path: Pat
     with ChatServer() as server:
         server.answer(*(says(each) for listed in answers for each in listed))
         options = ["--model", "m", "--base-url", server.url, "--record", str(tmp_path)]
-        total = await run(parsed(options))
+        total = await run(parse_options(options))
 
     assert server.troubles == []
     assert {each.response_format for each in server.requests} == {"json_schema"}

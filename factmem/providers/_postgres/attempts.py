@@ -1,4 +1,4 @@
-"""Small saves and reads whose first attempt needs no thread."""
+"""First attempts of small saves and reads, on the event loop."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,18 +19,18 @@ from factmem.providers._postgres.views import View
 from factmem.providers._postgres.writing import saved_in
 
 _MOST_SENT = 1 << 16
-"""Bytes of entries in a batch that the event loop sends: copying and encoding them takes some 100
+"""Bytes of entries in the largest batch that the event loop sends. Encoding them takes about 100
 microseconds."""
 
 _MOST_READ = 256
-"""Entries of a place in an answer that the event loop decodes."""
+"""The largest number of entries of a place that the event loop reads."""
 
 _MOST_DECODED = 1 << 16
-"""Bytes of entries in such an answer, which take some 2 ms."""
+"""Bytes of entries in the largest answer that the event loop decodes, in about 2 ms."""
 
 
 class SaveAttempts:
-    """Sends batches of saves from the event loop. Encrypted ones take several round trips.
+    """Sends batches of plain saves from the event loop. Encrypted ones take several round trips.
 
     Args:
         places: The places of a store.
@@ -42,7 +42,7 @@ class SaveAttempts:
         self._clock = clock
 
     def begin(self, batch: Sequence[Pending[Save]]) -> BegunSave | None:
-        """Send a batch; None where it is large, or no connection is ready for it."""
+        """Send a batch; None if it is large, or if no connection is ready."""
         saves = [pending.work for pending in batch]
         reader = self._places.open_reader()
         if reader is None or reader.store.mode == SEALED or not _are_small(saves):
@@ -57,10 +57,10 @@ class SaveAttempts:
         return BegunSave(session, exchange, mark, partial(_appended, session, exchange, rows))
 
     def end(self, batch: Sequence[Pending[Save]], begun: BegunSave) -> bool:
-        """Take in the answer; False where a place is worth tidying, or the save has failed."""
+        """Process the answer; False if the save failed, or if a place should be tidied."""
         try:
             done = begun.appended()
-        except Exception:  # noqa: BLE001 - `finish` meets it again, and repeats the save
+        except Exception:  # noqa: BLE001 - `finish` raises it again, and repeats the save
             return False
         self._places.connections.give_back(begun.session)
         bodies: dict[Identity, list[bytes]] = {}
@@ -89,7 +89,7 @@ class SaveAttempts:
 
 @dataclass(slots=True)
 class BegunRead:
-    """A question that was sent, and may not be answered yet."""
+    """A query that was sent and perhaps not answered yet."""
 
     session: Session
     exchange: Exchange
@@ -101,11 +101,11 @@ class BegunRead:
     """Whether the connection was given back."""
 
     def answers(self, rows: Sequence[Row]) -> dict[Identity, Answer]:
-        """Return what rows say."""
+        """Return the answers in rows."""
         return self.reader.answers(self.before, rows, _MOST_READ)
 
     def taken(self, answers: Mapping[Identity, Answer]) -> bool:
-        """Give the answers to the views; return whether these are now read to their ends."""
+        """Apply the answers to the views; return whether all places are read to their ends."""
         is_read = True
         for identity, view in self.views.items():
             answer = answers.get(identity)
@@ -117,7 +117,7 @@ class BegunRead:
 
 
 class ReadAttempts:
-    """Sends questions from the event loop, for places of which little is new.
+    """Sends queries from the event loop, for places with few new entries.
 
     Args:
         places: The places of a store.
@@ -127,7 +127,7 @@ class ReadAttempts:
         self._places = places
 
     def begin(self, batch: Sequence[Pending[Identity]]) -> BegunRead | None:
-        """Send a question; None where no connection is ready for it."""
+        """Send a query; None if no connection is ready."""
         reader = self._places.open_reader()
         if reader is None:
             return None
@@ -141,7 +141,7 @@ class ReadAttempts:
         return BegunRead(session, session.begin(statement, given), reader, views, before, asked)
 
     def end(self, batch: Sequence[Pending[Identity]], begun: BegunRead) -> bool:
-        """Take in the answer; False where it is large, damaged or no answer."""
+        """Process the answer; False if it is large, damaged or an error."""
         if any(view.lock.locked() for view in begun.views.values()):
             return False
         try:
@@ -149,14 +149,14 @@ class ReadAttempts:
             if sum(len(line) for row in rows for line in row[-1] or ()) > _MOST_DECODED:
                 return False
             answers = begun.answers(rows)
-        except Exception:  # noqa: BLE001 - `finish` asks again, and raises what is wrong
+        except Exception:  # noqa: BLE001 - `finish` asks again, and raises the error
             return False
         self._places.connections.give_back(begun.session)
         begun.is_returned = True
         return begun.taken(answers)
 
     def finish(self, batch: Sequence[Pending[Identity]], begun: BegunRead) -> None:
-        """Wait for the answer, ask again where it is none, and read what is left."""
+        """Wait for the answer, repeat a failed query, and read the rest."""
         is_read = False
         if not begun.is_returned:
             is_read = self._places.run(lambda *_: False, (begun.session, partial(_is_read, begun)))
@@ -165,7 +165,7 @@ class ReadAttempts:
 
 
 def _are_small(saves: Sequence[Save]) -> bool:
-    """Whether the event loop may send some saves; those with a moment take several statements."""
+    """Whether the event loop may send saves. Saves with a moment take several statements."""
     return (
         all(save.since is None for save in saves)
         and sum(len(save.body) for save in saves) <= _MOST_SENT
@@ -177,7 +177,7 @@ def _appended(session: Session, exchange: Exchange, rows: Batch) -> Appended:
 
 
 def _is_read(begun: BegunRead) -> bool:
-    """Take in an answer; return whether all places are now read to their ends."""
+    """Apply an answer; return whether all places are now read to their ends."""
     return begun.taken(begun.answers(begun.session.end(begun.exchange)))
 
 

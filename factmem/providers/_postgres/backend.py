@@ -1,4 +1,4 @@
-"""The backend of a database: worker threads, group commits, and a new start in forked children."""
+"""The asynchronous backend of a PostgreSQL store: event loop, worker threads, forked children."""
 
 import os
 import time
@@ -30,18 +30,19 @@ R = TypeVar("R")
 _Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
 
 _FEW = 1000
-"""Up to how many values a place is presented on the event loop, about 4 ms at most."""
+"""Values of the largest place that is read on the event loop, which takes 4 ms at most."""
 
 
 class PostgresBackend:
-    """Runs the blocking operations of `PostgresPlaces` in threads of its own.
+    """Runs the operations of `PostgresPlaces` for asynchronous callers.
 
-    Saves under way at the same time share a transaction, and reads a question.
+    Concurrent saves share a transaction, and concurrent reads share a query. Small ones begin on
+    the event loop, the rest runs in worker threads.
 
     Args:
         places: The blocking operations.
         clock: The clock of the store.
-        max_staleness: How long what was read may be presented without asking the database.
+        max_staleness: How long cached facts may be returned without asking the database.
     """
 
     def __init__(self, places: PostgresPlaces, clock: StoreClock, max_staleness: timedelta) -> None:
@@ -58,12 +59,12 @@ class PostgresBackend:
         # 16 tasks made two batches of eight, and 0.6 of the saves a second.
         saves = SaveAttempts(places, self._clock)
         self._commits = LoopCommit(places.commit, self.workers, saves, seconds)
-        # A question that begins after a read was queued answers it, so that reads are linearizable.
+        # A read is answered by a query that began after it, so that reads are linearizable.
         reads = ReadAttempts(places)
         self._reads = LoopCommit(places.refresh, self.workers, reads, seconds)
 
     def _start_in_child(self) -> None:
-        """Begin anew in a forked child, where no thread of the parent's goes on."""
+        """Start again in a forked child, which has none of the parent's threads."""
         self._clock.start_in_child()
         self.blocking.start_afresh()
         self._start_afresh()
@@ -94,13 +95,13 @@ class PostgresBackend:
             )
         view = self._small(identity)
         if view is None:
-            # A first read may be long: it does not hold up those that share a question.
+            # A first read may take long, so it does not delay the reads that share a query.
             return await self.work(lambda: self.blocking.present(identity, present, keyword))
         if self._is_fresh(view):
             await checkpoint_if_cancelled()
         else:
             await self._reads.submit(identity)
-            view = self._small(identity)  # another one, if the first was dropped meanwhile
+            view = self._small(identity)  # a new view, if the first was evicted meanwhile
         if view is None or not view.lock.acquire(blocking=False):
             return await self.work(lambda: self.blocking.present(identity, present))
         try:
@@ -109,7 +110,7 @@ class PostgresBackend:
             view.lock.release()
 
     def _small(self, identity: Identity) -> View | None:
-        """Return what was read of a place, if it is all of it and little enough to present here."""
+        """Return the view of a place if it is complete and small enough for the event loop."""
         view = self.blocking.known(identity)
         return view if view is not None and view.is_warm and len(view) <= _FEW else None
 

@@ -1,4 +1,4 @@
-"""Batches of saves, and the rows that they become."""
+"""Batches of saves, and the rows that they write."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from factmem.providers._postgres.places import PlaceReader, Position
 from factmem.providers._postgres.sealing import Extent
 
 EMPTY_AT = -(2**62)
-"""When nothing was recorded: before every time."""
+"""The time of an empty place: before every other."""
 
 MADE_BITS = 36
-"""Random bits in the number of a place; above them is how many anchors came before it."""
+"""Random bits in the number of a place; the number of earlier anchors is above them."""
 
 NO_MARK = 0
-"""Leaves the mark of a place as it is."""
+"""Does not change the mark of a place."""
 
 
 class Save(NamedTuple):
@@ -28,7 +28,7 @@ class Save(NamedTuple):
     identity: Identity
     body: bytes
     since: Moment | None = None
-    """A moment of the place after which it must not have been erased."""
+    """If the place was erased after this moment, the save is refused."""
 
 
 class Line(NamedTuple):
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 class End(NamedTuple):
-    """What the row of a place gets when lines were added; None leaves a column as it is."""
+    """New columns of the row of a place after lines were added; None does not change a column."""
 
     key: str
     tail: bytes | None = None
@@ -51,7 +51,7 @@ class End(NamedTuple):
 
 
 class Locked(NamedTuple):
-    """The row of a place, whose lock the transaction holds."""
+    """The row of a place that the transaction has locked."""
 
     extent: Extent
     names: bytes
@@ -59,7 +59,7 @@ class Locked(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What a batch added to one place."""
+    """The result of a batch for one place."""
 
     position: Position
     tag: bytes
@@ -67,42 +67,42 @@ class Saved(NamedTuple):
     at: int
     """When they were recorded, in microseconds."""
     folded: int
-    """The number of the last line that is in a chunk; 0 where none is."""
+    """The number of the last line in a chunk; 0 if there are no chunks."""
 
 
 class Appended(NamedTuple):
-    """What became of a batch."""
+    """The result of a batch."""
 
     saved: dict[Identity, Saved]
     late: set[Save]
-    """The saves whose places were erased before they came."""
+    """The saves that were refused because their places had been erased."""
     committed: int = NO_MARK
     """The mark of the earlier attempt that was committed; nothing was added then."""
 
 
 @dataclass(slots=True)
 class BegunSave:
-    """The first attempt of a batch, which was sent and may not be answered yet."""
+    """The first attempt of a batch, sent by the event loop and perhaps not answered yet."""
 
     session: Session
     exchange: Exchange
     mark: int
     appended: Callable[[], Appended]
-    """Returns what became of it; waits for the answer."""
+    """Waits for the answer and returns the result."""
     left: Callable[[], None] | None = None
-    """What is left to do after the commit."""
+    """The remaining work after the commit."""
 
 
 def new_mark() -> int:
-    """Return a random mark: 62 bits, so that two alike are not met."""
+    """Return a random mark of 62 bits, so that collisions are negligible."""
     return randbits(62)
 
 
 def made_number(anchors: int) -> int:
-    """Return the number of a place that is made now, after so many anchors of its store.
+    """Return the number of a new place, given the number of anchors of its store.
 
-    It is another one for each place of the same name, and larger than that of every place that was
-    made before an anchor.
+    It differs between places of the same name, and is larger than that of every place that was
+    created before an anchor.
     """
     return anchors << MADE_BITS | randbits(MADE_BITS)
 

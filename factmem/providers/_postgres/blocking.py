@@ -1,4 +1,4 @@
-"""The places of a store in a database: the blocking operations behind a PostgreSQL store."""
+"""Blocking writes to the places of a PostgreSQL store."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -25,25 +25,25 @@ R = TypeVar("R")
 
 
 class PostgresPlaces(PlaceReads):
-    """The places of one store. Every method blocks; all are safe for threads."""
+    """The places of one store. Every method blocks; all are thread-safe."""
 
     def _start(self) -> None:
         super()._start()
         self.tidying = Tidying(self, self._clock, self._keep_history)
 
     def writing(self, session: Session) -> tuple[PlaceReader, PlaceRewriter]:
-        """Return the reader and the writer of the store, which is made if need be."""
+        """Return the reader and the writer of the store; creates the store if it does not exist."""
         self.opening.made(session)
         reader = self.reading(session)
         assert reader is not None  # noqa: S101 - it was found or made
         return reader, PlaceRewriter(reader, self.opening)
 
     def commit(self, batch: Sequence[Pending[Save]], begun: BegunSave | None = None) -> None:
-        """Save what a batch holds, in one transaction for all of its places.
+        """Save a batch in one transaction for all of its places.
 
         Args:
             batch: The saves.
-            begun: The first attempt, where it was begun elsewhere: the answer is awaited here.
+            begun: The first attempt, if the event loop has sent it; its answer is awaited.
         """
         saves = [pending.work for pending in batch]
         late: dict[int, set[Save]] = {} if begun is None else {begun.mark: set()}
@@ -74,7 +74,7 @@ class PostgresPlaces(PlaceReads):
                 self.tidying.tidy(identity, saved.position.extent.last, saved.folded)
 
     def took(self, identity: Identity, bodies: Sequence[bytes], saved: Saved | None) -> None:
-        """Have the view of a place know what was saved; None where an earlier attempt did it."""
+        """Update the view of a place after a save; `saved` is None after an earlier attempt."""
         view = self._views.known(identity)
         if view is not None and saved is None:
             view.outdate()
@@ -82,7 +82,7 @@ class PostgresPlaces(PlaceReads):
             view.took(saved.position, saved.tag, saved.at, bodies)
 
     def moment(self, identity: Identity) -> Moment:
-        """Return the present moment of a place."""
+        """Return the current moment of a place, for `learn`."""
 
         def read(session: Session, _: int) -> Moment:
             reader = self.reading(session)
@@ -93,7 +93,7 @@ class PostgresPlaces(PlaceReads):
         return self.run(read)
 
     def took_at_once(self, identity: Identity, bodies: Sequence[bytes], saved: Saved) -> bool:
-        """Do what `took` does, unless it would wait for a thread; return whether it was done."""
+        """Call `took` unless another thread holds the view; return whether it was called."""
         view = self._views.known(identity)
         if view is not None:
             if view.lock.locked():
@@ -102,7 +102,7 @@ class PostgresPlaces(PlaceReads):
         return True
 
     def change(self, identity: Identity, decide: Decision) -> int:
-        """Change a place by what is current in it, and return how many values that forgets."""
+        """Change a place depending on its current facts; return the number of forgotten values."""
         mark, count = new_mark(), 0
         edited: Edited | None = None
         seen: Position | None = None
@@ -150,7 +150,7 @@ class PostgresPlaces(PlaceReads):
                 view.outdate()
 
     def extend(self, identity: Identity, extend: Extension) -> int:
-        """Append what `extend` makes of a place's entries, while nothing else writes to it."""
+        """Append the entries that `extend` returns, under the place's lock; return how many."""
         mark, count, total, folded = new_mark(), 0, 0, 0
 
         def write(session: Session, unknown: int) -> int:
@@ -188,7 +188,7 @@ class PostgresPlaces(PlaceReads):
                 return Erased(self._clock.now(), 0, 0, key_destroyed=False)
             reader, writer = self.writing(session)
             with session.transaction():
-                # Also where nothing is: who reads the place as empty must not write to it later.
+                # Also for an empty place: a process that has read it must not write to it later.
                 writer.lock_or_make(session, identity)
                 found = self._counted(session, reader, identity)
                 if only_empty and (found.bytes or found.count is None):  # None where damaged
@@ -213,7 +213,7 @@ class PostgresPlaces(PlaceReads):
         return _erased(now, len(ledger.matching(Condition(), now)), size)
 
     def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
-        """Keep an index of a place, unless the place is no longer of this version."""
+        """Store an index of a place; return False if the place has another version by now."""
 
         def write(session: Session, _: int) -> bool:
             reader = self.reading(session)
@@ -236,11 +236,11 @@ class PostgresPlaces(PlaceReads):
     # Edits under the lock of a place
 
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
-        """Take out the history that is older, and return how many bytes that freed."""
+        """Remove older history, and return the number of bytes that were freed."""
         return self.tidying.compact(identity, keep_history)
 
     def edit(self, identity: Identity, edit: Edit) -> int:
-        """Apply an edit to all entries of a place, and return how many bytes that freed."""
+        """Apply an edit to all entries of a place, and return the number of freed bytes."""
 
         def edited(session: Session, writer: PlaceRewriter) -> int:
             done = writer.edit(session, identity, edit)
@@ -253,7 +253,7 @@ class PostgresPlaces(PlaceReads):
                 view.outdate()
 
     def edit_locked(self, identity: Identity, edit: Callable[[Session, PlaceRewriter], int]) -> int:
-        """Edit a place under its lock; 0 where there is none."""
+        """Edit a place under its lock; return 0 if it does not exist."""
 
         def write(session: Session, _: int) -> int:
             reader = self.reading(session)
@@ -269,5 +269,5 @@ class PostgresPlaces(PlaceReads):
 
 
 def _erased(at: str, count: int | None, size: int) -> Erased:
-    """Return what was erased from a database: its logs and standbys keep copies for a while."""
+    """Return the result of an erasure; logs and standbys keep copies for a while."""
     return Erased(at, count, size, key_destroyed=False, copies_remain=True)

@@ -1,4 +1,4 @@
-"""Connections to the server: few, opened on demand, never shared over a fork."""
+"""A small pool of connections, opened on demand and never shared with a forked child."""
 
 import random
 import threading
@@ -23,18 +23,18 @@ from factmem.providers._postgres.hosts import connect
 R = TypeVar("R")
 
 _LONGEST_PAUSE = 1.0
-"""Seconds between two attempts, at most: a failover takes some."""
+"""The longest pause between two attempts, in seconds; a failover takes some."""
 
 
 class Connections:
     """A pool without threads of its own; the threads of `psycopg_pool` would not survive a fork.
 
-    Every method blocks; all are safe for threads.
+    Every method but `take_idle` and `give_back` blocks; all are thread-safe.
 
     Args:
         source: A libpq connection string, or the application's pool.
-        most: How many connections at once. Who comes later waits.
-        seconds: How long a call may take in all, with repetitions and the wait for a connection.
+        most: The largest number of open connections. Further calls wait.
+        seconds: The longest time of a call, with repetitions and the wait for a connection.
         prepare: Called with each new connection.
     """
 
@@ -53,7 +53,7 @@ class Connections:
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        """Forget all connections; in a forked child they are the parent's."""
+        """Forget all connections; in a forked child they belong to the parent."""
         self._free = threading.Semaphore(self._most)
         self._idle: list[Session] = []
         self._is_closed = False
@@ -69,9 +69,9 @@ class Connections:
                 self._idle.pop().close()
 
     def take_idle(self) -> Session | None:
-        """Return a connection that is open and unused, if there is one, without waiting.
+        """Return an open and unused connection, if there is one, without waiting.
 
-        The caller gives it back by `give_back`, or has `run` finish what it began.
+        The caller returns it by `give_back`, or passes it to `run` with what it began.
         """
         if not isinstance(self._source, str) or not self._free.acquire(blocking=False):
             return None
@@ -93,15 +93,15 @@ class Connections:
         work: Callable[[Session, int], R],
         begun: tuple[Session, Callable[[], R]] | None = None,
     ) -> R:
-        """Do work on a connection, and again on another one where that may help.
+        """Do work on a connection; repeat it on another one after some failures.
 
-        `work` gets the number of earlier attempts whose commit may have happened: it must look for
-        what they did.
+        `work` gets the number of earlier attempts that may have committed: it must check whether
+        they did.
 
         Args:
             work: The work.
-            begun: The first attempt, where it was begun on a connection from `take_idle`: it waits
-                for the answer.
+            begun: The first attempt, if it was sent on a connection from `take_idle`; the function
+                waits for the answer.
 
         Raises:
             StoreBusyError: No connection, or no lock, was free in time. Nothing was written.
@@ -185,7 +185,7 @@ class Connections:
             self._source.putconn(session.detach())
         elif not session.is_usable:
             session.close()
-            self._close_idle()  # the others go to the same server, which may be gone
+            self._close_idle()  # the others lead to the same server, which may be down
         elif self._is_closed:
             session.close()
         else:
@@ -199,7 +199,7 @@ class _Failed(NamedTuple):
     failure: Failure
     error: Exception
     is_unknown: bool = False
-    """Whether it may have committed all the same."""
+    """Whether it may have committed."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -207,7 +207,7 @@ class _Failed(NamedTuple):
 
 
 def _failed(error: Exception, session: Session | None) -> _Failed | None:
-    """Return what an error means for an attempt; None where it is not the driver's."""
+    """Return the failed attempt of a driver error; None for other errors."""
     is_open = session is not None and session.is_committing
     if isinstance(error, DeadlineExceeded | NotReplicated):
         return _Failed(Failure.REFUSED, error, is_unknown=is_open or _is_committed(error))
@@ -242,5 +242,5 @@ def _error(failed: _Failed, *, is_unknown: bool) -> StorageError:
 
 
 def _cause(failed: _Failed) -> Exception | None:
-    """Return the cause to attach: no error that quotes a row, as they hold values."""
+    """Return the cause of an error; None if it may quote a row, which holds values."""
     return failed.error if failed.failure in (Failure.LOST, Failure.BUSY) else None

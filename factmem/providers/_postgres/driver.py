@@ -1,7 +1,7 @@
 """The PostgreSQL driver: the only module that imports psycopg, at the first use.
 
-A `Session` is a connection that one thread uses until a deadline. libpq waits for ever where the
-network still accepts packets and the server does not answer, so each wait checks the deadline.
+A `Session` is a connection that one thread uses until a deadline. libpq waits forever if
+the network accepts packets and the server does not answer, so each wait checks the deadline.
 """
 
 import time
@@ -31,7 +31,7 @@ class Pool(Protocol):
 
 
 class Failure(Enum):
-    """What an error of the driver means for the call that it interrupted."""
+    """The meaning of a driver error for the call that it interrupted."""
 
     BUSY = "busy"
     """A lock was not granted in time. Nothing was written."""
@@ -67,7 +67,7 @@ def driver() -> ModuleType:
 
 
 def is_pool(value: object) -> bool:
-    """Whether something has the methods of a pool."""
+    """Whether an object has the methods of a pool."""
     names = ("getconn", "putconn")
     return not isinstance(value, type) and all(callable(getattr(value, n, None)) for n in names)
 
@@ -98,21 +98,21 @@ class Session:
             connection.autocommit = True  # a pool's default; statements would never be committed
         self._is_in_transaction = self._is_warned = False
         self.deadline = inf
-        """When to give up waiting, on the monotonic clock."""
+        """The end of all waiting, on the monotonic clock."""
         self.is_shared = False
         """Whether a pooler gives the server's connections to other clients in between."""
         self.store = -1
         """The number of the store that the connection is configured for."""
         self._local_settings: dict[str, str] = {}
         self.is_committing = False
-        """Whether something was sent that commits, and its answer has not come yet."""
+        """Whether a commit was sent and not answered yet."""
         self._prepared: set[str] = set()
         self._transformer = driver().adapt.Transformer(connection)
         connection.wait = self._wait
         connection.add_notice_handler(self._notice)
 
     def detach(self) -> Any:
-        """Return the connection as it was before it became a session's."""
+        """Return the connection in its original state."""
         self._connection.remove_notice_handler(self._notice)
         with suppress(AttributeError):
             del self._connection.wait
@@ -130,7 +130,7 @@ class Session:
 
     @property
     def client_pid(self) -> int:
-        """The process id of the server that the connection was told when it was opened."""
+        """The server's process id that the connection received when it was opened."""
         pid: int = self._connection.info.backend_pid
         return pid
 
@@ -190,7 +190,7 @@ class Session:
         return Exchange(driver(), self._connection, self._transformer)
 
     def is_prepared(self, statement: Statement) -> bool:
-        """Whether a statement can be begun."""
+        """Whether `begin` can send a statement."""
         return statement.name in self._prepared and not self._local_settings
 
     def begin(self, statement: Statement, parameters: Sequence[bytes | None]) -> Exchange:
@@ -201,7 +201,7 @@ class Session:
         return exchange
 
     def end(self, exchange: Exchange) -> list[Row]:
-        """Return the rows of what was begun; calling it again returns, or raises, the same."""
+        """Return the rows of an exchange; a second call returns or raises the same."""
         found = self._rows_of(exchange)
         self._committed()
         return found
@@ -234,7 +234,7 @@ class Session:
             yield
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Set parameters for all that follows; outside a transaction.
+        """Set parameters of the connection; outside a transaction.
 
         Where the connection is shared, each transaction sets them again for itself.
         """
@@ -244,7 +244,7 @@ class Session:
             self._connection.execute(*_setting(settings, is_local=False))
 
     def share(self) -> None:
-        """Keep no state on the server: the next transaction may run on another connection."""
+        """Keep no state on the server, because the next transaction may use another connection."""
         self.is_shared = True
         self._connection.prepare_threshold = None
 
@@ -307,7 +307,7 @@ these. A translated message is repeated until the deadline."""
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """Return what an error means; None where it is not the driver's."""
+    """Return the meaning of an error; None if it is not the driver's."""
     psycopg = driver()
     if not isinstance(error, psycopg.Error):
         return None

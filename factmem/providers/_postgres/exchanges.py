@@ -1,4 +1,4 @@
-"""Statements with binary parameters, and their answers, which may be awaited without a thread."""
+"""Statements with binary parameters, and non-blocking exchanges with the server."""
 
 import re
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ class Statement:
     """A statement that each connection prepares once.
 
     Args:
-        name: Its name on the server.
-        sql: Its text, with `%s` for each parameter and a cast where the type is not obvious.
-        is_write: Whether it commits something, so that a missing answer leaves the outcome unknown.
+        name: The name on the server.
+        sql: The text, with `%s` for each parameter and a cast if PostgreSQL cannot infer its type.
+        is_write: Whether it commits, so that a missing answer leaves the outcome unknown.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Statement:
 
 
 class Exchange:
-    """One statement that is sent, and the answer to it.
+    """One statement and its answer.
 
     Args:
         psycopg: The driver.
-        connection: Its connection, which does nothing else meanwhile.
+        connection: Its connection, used for nothing else meanwhile.
         transformer: Converts values of the connection.
     """
 
@@ -57,11 +57,11 @@ class Exchange:
         self.name = ""
         """The name of the statement."""
         self.is_sent = False
-        """Whether all of it has left this process."""
+        """Whether the whole statement was passed to the operating system."""
 
     @property
     def socket(self) -> int:
-        """What becomes readable when an answer comes."""
+        """The file descriptor that becomes readable when data arrives."""
         number: int = self._pgconn.socket
         return number
 
@@ -72,7 +72,7 @@ class Exchange:
     def send(
         self, statement: Statement, parameters: Sequence[bytes | None], *, is_prepared: bool
     ) -> None:
-        """Send a statement, as far as that is possible without waiting."""
+        """Send a statement, as far as possible without waiting."""
         self.name = statement.name
         formats = [_BINARY] * len(parameters)
         try:
@@ -85,7 +85,7 @@ class Exchange:
             self._error = exc
 
     def is_answered(self) -> bool:
-        """Take in what has come, without waiting; return whether that is all, or an error."""
+        """Read what has arrived, without waiting; return whether the answer or an error is complete."""
         pgconn = self._pgconn
         try:
             pgconn.consume_input()
@@ -100,9 +100,9 @@ class Exchange:
         return self._error is not None
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of the answer, and wait for what is missing of it.
+        """Return the rows of the answer; waits for the rest of it.
 
-        Calling it again returns, or raises, the same.
+        A second call returns or raises the same.
         """
         if self._error is not None:
             raise self._error

@@ -1,7 +1,7 @@
-"""The hosts of a connection string, of which each gets its share of a deadline.
+"""Connecting to one of the hosts of a connection string, with a share of the deadline for each.
 
-psycopg gives each host the same time, whole seconds and at least two: the deadline of a call may then
-pass while a host that accepts connections and never answers is waited for.
+psycopg gives each host the same time, in whole seconds and at least two. One host that accepts
+connections and never answers would use up the deadline of a call.
 """
 
 import random

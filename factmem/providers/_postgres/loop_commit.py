@@ -1,8 +1,8 @@
 """Group commits that begin on the event loop.
 
-A switch to a thread and back takes as long as the server needs to answer a small batch. So the first
-task that has work, the leader, sends what has gathered and waits for the socket. A thread does what
-does not go smoothly: no idle connection, a failure, an answer that is late, a leader that was ended.
+A switch to a thread and back takes as long as the server's answer to a small batch. So the first
+task with work becomes the leader: it sends a batch and waits for the socket. A thread takes over if
+there is no idle connection, after a failure, if the answer is late, and if the leader is cancelled.
 """
 
 import copy
@@ -27,7 +27,7 @@ _logger = getLogger(__name__)
 W = TypeVar("W")
 
 _PATIENCE = 1.0
-"""Seconds until a thread waits for an answer; the next batch of the loop then goes its own way."""
+"""Seconds until a thread waits for the answer instead, so that the loop can send the next batch."""
 
 
 class Begun(Protocol):
@@ -35,36 +35,36 @@ class Begun(Protocol):
 
     @property
     def exchange(self) -> Exchange:
-        """The statement, and what has come of its answer."""
+        """The statement and its answer."""
         ...
 
 
 class Attempts(Protocol[W]):
-    """Sends batches and takes in their answers."""
+    """Sends batches and processes their answers."""
 
     def begin(self, batch: Sequence[Pending[W]]) -> Begun | None:
-        """Send a batch without waiting; None where a thread must do all of it."""
+        """Send a batch without waiting; None if a thread must do all of it."""
         ...
 
     def end(self, batch: Sequence[Pending[W]], begun: Any) -> bool:
-        """Take in a complete answer without waiting; return whether nothing is left to do."""
+        """Process a complete answer without waiting; return whether nothing is left to do."""
         ...
 
     def finish(self, batch: Sequence[Pending[W]], begun: Any) -> None:
-        """Do what is left, in a thread: wait for the answer, repeat what failed, tidy up.
+        """Do the rest in a thread: wait for the answer, repeat a failed batch, tidy up.
 
-        It sets `error` on the pieces that failed. An error that it raises is that of the batch.
+        It sets `error` on pieces that failed. If it raises, the whole batch fails.
         """
         ...
 
 
 class _Turn(Pending[W]):
-    """Work that waits for its commit, or for its turn to lead."""
+    """Work that waits for its commit, or for its task to become the leader."""
 
     __slots__ = ()
 
     def lead(self) -> None:
-        """Wake the task that waits."""
+        """Wake the task, which is now the leader."""
         if self._event is not None:
             self._event.set()
         elif self._future is not None and not self._future.done():
@@ -72,7 +72,7 @@ class _Turn(Pending[W]):
 
 
 class _Turns(Generic[W]):
-    """What waits in one event loop. Only the thread of that loop touches it."""
+    """The queue of one event loop. Only the thread of that loop uses it."""
 
     def __init__(self, loop: EventLoop) -> None:
         self.loop = loop
@@ -86,8 +86,8 @@ class LoopCommit(GroupCommit[W]):
     Args:
         commit: Commits a batch, in a thread.
         workers: The threads that `close` uses.
-        attempts: Sends batches and takes in their answers.
-        seconds: How long `close` waits for what is under way.
+        attempts: Sends batches and processes their answers.
+        seconds: The longest time that `close` waits for calls.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class LoopCommit(GroupCommit[W]):
         self._turns: PerLoop[_Turns[W]] = PerLoop(lambda: _Turns(loops.get()))
         self._calm = threading.Condition()
         self._under_way = 0
-        """Calls, and threads that finish what calls have begun."""
+        """The number of calls, and of threads that finish their batches."""
 
     @override
     async def submit(self, work: W) -> None:
@@ -119,7 +119,7 @@ class LoopCommit(GroupCommit[W]):
             else:
                 await turn.wait()
             if turns.leader is turn:
-                await cancel_shielded_checkpoint()  # tasks that are ready now share the batch
+                await cancel_shielded_checkpoint()  # lets ready tasks join the batch
                 await self._lead(turns)
             await turn.wait()
         except BaseException:
@@ -137,7 +137,7 @@ class LoopCommit(GroupCommit[W]):
             raise copy.copy(turn.error) from turn.error.__cause__
 
     def _withdraw(self, turns: _Turns[W], turn: _Turn[W]) -> bool:
-        """Remove work that was not begun; return whether that is so."""
+        """Remove work that was not sent yet; return whether it was removed."""
         for queue in (turns.queue, self._queue):
             try:
                 queue.remove(turn)
@@ -147,7 +147,7 @@ class LoopCommit(GroupCommit[W]):
         return False
 
     async def _lead(self, turns: _Turns[W]) -> None:
-        """Send what has gathered and wait for the answer, or hand it to a thread."""
+        """Send a batch and wait for the answer, or hand the batch to a thread."""
         batch = [turns.queue.popleft() for _ in range(min(len(turns.queue), LARGEST_BATCH))]
         begun: Begun | None = None
         is_done = False
@@ -155,7 +155,7 @@ class LoopCommit(GroupCommit[W]):
             begun = self._attempts.begin(batch)
             if begun is not None and await _is_answered(begun.exchange):
                 is_done = self._attempts.end(batch, begun)
-        finally:  # also where asyncio itself cancels the task: others wait for the answer
+        finally:  # also after `Task.cancel`, as other tasks wait for the answer
             if begun is None:
                 self._queue.extend(batch)
                 self._ring(turns.loop)
@@ -180,7 +180,7 @@ class LoopCommit(GroupCommit[W]):
         self._count(1)
         try:
             threading.Thread(target=finish, name="factmem commit", daemon=True).start()
-        except RuntimeError:  # the system has no more threads: what was sent needs its answer
+        except RuntimeError:  # the system has no more threads; the batch needs its answer
             finish()
 
     def _count(self, calls: int) -> None:
@@ -215,7 +215,7 @@ async def _is_answered(exchange: Exchange) -> bool:
 
 
 def _pass_on(turns: _Turns[W]) -> None:
-    """Have the task that has waited longest lead the next batch."""
+    """Make the task that has waited longest the next leader."""
     turns.leader = turns.queue[0] if turns.queue else None
     if turns.leader is not None:
         with suppress(RuntimeError):  # the loop is closed, and no task of it waits any more

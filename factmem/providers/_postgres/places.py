@@ -1,4 +1,4 @@
-"""The question that reads on in places, and its answers."""
+"""The query that reads new entries of places, and its answers."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,10 +28,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 MOST_CHUNKS = 16
-"""Chunks in one answer: some 5 MB."""
+"""Chunks in one answer: about 5 MB."""
 
 _MOST_KEYS = 10_000
-"""Keys and sealers of places that are kept; each takes some 300 bytes."""
+"""Cached keys and sealers of places; each takes about 300 bytes."""
 
 
 def micros(text: str) -> int:
@@ -40,7 +40,7 @@ def micros(text: str) -> int:
 
 
 class Position(NamedTuple):
-    """How far a place was read."""
+    """The position up to which a place was read."""
 
     extent: Extent
     end: int
@@ -55,32 +55,32 @@ NOWHERE = Position(Extent(0, 0, 0), 0, NO_TAG, 0)
 
 
 class Answer(NamedTuple):
-    """What a question brought about one place."""
+    """The answer of a query about one place."""
 
     position: Position
     is_from_start: bool
     entries: list[Entry]
     numbers: list[int]
     chunks: Sequence[int] = ()
-    """How many of the entries are in each chunk; the others come after them."""
+    """The number of entries in each chunk; the remaining entries follow them."""
     is_in_chunks: bool = False
-    """Whether what is new is in chunks, which were not read."""
+    """Whether new entries are in chunks, which were not read."""
 
 
 class Edited(NamedTuple):
     """An edit of a place."""
 
     freed: int
-    """How many bytes of lines it freed."""
+    """The number of bytes that it freed."""
     before: Answer
     after: Sequence[Entry | None]
-    """What is left of each entry."""
+    """The entries after the edit; None where one was removed."""
     position: Position | None
-    """The end of the place after it; None where nothing is left."""
+    """The end of the place after it; None if nothing is left."""
 
 
 class NewRow(NamedTuple):
-    """What the row of a place has besides its counters."""
+    """Columns of a new place's row besides its counters."""
 
     scope: str
     subject: str
@@ -88,23 +88,23 @@ class NewRow(NamedTuple):
 
 
 class Follower(Protocol):
-    """What keeps the entries of a place as far as they were read."""
+    """Keeps the entries of a place up to the position that was read."""
 
     position: Position | None
 
     def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
-        """Take in an answer to a question; return whether the place is now read to its end.
+        """Apply an answer; return whether the place is now read to its end.
 
         Args:
-            before: The position that the question went on from.
-            answer: None where there is no such place.
+            before: The position that the query started from.
+            answer: None if the place does not exist.
             asked: When it was asked, on the monotonic clock.
         """
         ...
 
 
 class PlaceReader:
-    """Reads places of one open store. Safe for threads."""
+    """Reads places of one open store. Thread-safe."""
 
     def __init__(self, store: OpenStore) -> None:
         self.store = store
@@ -122,10 +122,9 @@ class PlaceReader:
         return key
 
     def new_row(self, identity: Identity) -> NewRow:
-        """Return what the row of a place would have, were it made now.
+        """Return the columns of a new row of a place.
 
-        Sealed names are left out: they are sealed under the data key, which a row that is there
-        has already.
+        Sealed names are left out, because they are sealed under the data key of an existing row.
         """
         row = self._new_rows.get(identity)
         if row is None:
@@ -141,7 +140,7 @@ class PlaceReader:
         return row
 
     def sealer(self, key: str, data_key: bytes | None) -> Sealer:
-        """Return the form of a place's lines."""
+        """Return the sealer of a place's lines."""
         sealer = self._sealers.get((key, data_key))
         if sealer is None:
             if len(self._sealers) >= _MOST_KEYS:
@@ -150,7 +149,7 @@ class PlaceReader:
         return sealer
 
     def names(self, rows: Iterable[Row]) -> list[Identity]:
-        """Return the places of rows with key, names and data key. Nothing is kept for the next."""
+        """Return the places of rows with key, names and data key. Nothing is cached."""
         sealing = self.store.sealing
         if self.store.mode != SEALED:
             open_names = sealing.sealer("", None).open_names
@@ -158,7 +157,7 @@ class PlaceReader:
         return [sealing.sealer(key, data_key).open_names(names) for key, names, data_key in rows]
 
     def follow(self, session: Session, views: Mapping[Identity, Follower]) -> None:
-        """Read on to the end of each view's place, one question for all of them at a time."""
+        """Read each view's place to its end, with one query for all of them at a time."""
         rest = dict(views)
         while rest:
             asked = time.monotonic()
@@ -175,9 +174,9 @@ class PlaceReader:
         *,
         with_chunks: bool = True,
     ) -> dict[Identity, Answer]:
-        """Return what is new in each place since a position; nothing where there is no place.
+        """Return the new entries of each place since a position; missing places are left out.
 
-        Without chunks nothing is read of a place that has new ones.
+        With `with_chunks=False` a place with new chunks has an answer without entries.
         """
         most = LARGEST_ANSWER
         found = self.answers(known, session.answer(*self.question(known, most)), most)
@@ -192,8 +191,8 @@ class PlaceReader:
         """Return the statement that reads what is new in some places, and its parameters.
 
         Args:
-            known: The places, and how far each was read.
-            most: How many entries of a place are read at most.
+            known: The places, and the position up to which each was read.
+            most: The largest number of entries to read of a place.
         """
         extents = [(position or NOWHERE).extent for position in known.values()]
         places, limit = map(self.key, known), binary.integer(most)
@@ -205,7 +204,7 @@ class PlaceReader:
     def answers(
         self, known: Mapping[Identity, Position | None], rows: Iterable[Row], most: int
     ) -> dict[Identity, Answer]:
-        """Return what the rows of an answer say; what is in chunks is missing."""
+        """Return the answers in rows, without the entries in chunks."""
         identities = list(known)
         found: dict[Identity, Answer] = {}
         for row in rows:
@@ -219,7 +218,7 @@ class PlaceReader:
         is_from_start = (made, snapshot) != before.extent[:2]
         if not is_from_start and end == before.extent.last and known is not None:
             return Answer(known, False, [], [])
-        if end == 0:  # the empty row that a transaction made as its lock
+        if end == 0:  # an empty row that a transaction created as its lock
             return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0), True, [], [])
         key = self.key(identity)
         sealer = self.sealer(key, data_key)
@@ -237,7 +236,7 @@ class PlaceReader:
             tag = sealer.tag(line)
         with paused_collection(len(bodies)):
             entries = entries_of(bodies, ats or ())
-        # A purge may have removed the last lines: then fewer than asked for say that these are all.
+        # A purge may have removed the last lines, so fewer lines than asked for are all of them.
         extent = Extent(made, snapshot, end if len(entries) < most else found[-1])
         if extent.last == end:
             sealer.check_tail(extent, tag, tail)
@@ -253,7 +252,7 @@ class PlaceReader:
         rows = session.rows(READ_CHUNKS, [last, MOST_CHUNKS, key])
         if (
             not rows or rows[0][:2] != before.extent[:2]
-        ):  # erased or edited: the next answer says so
+        ):  # erased or edited: the next answer reports it
             return answer
         with paused_collection(LINES * len(rows)):
             for _, _, data_key, first, stored, lines in rows:
@@ -270,12 +269,12 @@ class PlaceReader:
         return Answer(position, is_from_start, entries, numbers, sizes)
 
     def damaged(self, problem: str) -> FactmemError:
-        """Return the error for a place that cannot be as it was written."""
+        """Return the error for a damaged place."""
         error = TamperedError if self.store.mode == SEALED else CorruptJournalError
         return error(f"{problem}: restore it from a backup")
 
     def whole(self, session: Session, identity: Identity) -> Answer | None:
-        """Return all entries of a place; None where there is no such place."""
+        """Return all entries of a place; None if it does not exist."""
         entries: list[Entry] = []
         found: list[int] = []
         chunks: list[int] = []
@@ -295,7 +294,7 @@ class PlaceReader:
 
 
 def counted(entries: list[Entry]) -> list[Entry]:
-    """Return entries at the times that they count as recorded: none before the one before it."""
+    """Return entries with times that never decrease."""
     at = ""
     for entry in entries:
         at = entry["at"] = max(entry["at"], at)

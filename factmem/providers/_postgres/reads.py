@@ -29,14 +29,14 @@ from factmem.providers.results import PlaceInfo
 R = TypeVar("R")
 
 _MOST_LISTED = 1000
-"""Places that are listed, and read, by one question."""
+"""Places that one query lists or reads."""
 
 _MOST_PROBED = 1024
-"""How many places are looked for by their names, rather than among those that there are."""
+"""Up to this many named places are looked up by key instead of listed and filtered."""
 
 
 class PlaceReads:
-    """Reads the places of one store. All methods are safe for threads."""
+    """Reads the places of one store. All methods are thread-safe."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class PlaceReads:
         self._views = Views(self._warm_places)
         self._reader: PlaceReader | None = None
         self._erased_here = 0
-        """How many erasures there were where there was no store to count them."""
+        """The number of erasures before the store existed."""
 
     def start_afresh(self) -> None:
-        """Forget everything seen so far; in a forked child the connections are the parent's."""
+        """Forget all cached state; in a forked child the connections belong to the parent."""
         self.opening.start_afresh()
         self.connections.start_afresh()
         self._start()
@@ -83,7 +83,7 @@ class PlaceReads:
         self.connections.run(lambda session, _: self.opening.migrate(session))
 
     def reading(self, session: Session) -> PlaceReader | None:
-        """Return the reader of the store; None where nothing was saved in it yet."""
+        """Return the reader of the store; None if it does not exist yet."""
         store = self.opening.found(session)
         if store is None:
             return None
@@ -93,12 +93,12 @@ class PlaceReads:
         return reader
 
     def open_reader(self) -> PlaceReader | None:
-        """Return the reader of the store if it was opened already, without asking the database."""
+        """Return the reader of the store if it is open, without asking the database."""
         reader, store = self._reader, self.opening.known
         return reader if reader is not None and reader.store is store else None
 
     def take_idle(self, reader: PlaceReader, statement: Statement) -> Session | None:
-        """Return a connection that can begin a statement now; None where that takes a thread."""
+        """Return an idle connection that has prepared a statement; None if there is none."""
         session = self.connections.take_idle()
         if session is None:
             return None
@@ -112,7 +112,7 @@ class PlaceReads:
         work: Callable[[Session, int], R],
         begun: tuple[Session, Callable[[], R]] | None = None,
     ) -> R:
-        """Do work on a connection, and again with new keys where another process rotated them."""
+        """Do work on a connection; repeat it with new keys if another process rotated them."""
         for _ in range(3):
             try:
                 return self.connections.run(work, begun)
@@ -132,11 +132,11 @@ class PlaceReads:
     # Reading
 
     def known(self, identity: Identity) -> View | None:
-        """Return what this process has read of a place."""
+        """Return the view of a place, if there is one."""
         return self._views.known(identity)
 
     def refresh(self, batch: Sequence[Pending[Identity]]) -> None:
-        """Bring the views of some places up to date, by one question for all of them."""
+        """Update the views of some places with one query for all of them."""
         self._follow(self.views_of(batch))
 
     def views_of(self, batch: Sequence[Pending[Identity]]) -> dict[Identity, View]:
@@ -153,8 +153,8 @@ class PlaceReads:
     def present(self, identity: Identity, present: Present[R], keyword: str | None = None) -> R:
         """Present a place as it is now; with a keyword, its items may be all that is there.
 
-        A large place that was never read is searched for the keyword, once: who loads a second
-        concept gains more from reading all of them.
+        A large place that was never read is searched for the keyword, once: for a second
+        concept it is faster to read all of it.
         """
         view = self._views.of(identity)
         is_new = not (view.is_warm or view.was_searched)
@@ -163,12 +163,12 @@ class PlaceReads:
             found = self._searched(view, identity, keyword)
             if found is not None:
                 return present(found, self.now(found))
-            if view.is_warm:  # it is small: the first question has read it
+            if view.is_warm:  # it is small, and the first query has read it
                 return self.present_view(view, present)
         return self.present_view(self.view(identity), present)
 
     def _searched(self, view: View, identity: Identity, keyword: str) -> Ledger | None:
-        """Read a place to its end if it is small; else return what it holds of a keyword."""
+        """Read a small place completely; of a large one return the facts of a keyword."""
 
         def search(session: Session, _: int) -> Ledger | None:
             reader, asked = self.reading(session), time.monotonic()
@@ -189,7 +189,7 @@ class PlaceReads:
             return present(view.ledger, self.now(view.ledger))
 
     def now(self, ledger: Ledger) -> str:
-        """Return the time for reading a ledger: no reading asks for it where nothing expires."""
+        """Return the time for reading a ledger; the clock is not read if nothing expires."""
         return self._clock.now(ledger.recorded_at) if ledger.may_expire else ledger.recorded_at
 
     def _follow(self, views: dict[Identity, View]) -> None:
@@ -268,7 +268,7 @@ class PlaceReads:
                     yield place_info(identity, view.ledger, view.position.size, now)
 
     def index(self, identity: Identity) -> bytes | None:
-        """Return the index of a place, if there is one that is whole."""
+        """Return the index of a place if there is one and it verifies."""
 
         def read(session: Session, _: int) -> bytes | None:
             reader = self.reading(session)
@@ -283,7 +283,7 @@ class PlaceReads:
 
 
 def _conditions(reader: PlaceReader, wanted: Boundary) -> tuple[str, list[object]]:
-    """Return what narrows a listing down to a boundary, by keys, and its arguments."""
+    """Return an SQL condition that restricts a listing to a boundary, and its parameters."""
     sealing, named = reader.store.sealing, wanted.identities(_MOST_PROBED)
     if named is not None:
         return "AND place = ANY (%s::uuid[])", [sql.keys(map(reader.key, named))]

@@ -78,7 +78,7 @@ _MIGRATIONS: dict[int, tuple[str, ...]] = {
             )
         ),
     ),
-    # Both numbers of a store only grow: the erasures in it, and the anchors taken of it.
+    # Counters of a store that only grow: its erasures and its anchors.
     2: (
         """
         ALTER TABLE factmem.stores
@@ -104,7 +104,7 @@ _MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE factmem.chunks ENABLE ROW LEVEL SECURITY",
         f"CREATE POLICY own ON factmem.chunks USING ({_OWN})",
     ),
-    # What large places are searched by. All of it can be made again from the entries.
+    # The search tables of large places. They can be rebuilt from the entries.
     4: (
         """
         CREATE TABLE factmem.searches (
@@ -198,7 +198,7 @@ _VECTORS = (
     "ALTER TABLE factmem.vectors ENABLE ROW LEVEL SECURITY",
     f"CREATE POLICY own ON factmem.vectors USING ({_OWN})",
 )
-"""The vectors of texts, once the extension is there. A large place gets a partition of its own."""
+"""The vectors of texts, if the extension is installed. A large place has its own partition."""
 
 _GRANTS = """
 GRANT USAGE ON SCHEMA factmem TO {role};
@@ -215,19 +215,19 @@ _ABSENT = ("42P01", "3F000")
 """No such table, no such schema."""
 
 _RACED = (*_ABSENT, "23505", "42P06", "42P07", "XX000")
-"""What `CREATE ... IF NOT EXISTS`, and the statements after it, raise when another session creates
-the same thing meanwhile."""
+"""Raised by `CREATE ... IF NOT EXISTS`, and the statements after it, when another session creates
+the same object concurrently."""
 
 
 _DENIED = ("42501", "58P01", "0A000")
-"""Only a superuser may create the extension, or its files are not there."""
+"""Only a superuser may create the extension, or its files are missing."""
 
 _NO_HALFVEC = ("42704",)
 """pgvector before 0.7 has no vectors in half precision."""
 
 
 def found_version(session: Session) -> int:
-    """Return the version of the tables; 0 where there are none."""
+    """Return the version of the tables; 0 if there are none."""
     try:
         rows = session.rows("SELECT version FROM factmem.format")
     except Exception as exc:
@@ -251,7 +251,7 @@ def check_version(version: int) -> None:
 
 
 def migrate(session: Session, role: str | None = None) -> None:
-    """Bring the tables to the latest version, once however many processes ask, whole or not at all.
+    """Bring the tables to the latest version, atomically and once for concurrent callers.
 
     Args:
         session: A connection outside a transaction, as a role that may create a schema.
@@ -294,7 +294,7 @@ def _migrate(session: Session, role: str | None) -> None:
 
 
 def _add_vectors(session: Session) -> bool:
-    """Make the table of vectors where pgvector is, or can be, installed; whether it is there."""
+    """Create the table of vectors if pgvector is or can be installed; return whether it exists."""
     if session.rows("SELECT 1 WHERE to_regclass('factmem.vectors') IS NOT NULL"):
         return True
     if not session.rows("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):

@@ -1,4 +1,4 @@
-"""The SQL of reads and saves, and arrays in the form that they take.
+"""The SQL of reads and saves, and text forms of arrays.
 
 Every statement is one round trip. None needs more than READ COMMITTED, a unique key and a row lock.
 """
@@ -30,7 +30,7 @@ LEFT JOIN LATERAL (
     ) AS unread
 ) e ON NOT is_same AND p.folded <= known
 """
-"""No lines where some of them are in chunks: those come first."""
+"""Returns no lines if some are in chunks, which must be read first."""
 
 READ_ONE = Statement(
     "read one",
@@ -71,7 +71,7 @@ _HEADS = f"""
 """
 
 TAKE_NUMBERS = Statement("take numbers", _HEADS)
-"""Locks the rows of places, makes those that are missing, and adds to their counters."""
+"""Locks the rows of places, creates missing ones, and increases their counters."""
 
 APPEND_MANY = Statement(
     "append many",
@@ -85,7 +85,7 @@ WITH heads AS ({_HEADS}), added AS (
 SELECT encode(uuid_send(place), 'hex'), made, snapshot, last, bytes, recorded_at, folded FROM heads
 """,
 )
-"""A whole batch in the clear: rows, numbers and lines in one statement and one commit."""
+"""Saves a plain batch: rows, numbers and lines in one statement and one commit."""
 
 APPEND_ONE = Statement(
     "append one",
@@ -102,7 +102,7 @@ WITH head AS (
 SELECT encode(uuid_send(place), 'hex'), made, snapshot, last, bytes, recorded_at, folded FROM head
 """,
 )
-"""One save in the clear; scalars take half the time of arrays with one element."""
+"""Saves one plain entry; scalars take half the time of arrays with one element."""
 
 _INSERT = """
 INSERT INTO factmem.entries (place, number, at, mark, store, line)
@@ -119,10 +119,10 @@ UPDATE factmem.places AS p SET
 FROM unnest(%s::uuid[], %s::bytea[], %s::bytea[], %s::bytea[]) AS t (place, tail, names, data_key)
 WHERE p.place = t.place
 """
-"""Names and data keys are NULL but for places that were made in this transaction."""
+"""Names and data keys are NULL except for places created in this transaction."""
 
 INSERT_SEALED = Statement("insert sealed", f"WITH added AS ({_INSERT}) {_SET_TAILS}")
-"""Sealed lines: their numbers are known only once the row is locked."""
+"""Saves sealed lines, whose numbers are known only when the row is locked."""
 
 READ_CHUNKS = """
 SELECT p.made, p.snapshot, p.data_key, c.first, c.directory, c.lines
@@ -183,7 +183,7 @@ VOID_MARKS = """
 UPDATE factmem.places SET void_marks = (%s::bigint[] || void_marks)[:8]
 WHERE place = ANY (%s::uuid[])
 """
-"""Has a save that is still under way add nothing, should it come later."""
+"""Makes a save that is still in transit add nothing when it arrives."""
 
 FIND_MARKS = """
 SELECT mark FROM factmem.places WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
@@ -241,7 +241,7 @@ FROM unnest(%s::uuid[], %s::bigint[]) AS k (place, number)
 JOIN factmem.places p ON p.place = k.place
 LEFT JOIN factmem.entries e ON e.place = k.place AND e.number = k.number
 """
-"""How far places have come, and the entries that an anchor knows as their last."""
+"""Returns the ends of places, and the entries that an anchor recorded as their last."""
 
 READ_MOMENT = """
 SELECT s.erasures, p.made FROM factmem.stores s LEFT JOIN factmem.places p ON p.place = %s

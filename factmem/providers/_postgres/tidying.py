@@ -1,4 +1,4 @@
-"""Tidying after saves: old history is taken out, and older lines of large places go into chunks."""
+"""Compaction of old history after saves, and folding of older lines into chunks."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -22,26 +22,26 @@ V = TypeVar("V")
 _logger = getLogger(__name__)
 
 _CHECK_EVERY = 256
-"""Entries between two looks at how much of a place is history, at the least."""
+"""The least number of entries between two checks of how much of a place is history."""
 
 _MOST_CHECKED = 4096
-"""Of how many places it is known when they were looked at last."""
+"""Places whose last check is remembered."""
 
 
 class LockedPlaces(Protocol):
     """Places that can be edited under their locks."""
 
     def edit_locked(self, identity: Identity, edit: Callable[[Session, PlaceRewriter], int]) -> int:
-        """Edit a place under its lock; 0 where there is none."""
+        """Edit a place under its lock; return 0 if it does not exist."""
         ...
 
     def edit(self, identity: Identity, edit: Edit) -> int:
-        """Apply an edit to all entries of a place, and return how many bytes that freed."""
+        """Apply an edit to all entries of a place, and return the number of freed bytes."""
         ...
 
 
 class _Recent(Generic[V]):
-    """What is known of the places that were used last. Safe for threads."""
+    """A bounded mapping of recently used places to values. Thread-safe."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Identity, V] = OrderedDict()
@@ -51,7 +51,7 @@ class _Recent(Generic[V]):
         return len(self._known)
 
     def of(self, identity: Identity, default: V) -> V:
-        """Return what is known of a place; from now on at least the default."""
+        """Return the value of a place; sets the default if there is none."""
         with self._lock:
             known = self._known.setdefault(identity, default)
             self._known.move_to_end(identity)
@@ -59,7 +59,7 @@ class _Recent(Generic[V]):
             return known
 
     def set(self, identity: Identity, value: V) -> None:
-        """Take note of something."""
+        """Set the value of a place."""
         with self._lock:
             self._known[identity] = value
             self._known.move_to_end(identity)
@@ -71,12 +71,12 @@ class _Recent(Generic[V]):
 
 
 class Tidying:
-    """Decides after each save whether its place is worth tidying. Safe for threads.
+    """Compacts and folds places after saves, when that is worthwhile. Thread-safe.
 
     Args:
         places: The places of a store.
         clock: The clock of the store.
-        keep_history: How long older history is kept; None keeps it for ever.
+        keep_history: How long older history is kept; None keeps it forever.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class Tidying:
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        """Forget everything seen so far."""
+        """Forget all checks."""
         self._compacted: _Recent[tuple[int, int]] = _Recent()
-        """At which number a place was last looked at for history, and how many entries it kept."""
+        """The last number of a place at its last check for history, and the entries it kept."""
         self._folded: _Recent[int] = _Recent()
-        """Up to which number it is known whether a place has lines to fold."""
+        """The last number of a place at its last check for lines to fold."""
 
     def is_due(self, identity: Identity, last: int, folded: int) -> bool:
-        """Whether `tidy` would look at a place that has so many numbers.
+        """Whether `tidy` would check a place.
 
         Args:
             identity: The place.
@@ -107,26 +107,26 @@ class Tidying:
         )
 
     def tidy(self, identity: Identity, last: int, folded: int) -> None:
-        """Compact a place, and move its older lines into chunks, where that is worthwhile."""
+        """Compact a place and move its older lines into chunks, if that is worthwhile."""
         if self._is_compaction_due(identity, last):
             self._compact_halved(identity, last)
         self.fold(identity, last, folded)
 
     def _is_compaction_due(self, identity: Identity, last: int) -> bool:
-        """Whether a place has doubled since it was looked at."""
+        """Whether a place has doubled since its last check."""
         if self._keep_history is None:
             return False
         checked, size = self._compacted.of(identity, (last - 1, 0))
         return last - checked >= max(size, _CHECK_EVERY)
 
     def _is_folding_due(self, identity: Identity, last: int, folded: int) -> bool:
-        """Whether there are a chunk's lines that nobody has looked at."""
+        """Whether a chunk's worth of lines was added since the last check."""
         if not rewriting.is_worthwhile(last, folded):
             return False
         return rewriting.is_worthwhile(last, max(folded, self._folded.of(identity, 0)))
 
     def fold(self, identity: Identity, last: int, folded: int) -> None:
-        """Move older lines of a large place into chunks; looked at once for each chunk's lines."""
+        """Move older lines of a large place into chunks; checked once per chunk of lines."""
         if not self._is_folding_due(identity, last, folded):
             return
         self._folded.set(identity, last)
@@ -140,7 +140,7 @@ class Tidying:
             _logger.warning("A place was not folded: %s", type(exc).__name__)
 
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
-        """Take out the history that is older, and return how many bytes that freed."""
+        """Remove older history, and return the number of bytes that were freed."""
         cutoff = before(self._clock.recording(), keep_history)
         freed = self._places.edit(identity, lambda entries: compacted(entries, cutoff))
         self._folded.set(identity, 0)
@@ -164,6 +164,6 @@ class Tidying:
         try:
             self._places.edit(identity, halve)
         except FactmemError as exc:
-            # The save is committed; tidying up is not what the caller asked for.
+            # The save is committed, and the caller did not ask for a compaction.
             _logger.warning("A place was not compacted: %s", type(exc).__name__)
         self._compacted.set(identity, (last, kept))

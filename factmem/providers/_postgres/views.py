@@ -1,4 +1,4 @@
-"""What a process has read of each place: a ledger, and how far it goes."""
+"""Views: the cached ledgers of places, with the position up to which each was read."""
 
 import threading
 import time
@@ -16,11 +16,11 @@ from factmem.providers._postgres.places import Answer, Edited, Position
 from factmem.providers._postgres.sealing import Extent
 
 _MOST_UNREAD = 64
-"""Own saves that a ledger lacks until somebody reads it; from then on they are read back instead."""
+"""Own saves that a view keeps for the next read; if there are more, they are read back."""
 
 
 class View:
-    """One place's ledger as far as this process has read it. `lock` is for pure work only."""
+    """The cached ledger of one place. `lock` is never held during I/O."""
 
     __slots__ = (
         "_bodies",
@@ -41,21 +41,21 @@ class View:
         self._bodies: list[bytes] = []
         self._times: list[int] = []
         self._read_to: Position | None = None
-        """The position that the ledger had before the own saves that it lacks."""
+        """The position of the ledger before the own saves that are not applied yet."""
         self.position: Position | None = None
-        """None before the first read, and where there is no such place."""
+        """None before the first read, and if the place does not exist."""
         self.is_warm = False
         """Whether the place was read to its end."""
         self.was_searched = False
-        """Whether it was searched for a keyword instead."""
+        """Whether a keyword was searched for instead."""
         self.checked = -inf
-        """When it was known to be complete, on the monotonic clock."""
+        """The time at which it was complete, on the monotonic clock."""
         self.outdated = -inf
-        """When this process last wrote something that the ledger lacks."""
+        """The time of this process's last write that the ledger lacks."""
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger, with own saves that were not read until now; under the lock."""
+        """The ledger, after applying own saves; the caller holds the lock."""
         if self._bodies:
             for entry in entries_of(self._bodies, self._times):
                 self._ledger.apply(entry)
@@ -67,19 +67,19 @@ class View:
         self._ledger, self._bodies, self._times = ledger, [], []
 
     def __len__(self) -> int:
-        """About how many items there are, for those who do not hold the lock."""
+        """The approximate number of items; needs no lock."""
         return len(self._ledger) + len(self._bodies)
 
     def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
-        """Take in an answer; return whether the place is now read to its end.
+        """Apply an answer; return whether the place is now read to its end.
 
-        Another thread may have read on meanwhile: then the answer is dropped.
+        If another thread has read further meanwhile, the answer is dropped.
         """
         with self.lock:
             if self.position is not before:
                 return False
             if answer is None:
-                if before is not None:  # erased; a place that never was keeps its empty ledger
+                if before is not None:  # erased; a place that never existed keeps its empty ledger
                     self.ledger, self.position = Ledger(), None
                 self.is_warm, self.checked = True, self._checked(asked)
                 return True
@@ -96,14 +96,14 @@ class View:
             return self.is_warm
 
     def _checked(self, asked: float) -> float:
-        """Return when the place was complete: a question before a write of ours lacks that write."""
+        """Return the time of completeness; a query before an own write lacks that write."""
         return asked if asked >= self.outdated else -inf
 
     def took(self, after: Position, tag: bytes, at: int, bodies: Sequence[bytes]) -> None:
-        """Take in what this process has just written, if all before it was read.
+        """Add own saves, if everything before them was read.
 
-        Otherwise the next read must ask the database, however stale it may be: callers see their
-        own saves. It is folded when somebody reads.
+        Otherwise the next read asks the database whatever `max_staleness` is, because callers see
+        their own saves. Saves are applied to the ledger at the next read.
 
         Args:
             after: The end of the place.
@@ -132,11 +132,11 @@ class View:
             self.position = after
 
     def took_edit(self, seen: Position, edited: Edited) -> None:
-        """Take in an edit by this process: only what it touched is folded again.
+        """Apply an own edit, without folding unaffected facts again.
 
         Args:
-            seen: How far the place was read when its row was locked.
-            edited: The edit, also of what the same transaction added.
+            seen: The position of the view when the row was locked.
+            edited: The edit, including entries that the same transaction added.
         """
         _, before, after, end = edited
         with self.lock:
@@ -146,16 +146,16 @@ class View:
                 if number > seen.extent.last:
                     self.ledger.apply(entry)
             ledger = refolded(self.ledger, before.entries, after)
-            if ledger is not None:  # else the next read begins anew, at the new snapshot
+            if ledger is not None:  # else the next read starts over, at the new snapshot
                 self.ledger, self.position = ledger, end
 
     def outdate(self) -> None:
-        """Have the next read ask the database."""
+        """Make the next read ask the database."""
         self.checked, self.outdated = -inf, time.monotonic()
 
 
 class Views:
-    """The views of many places, of which the least recently used are dropped."""
+    """A cache of views that evicts the least recently used."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,7 +1,7 @@
-"""Saves: what is sent while the rows of places are locked.
+"""Saves to places, under the locks of their rows.
 
-The row of a place is its lock and its counter. Who locks several locks them in the order of keys,
-so that no two wait for each other.
+The row of a place is its lock and its counter. A transaction locks several rows in the order of
+their keys, so that there are no deadlocks.
 
 A save is repeated when its connection breaks. Each batch has a random mark, kept in its entries. The
 repetition first locks the rows, which waits for an earlier attempt that is still under way, then
@@ -39,7 +39,7 @@ _integer = binary.integer
 
 
 class PlaceWriter:
-    """Writes to places of one open store. Safe for threads."""
+    """Writes to places of one open store. Thread-safe."""
 
     def __init__(self, reader: PlaceReader, opening: Opening) -> None:
         self._reader = reader
@@ -66,7 +66,7 @@ class PlaceWriter:
         earlier: Sequence[int] = (),
         here: int = 0,
     ) -> Appended:
-        """Append a batch, but for saves that came too late for an erasure, and never twice.
+        """Append a batch exactly once, except for saves whose place was erased meanwhile.
 
         Args:
             session: A connection outside a transaction.
@@ -74,7 +74,7 @@ class PlaceWriter:
             now: The time to record them at, in microseconds.
             mark: Their mark.
             earlier: The marks of earlier attempts, one of which may have been committed.
-            here: How many erasures this process has done where there was no store to count them.
+            here: The number of erasures in this process before the store existed.
         """
         everything = Batch(saves, self._reader, now)
         keys = sql.keys(everything.bodies)
@@ -95,7 +95,7 @@ class PlaceWriter:
             return Appended(saved, late)
 
     def appending(self, batch: Batch, mark: int) -> tuple[Statement, list[bytes | None]]:
-        """Return the statement that appends a batch in the clear, and its parameters."""
+        """Return the statement that appends a plain batch, and its parameters."""
         store = _integer(self._store)
         if len(batch.bodies) == 1:
             ((key, (body, *others)),) = batch.bodies.items()
@@ -113,14 +113,14 @@ class PlaceWriter:
         return sql.APPEND_MANY, given
 
     def _head(self, batch: Batch, key: str, mark: int) -> list[bytes | None]:
-        """Return the arguments that make the row of one place, or add a line to its counters."""
+        """Return the parameters that create or update the row of one place."""
         row, (body,) = self._reader.new_row(batch.identities[key]), batch.bodies[key]
         names = [*map(binary.key, (key, row.scope, row.subject)), row.names]
         made = made_number(self._reader.store.anchors)
         return [*names, *map(_integer, (made, 1, len(body), mark, batch.now, self._store))]
 
     def _heads(self, batch: Batch, mark: int) -> list[bytes | None]:
-        """Return the arguments of TAKE_NUMBERS."""
+        """Return the parameters of TAKE_NUMBERS."""
         rows = [self._reader.new_row(batch.identities[key]) for key in batch.bodies]
         return [
             *map(_integer, (mark, batch.now, self._store)),
@@ -170,7 +170,7 @@ class PlaceWriter:
         return saved
 
     def _end(self, key: str, data_key: bytes | None, identity: Identity) -> tuple[End, Sealer]:
-        """Return what the row of a place gets besides its tail, and the form of its lines."""
+        """Return the new columns of a place's row except its tail, and the sealer of its lines."""
         if not self._is_sealed or data_key is not None:
             return End(key), self._reader.sealer(key, data_key)
         data_key = self._reader.store.sealing.new_data_key(key)
@@ -178,10 +178,10 @@ class PlaceWriter:
         return End(key, None, sealer.seal_names(identity), data_key), sealer
 
     def check_ring(self, session: Session) -> None:
-        """Raise where a data key would be wrapped under a generation that is being dropped.
+        """Raise if the key ring was rotated, or an anchor taken, since the store was opened.
 
-        Or where a place would be made that an anchor meanwhile should know. The row of the store is
-        locked until the commit, so that neither begins now.
+        A new data key would be wrapped under a dropped key, or an anchor would miss the new place.
+        The row of the store is locked until the commit, so that neither begins now.
         """
         row, store = self._opening.row(session, lock="FOR SHARE"), self._reader.store
         known = store.sealing.generation, store.anchors
@@ -201,16 +201,16 @@ class PlaceWriter:
             given.append(binary.byte_strings(end[column] for end in ends))  # type: ignore[misc]
         session.answer(sql.INSERT_SEALED, given)
 
-    # Changes by what is there, inside a transaction
+    # Changes inside a transaction
 
     def lock(self, session: Session, key: str) -> Locked | None:
-        """Lock the row of a place; None where there is none."""
+        """Lock the row of a place; None if it does not exist."""
         for made, snapshot, last, names, data_key in session.rows(sql.LOCK, [key]):
             return Locked(Extent(made, snapshot, last), names, data_key)
         return None
 
     def lock_or_make(self, session: Session, identity: Identity) -> None:
-        """Lock the row of a place, an empty one where there is none."""
+        """Lock the row of a place; creates an empty one if it does not exist."""
         self._lock_or_make(session, Batch([Save(identity, b"")], self._reader, EMPTY_AT))
 
     def _lock_or_make(self, session: Session, batch: Batch) -> None:
@@ -219,7 +219,7 @@ class PlaceWriter:
         session.answer(sql.TAKE_NUMBERS, self._heads(empty, NO_MARK))
 
     def delete_empty(self, session: Session, identity: Identity) -> None:
-        """Remove the row of a place where nothing was ever written."""
+        """Delete the row of a place that has no lines."""
         session.rows(sql.DELETE_EMPTY, [sql.keys([self._reader.key(identity)])])
 
     def is_marked(self, session: Session, identity: Identity, mark: int) -> bool:
@@ -230,18 +230,18 @@ class PlaceWriter:
     def add(
         self, session: Session, identity: Identity, entries: Sequence[Entry], mark: int
     ) -> None:
-        """Append entries at times of their own."""
+        """Append entries with their own times."""
         times = [micros(entry["at"]) for entry in entries]
         saves = [Save(identity, encoded_entry(entry)) for entry in entries]
         self._append_locked(session, Batch(saves, self._reader, max(times)), mark, times)
 
 
 def saved_in(batch: Batch, rows: Sequence[Row]) -> dict[Identity, Saved]:
-    """Return what a batch in the clear added, from the rows of its places."""
+    """Return the result of a plain batch, from the rows of its places."""
     return {batch.identities[row[0]]: _saved(row) for row in rows}
 
 
 def _saved(row: Row) -> Saved:
-    """Return what a save in the clear added, from the row of its place."""
+    """Return the result of a plain save, from the row of its place."""
     _, made, snapshot, last, size, at, folded = row
     return Saved(Position(Extent(made, snapshot, last), last, NO_TAG, size), NO_TAG, at, folded)

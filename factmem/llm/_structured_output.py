@@ -7,6 +7,7 @@ from typing import Generic, Literal, TypeAlias, get_args
 from typing_extensions import TypeVar
 
 from factmem.errors import ChatModelError
+from factmem.llm._strict_schema import strict_schema
 from factmem.llm.answer import AnswerType, Problem
 from factmem.llm.api_errors import Concern
 from factmem.llm.base import ChatResponse, Message
@@ -78,7 +79,9 @@ class Asking(Generic[T]):
         self._wanted = wanted
         self._complete = complete
         self._format: Format = ladder.format
-        self._is_strict = wanted.strict_schema is not None
+        strict = strict_schema(wanted.schema)
+        self._is_strict = strict is not None
+        self._schema = wanted.schema if strict is None else strict
         self.was_ignored = False
         """Whether a request for JSON got an answer without any JSON."""
 
@@ -132,6 +135,9 @@ class Asking(Generic[T]):
             return {}
         if self._format == "json_object":
             return {"response_format": {"type": "json_object"}}
-        schema = self._wanted.strict_schema if self._is_strict else self._wanted.schema
-        described = {"name": self._wanted.name, "schema": schema, "strict": self._is_strict}
+        described = {
+            "name": self._wanted.name,
+            "schema": self._schema,
+            "strict": self._is_strict,
+        }
         return {"response_format": {"type": "json_schema", "json_schema": described}}

@@ -15,7 +15,6 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails, from_json, to_json
 from typing_extensions import TypeForm, TypeVar
 
-from factmem.llm._strict_schema import strict_schema
 from factmem.llm.lenient_json import UnreadableTextError, json_values, unwrapped
 
 __all__ = ["AnswerType", "Problem", "Reading", "mended"]
@@ -66,8 +65,6 @@ class AnswerType(Generic[T]):
         self._shape = _AnswerShape(schema)
         self.schema: dict[str, JsonValue] = self._shape.schema
         """The schema of the requested object."""
-        self.strict_schema: dict[str, JsonValue] | None = strict_schema(self.schema)
-        """The schema in OpenAI's strict subset; None if the type is outside it."""
         self.name: str = re.sub(r"[^A-Za-z0-9_-]", "_", name or _ENVELOPE)[:64]
         """The name of the schema in a request."""
 

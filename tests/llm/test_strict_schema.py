@@ -10,6 +10,7 @@ import pytest
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from factmem.llm._strict_schema import strict_schema
 from factmem.llm.answer import AnswerType
 from tests.tables import table
 
@@ -65,7 +66,7 @@ class Constrained(BaseModel):
 
 
 def strict(output_type: Any) -> dict[str, Any] | None:
-    return AnswerType[Any](output_type).strict_schema
+    return strict_schema(AnswerType[Any](output_type).schema)
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -135,7 +136,7 @@ def test_a_shape_beyond_the_subset_has_no_strict_schema(output_type: Any) -> Non
     """It is requested with the plain schema, and pydantic validates the answer."""
     wanted = AnswerType[Any](output_type)
 
-    assert wanted.strict_schema is None
+    assert strict_schema(wanted.schema) is None
     assert wanted.schema["type"] == "object"
 
 

@@ -1,4 +1,4 @@
-"""A store in a PostgreSQL database: any number of hosts, durable when a save returns."""
+"""`PostgresMemoryProvider`, a store in a PostgreSQL database for any number of hosts."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -38,42 +38,43 @@ _EXAMPLE = 'PostgresMemoryProvider("host=db dbname=app user=app")'
 class PostgresMemoryProvider(LedgerStore, SearchedStore):
     """A `FactStore` in tables of a PostgreSQL database, for any number of hosts.
 
-    When a save returns its transaction is committed, as durably as the server's
-    `synchronous_commit` says: on the primary's disk by default, and on a standby's with
-    `synchronous_standby_names`. A failover to an asynchronous standby loses what it had not
-    received. Saves under way at the same time in one process share a transaction. Every call sees
-    what any other call, on any host, has saved before it began. After a fork, parent and child may
-    both go on.
+    When a save returns, its transaction is committed, as durably as the server's
+    `synchronous_commit` says: on the primary's disk by default, and on a standby's disk with
+    `synchronous_standby_names`. A failover to an asynchronous standby loses the saves that it has
+    not received. Concurrent saves in one process share a transaction. Every call sees all saves
+    that were completed before it began, on any host. After a fork, parent and child can both use
+    the store.
 
-    Nothing is created in the database before the first write or `migrate()`. A save whose
-    connection breaks is repeated on another one and is stored exactly once. Where the outcome of a
-    commit stays unknown until the deadline, `UnknownOutcomeError` is raised.
+    Nothing is created in the database before the first write or `migrate()`. If a connection
+    breaks during a save, the save is repeated on another connection and stored exactly once. If the
+    outcome of a commit is still unknown at the deadline, `UnknownOutcomeError` is raised.
 
-    `erase` removes a place from every read at once. Its bytes stay in the table's files until a
-    VACUUM FULL, and in the write-ahead log, in standbys and in backups for as long as these are
-    kept. The function that `amend` takes runs in a worker thread inside a transaction, and again if
-    the transaction is repeated.
+    `erase` removes a place from all reads at once. Its bytes stay in the table's files until a
+    VACUUM FULL, and in the write-ahead log, standbys and backups for as long as these are kept. The
+    function passed to `amend` runs in a worker thread inside a transaction, and again if the
+    transaction is repeated.
 
     Args:
         dsn_or_pool: A libpq connection string, or a pool of psycopg connections (`getconn` and
-            `putconn`) that the application owns. Of several hosts the one that accepts writes is
-            used. A pooler such as PgBouncer in transaction mode is detected.
-        store: Which of the stores in the database. Each has its own places and its own keys.
+            `putconn`) that the application owns. If there are several hosts, the one that accepts
+            writes is used, and each gets a share of `timeout`. A pooler such as PgBouncer in
+            transaction mode is detected.
+        store: The name of the store. Each store in a database has its own places and keys.
         encryption: Encrypts names and values; the server sees neither.
-        max_staleness: How long what was read may be returned without asking the database. The
-            process's own saves are always seen.
+        max_staleness: How long cached facts may be returned without asking the database. A process
+            always sees its own saves.
         role: A role that each connection takes, for row level security.
-        keep_history: How long what was replaced or forgotten stays readable by `history` and
-            `as_of`. None, the default, keeps it for ever; otherwise a place is compacted now and
-            then, when more than half of it is older history.
+        keep_history: How long replaced and forgotten values stay readable by `history` and `as_of`.
+            None, the default, keeps them forever. Otherwise a place is compacted when more than
+            half of it is older history.
         clock: Returns the time, as an aware datetime; the database server's by default.
-        timeout: Seconds that a call may take, with repetitions and the wait for a connection.
-        lock_timeout: Seconds that a write waits for another one to the same place.
-        max_connections: How many connections are open at once; a pool has its own limit.
-        warm_places: How many places are kept in memory.
-        limit: The most that one place may hold; a save beyond it raises `PlaceFullError`.
-        search_from: From how many facts on a place is searched by recalls in the database, and not
-            in this process; None never. Encrypted stores are always searched in this process.
+        timeout: The longest time of a call in seconds, with repetitions and waits.
+        lock_timeout: The longest wait in seconds for another write to the same place.
+        max_connections: The largest number of open connections; a pool has its own limit.
+        warm_places: The number of places kept in memory.
+        limit: The largest size of a place; a save beyond it raises `PlaceFullError`.
+        search_from: Places with at least this many facts are searched in the database, smaller ones
+            in this process. None searches all in this process, as encrypted stores always do.
 
     Raises:
         TypeError: An argument is of the wrong kind, such as a key in the place of an encryption.
@@ -147,10 +148,10 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         return f"PostgresMemoryProvider(..., store={self._name!r})"
 
     async def migrate(self) -> None:
-        """Create the tables, or bring them to the version of this release.
+        """Create the tables, or migrate them to the version of this release.
 
-        The first write does it too. Call it where the role that creates tables is not the role of
-        the application: in a deployment step. With `role` it also grants that role what it needs.
+        The first write does it too. Call it in a deployment step if the application's role may not
+        create tables. With `role` it also grants that role the privileges that it needs.
 
         Raises:
             StorageError: The tables have a later version than this release knows.
@@ -214,7 +215,7 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         *,
         keep_history: timedelta = timedelta(0),
     ) -> int:
-        """Rewrite a place without older history, and return how many bytes of entries that freed.
+        """Rewrite a place without older history, and return the number of freed bytes of entries.
 
         Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
         """
@@ -223,25 +224,25 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         return await self._database.work(lambda: self._places.compact(identity, keep_history))
 
     async def anchor(self) -> str:
-        """Return how far every place has come, as a string to be kept outside the database.
+        """Return an anchor: the state of every place, as a string to keep outside the database.
 
-        A database cannot reveal that all of it was put back to an older copy; `verify` detects it
-        by an anchor. Places are listed and their entries not read; an anchor stays good for ever.
+        A database cannot reveal that all of it was rolled back to an older copy; `verify` detects
+        it with an anchor. Places are listed without reading their entries. Anchors do not expire.
         """
         self._check_open()
         return await self._database.work(Anchors(self._places).taken)
 
     async def verify(self, anchor: str | None = None) -> None:
-        """Raise unless every place has come at least as far as the anchor says.
+        """Raise unless every place is at least as recent as in the anchor.
 
         Reads every entry of every place in an encrypted store, and in any store without an anchor.
-        Then an older copy that is whole is not detected.
+        Without an anchor, a complete older copy is not detected.
 
         Raises:
-            TamperedError: The store, or a place, is gone, was changed or was put back to an older
-                copy.
+            TamperedError: The store or a place is missing, was changed or was rolled back to an
+                older copy.
             CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The string is no anchor.
+            ValueError: The string is not an anchor.
         """
         self._check_open()
         anchors = Anchors(self._places)
@@ -250,13 +251,14 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         )
 
     async def shred(self) -> ShredReceipt:
-        """Destroy the keys of everything that was erased or purged before now.
+        """Destroy the keys of all facts that were erased or purged before now.
 
         The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
         are outside the database. The data keys of all places are wrapped under a new key, and the
-        old key is destroyed: nothing opens what older copies of the database hold of erased places,
-        in its log, on standbys, in backups. What lives is not rewritten. Others may use the store
-        meanwhile. Nothing is final before it returns; after a crash call it again.
+        old key is destroyed. Then nothing can decrypt erased places in older copies of the
+        database: in its log, on standbys, in backups. Existing facts are not rewritten, and other
+        processes can use the store meanwhile. Erasures are final when it returns; after a crash
+        call it again.
 
         Raises:
             ValueError: The keys cannot be destroyed, or the store has other keys besides.
@@ -269,8 +271,8 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
     def keys(self) -> ProviderKeys:
         """The keys of an encrypted store.
 
-        `rotate` rewrites each place under a new data key, in a transaction of its own, while
-        others use the store. They need the new key from the moment it is called.
+        `rotate` rewrites each place under a new data key, one transaction per place, while other
+        processes use the store. They need the new key from the moment it is called.
 
         Raises:
             ValueError: The store was opened without `encryption`.

@@ -27,10 +27,10 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
     """
 
     def migrate(self) -> None:
-        """Create the tables, or bring them to the version of this release.
+        """Create the tables, or migrate them to the version of this release.
 
-        The first write does it too. Call it where the role that creates tables is not the role of
-        the application: in a deployment step. With `role` it also grants that role what it needs.
+        The first write does it too. Call it in a deployment step if the application's role may not
+        create tables. With `role` it also grants that role the privileges that it needs.
 
         Raises:
             StorageError: The tables have a later version than this release knows.
@@ -98,42 +98,43 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
     ) -> int:
-        """Rewrite a place without older history, and return how many bytes of entries that freed.
+        """Rewrite a place without older history, and return the number of freed bytes of entries.
 
         Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
         """
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 
     def anchor(self) -> str:
-        """Return how far every place has come, as a string to be kept outside the database.
+        """Return an anchor: the state of every place, as a string to keep outside the database.
 
-        A database cannot reveal that all of it was put back to an older copy; `verify` detects it
-        by an anchor. Places are listed and their entries not read; an anchor stays good for ever.
+        A database cannot reveal that all of it was rolled back to an older copy; `verify` detects
+        it with an anchor. Places are listed without reading their entries. Anchors do not expire.
         """
         return self._portal.call(self._wrapped.anchor)
 
     def verify(self, anchor: str | None = None) -> None:
-        """Raise unless every place has come at least as far as the anchor says.
+        """Raise unless every place is at least as recent as in the anchor.
 
         Reads every entry of every place in an encrypted store, and in any store without an anchor.
-        Then an older copy that is whole is not detected.
+        Without an anchor, a complete older copy is not detected.
 
         Raises:
-            TamperedError: The store, or a place, is gone, was changed or was put back to an older
-                copy.
+            TamperedError: The store or a place is missing, was changed or was rolled back to an
+                older copy.
             CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The string is no anchor.
+            ValueError: The string is not an anchor.
         """
         return self._portal.call(self._wrapped.verify, anchor)
 
     def shred(self) -> ShredReceipt:
-        """Destroy the keys of everything that was erased or purged before now.
+        """Destroy the keys of all facts that were erased or purged before now.
 
         The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
         are outside the database. The data keys of all places are wrapped under a new key, and the
-        old key is destroyed: nothing opens what older copies of the database hold of erased places,
-        in its log, on standbys, in backups. What lives is not rewritten. Others may use the store
-        meanwhile. Nothing is final before it returns; after a crash call it again.
+        old key is destroyed. Then nothing can decrypt erased places in older copies of the
+        database: in its log, on standbys, in backups. Existing facts are not rewritten, and other
+        processes can use the store meanwhile. Erasures are final when it returns; after a crash
+        call it again.
 
         Raises:
             ValueError: The keys cannot be destroyed, or the store has other keys besides.
@@ -144,8 +145,8 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
     def keys(self) -> KeysSync:
         """The keys of an encrypted store.
 
-        `rotate` rewrites each place under a new data key, in a transaction of its own, while
-        others use the store. They need the new key from the moment it is called.
+        `rotate` rewrites each place under a new data key, one transaction per place, while other
+        processes use the store. They need the new key from the moment it is called.
 
         Raises:
             ValueError: The store was opened without `encryption`.

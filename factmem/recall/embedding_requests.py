@@ -56,7 +56,7 @@ class EmbeddingCost:
     calls: int = 0
     texts: int = 0
     seconds: float = 0.0
-    """How long the recall has waited for vectors."""
+    """The time that the recall has waited for vectors, in seconds."""
     searching: int = 0
     """The calls that searched for refused texts."""
     refusal: Exception | None = None

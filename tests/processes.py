@@ -149,7 +149,7 @@ def running(processes: Iterable[Process]) -> Iterator[list[Process]]:
 
 
 def heard(crew: Iterable[Process]) -> Iterator[tuple[Process, list[Line]]]:
-    """Give what the processes tell, as it comes, until all of them have ended."""
+    """Yield the messages of the processes as they come, until all of them have ended."""
     with selectors.DefaultSelector() as selector:
         for process in crew:
             selector.register(process, selectors.EVENT_READ)

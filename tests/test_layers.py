@@ -198,7 +198,7 @@ def _check_third_parties(module: str, file: Path) -> None:
 
 
 def test_heavy_packages_wait_for_their_first_use() -> None:
-    """Their imports are inside functions: who does not use a package does not load it."""
+    """Their imports are inside functions: a program that does not use a package does not load it."""
     for module, file in FILES.items():
         tree = tree_of(file.read_text())
         at_top = {name.partition(".")[0] for node in tree.body for name in _imports_at_top(node)}

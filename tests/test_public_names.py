@@ -100,7 +100,7 @@ def _is_text(node: ast.stmt | None) -> bool:
 
 @table("module", MODULES)
 def test_every_public_name_says_what_it_is(module: str) -> None:
-    """Classes, methods, functions, constants and aliases have a docstring where they stand."""
+    """Classes, methods, functions, constants and aliases have a docstring at their definition."""
     tree = _tree(module)
     names = set(getattr(importlib.import_module(module), "__all__", ()))
 

@@ -1,4 +1,4 @@
-"""Stores that tell wrongly what has changed, or keep indexes wrongly, with one fault each.
+"""Stores that return wrong changes, or keep indexes wrongly, with one fault each.
 
 Each comes with the tests of the contracts that must notice.
 """

@@ -363,7 +363,7 @@ class AmendsWhatItRead(InMemoryProvider):
 
 
 class ListsNamesakes(InMemoryProvider):
-    """Compares the names of subjects and scopes, and not whose and of which kind they are."""
+    """Compares the names of subjects and scopes, not their entities and types."""
 
     async def places(self, *, subjects: Any = None, scopes: Any = None) -> list[Any]:
         for subject in subjects or ():
@@ -377,7 +377,7 @@ class ListsNamesakes(InMemoryProvider):
 
 
 class TakesAnEmptyListForNone(InMemoryProvider):
-    """Lists everything for whoever may see nothing."""
+    """Lists everything for a boundary that allows nothing."""
 
     async def places(self, *, subjects: Any = None, scopes: Any = None) -> list[Any]:
         return await super().places(subjects=subjects or None, scopes=scopes or None)

@@ -442,7 +442,7 @@ class NamesNoOthers(SearchedInMemory):
 
 
 class CreatesPlaces(SearchedInMemory):
-    """Makes a place of each that it is asked about."""
+    """Creates a place for each that is read."""
 
     async def is_searched(self, places: Sequence[Place]) -> bool:
         for place in places:
@@ -578,7 +578,7 @@ class KeepsAnyVector(SearchedInMemory):
 
 
 class NamesNoPlaces(SearchedInMemory):
-    """Never says whose facts lack vectors."""
+    """Never returns the places whose facts lack vectors."""
 
     async def candidates(self, places: Any, question: Any, describe: Any) -> SearchAnswer:
         answer = await super().candidates(places, question, describe)

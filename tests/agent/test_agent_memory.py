@@ -166,7 +166,7 @@ async def test_an_unbound_subject_fails_before_any_model_is_asked(
 
 
 async def test_two_people_at_once_are_refused_before_a_model_is_asked() -> None:
-    """A model could not tell whose fact it has found; loading for both is fine."""
+    """A model could not see whose fact it has found; loading for both is fine."""
     model = ScriptedChatModel("Hello, both.")
     detecting, loading = Agent(model), Agent(model)
     for agent in (detecting, loading):

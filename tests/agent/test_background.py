@@ -201,7 +201,7 @@ def _feature_errors(group: BaseExceptionGroup[Any]) -> Iterable[FeatureError]:
 
 
 async def test_failures_can_be_heard_of_as_they_happen() -> None:
-    """A server that never ends hears of each; then nothing is raised later."""
+    """A server that never ends gets each failure; then nothing is raised later."""
     heard: list[Exception] = []
     model = ScriptedChatModel("Noted.", ChatModelError("down"))
     async with opened(model, InMemoryProvider(), on_background_failure=heard.append) as agent:

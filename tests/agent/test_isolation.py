@@ -140,7 +140,7 @@ async def test_nor_do_they_in_the_background_on_disk(tmp_path: Path) -> None:
 
 
 async def test_nor_do_they_in_a_strategy() -> None:
-    """The strategy names the subject once; each run says who that is."""
+    """The strategy names the subject once; each run binds it to a user."""
     crowd, store = Crowd(), await prepared(InMemoryProvider())
     strategy = Strategy(
         "remember",

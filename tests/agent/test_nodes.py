@@ -188,7 +188,7 @@ async def test_a_strategy_that_only_saves_looks_at_the_whole_conversation() -> N
 async def test_an_unbound_subject_fails_before_any_model_is_called(
     node: MemoryNode,
 ) -> None:
-    """Even where the node stands at the end."""
+    """Also if the node is the last one."""
     model = ScriptedChatModel("Hello.")
     agent = agent_of(model, node_llm_request(), node)
 
@@ -272,7 +272,9 @@ async def test_one_request_follows_another() -> None:
 
 @pytest.mark.parametrize("is_at_end", [False, True], ids=["a node", "after the run"])
 async def test_only_the_first_question_of_a_run_is_the_user_s(is_at_end: bool) -> None:
-    """An answer that is asked on, such as a page's words, proves nothing; nor do later runs' ones."""
+    """An answer that is sent back, such as a page's text, proves nothing; nor do those of later
+    runs.
+    """
     nut = theme_item("a nut allergy", "I have a nut allergy", message=2)
     dark = theme_item("dark", "the dark theme", message=0)
     answers = ["I have a nut allergy.", "final", found_facts(nut, dark)]

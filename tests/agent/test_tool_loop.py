@@ -69,7 +69,7 @@ async def test_without_tools_none_are_offered() -> None:
 
 
 async def test_calls_of_one_answer_run_at_once_and_answer_in_order() -> None:
-    """Neither waits for the other, and the slower one's result still stands first."""
+    """Neither waits for the other, and the slower one's result still comes first."""
     second_has_run = anyio.Event()
 
     async def first() -> str:
@@ -147,7 +147,9 @@ class BrokenError(Exception):
 
 
 async def test_a_broken_tool_ends_the_run_and_leaves_the_conversation_whole() -> None:
-    """The exception is the tool's own; what did not end says so, what did keeps its result."""
+    """The tool's own exception is raised; unfinished calls are marked, finished ones keep their
+    result.
+    """
     added = anyio.Event()
 
     async def quick() -> str:
@@ -248,7 +250,7 @@ async def test_a_sync_tool_is_waited_for_and_its_result_kept() -> None:
 
 
 async def test_a_run_without_end_is_stopped() -> None:
-    """After `max_steps` calls to the model, with the conversation for whoever wants to go on."""
+    """After `max_steps` calls to the model, with the conversation, so that a caller can continue."""
     model = ScriptedChatModel(*[calls(("add", {"a": 1, "b": 1}))] * 3, "Two.")
     agent = Agent(model, tools=[add], max_steps=3)
 
@@ -314,7 +316,7 @@ async def test_a_refusal_is_the_answer() -> None:
 
 
 async def test_an_answer_that_was_cut_off_says_so() -> None:
-    """It is an answer all the same; the reason is in the result."""
+    """It is an answer; the reason is in the result."""
     response = ChatResponse("Once upon a", finish_reason="length", usage=Usage(10, 3, 1))
 
     result = await Agent(ScriptedChatModel(response)).run("Tell me a story")

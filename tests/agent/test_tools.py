@@ -181,7 +181,7 @@ async def test_arguments_arrive_in_their_types() -> None:
 
 
 async def test_defaults_of_any_kind_stay_the_functions_own() -> None:
-    """A default that has no JSON is not shown, and used all the same."""
+    """A default that has no JSON is not shown, but used."""
     marker = object()
 
     def look(thing: Annotated[Any, Field(description="Anything")] = marker) -> str:
@@ -499,7 +499,7 @@ def test_a_name_and_a_description_can_be_given() -> None:
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
-    """A model could not tell them apart."""
+    """A model could not distinguish them."""
     with pytest.raises(ValueError, match="Two tools are named 'order'"):
         tools_by_name([order, Tool(nothing, name="order")])
 

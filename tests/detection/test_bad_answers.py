@@ -70,7 +70,7 @@ class Case:
 
 
 def case(name: str, items: list[object], saved: list[str], *rejected: RejectionReason) -> Case:
-    """An answer with a list of items; the good one stands first in it."""
+    """An answer with a list of items; the good one is first."""
     return Case(name, [answer(GOOD, *items)], [DARK, *saved], list(rejected))
 
 

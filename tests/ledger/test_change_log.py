@@ -131,7 +131,7 @@ def test_a_fact_of_which_a_part_expires_is_given() -> None:
 
 
 def test_a_fact_whose_expired_value_another_one_took_is_given() -> None:
-    """Nothing is left that tells of the expiry but the place that the value was in."""
+    """The only trace of the expiry is the place that the value was in."""
     ledger = Ledger()
     ledger.apply({"at": at(0), "facts": [fact("i", ["x", "y"])]})
     ledger.apply({"at": at(1), "facts": [{**fact("k", ["x"]), "expires_at": at(5)}]})

@@ -74,7 +74,7 @@ def test_a_description_is_written_once() -> None:
 
 
 def test_a_lost_description() -> None:
-    """The keyword stands for it, as it is all that is known."""
+    """The keyword replaces it, because nothing else is known."""
     (_, line) = written([entry(1, saved("a")), entry(2, saved("b"))])
 
     (found,) = completed([line])

@@ -76,7 +76,7 @@ def test_a_value_that_both_have_is_found_for_both() -> None:
 
 
 def test_some_see_more_of_a_fact_than_others() -> None:
-    """Then it is shown as those see it who see most."""
+    """Then it is returned as the widest view sees it."""
     found = [
         PlacedFact(ALICES, bare_notes("pets", "cat")),
         PlacedFact(COMPANYS, bare_notes("pets", "cat", "dog")),

@@ -232,7 +232,7 @@ async def test_what_is_no_view_is_not_reset(store: InMemoryProvider) -> None:
 
 
 async def test_a_small_provider_says_what_it_lacks() -> None:
-    """The four methods list nothing, and the error says so."""
+    """The four methods cannot list, and the error says so."""
     with pytest.raises(TypeError, match="BareProvider is not a FactStore"):
         await memory_of(BareProvider()).contents.tree()
 

@@ -44,7 +44,7 @@ async def test_nothing_is_kept_unless_asked_for(store: FactStore) -> None:
 async def test_a_failed_text_is_kept_listed_and_read_later(
     store: FactStore, clock: SettableClock
 ) -> None:
-    """With its date and source; its error is raised all the same, and says where the text is."""
+    """With its date and source; its error is raised, too, and says where the text is."""
     memory = failing(store, down(), FOUND, clock=clock)
     source = FactSource(SourceKind.DOCUMENT, "letter-7")
     with pytest.raises(ChatModelError) as raised:

@@ -1,4 +1,4 @@
-"""Instructions: which values a model is asked to follow, and where they stand in the message."""
+"""Instructions: the values that a model is asked to follow, and their place in the message."""
 
 import json
 from typing import Any

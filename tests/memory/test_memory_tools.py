@@ -260,7 +260,7 @@ async def test_days_narrow_a_search(store: InMemoryProvider) -> None:
     ["[1]", "{}", "7", "", '{"query": {}}', '{"query": " "}', '{"query": "a", "limit": NaN}'],
 )
 async def test_unreadable_arguments_are_answered(store: InMemoryProvider, arguments: str) -> None:
-    """The run goes on, and the model hears what is wanted."""
+    """The run continues, and the model gets the error."""
     told = await tool(memory_of(store), "recall").call(arguments)
 
     assert told.startswith("Error: nothing was done.")

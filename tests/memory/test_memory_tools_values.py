@@ -96,7 +96,7 @@ async def test_a_value_that_is_written_exactly_is_no_other() -> None:
 
 
 async def test_a_value_of_two_kinds_in_two_places_is_gone_from_both() -> None:
-    """A number here and a text there: whoever asks for it to be forgotten means both."""
+    """A number here and a string there: a request to forget it means both."""
     store = InMemoryProvider()
     await store.save(SingleFact(Concept("age", "Age", value_type=int), 36), ALICE, AGENT)
     await store.save(SingleFact(Concept("age", "Age"), "36"), ALICE, PRODUCT)
@@ -182,7 +182,7 @@ async def test_an_unknown_keyword_forgets_nothing(spelled: AgentMemory, written:
 
 
 async def test_a_keyword_that_may_mean_two_forgets_neither(spelled: AgentMemory) -> None:
-    """The model hears why, and can write the one it means."""
+    """The model gets the reason, and can write the one it means."""
     told = await call(spelled, "forget", concept="NOTE")
 
     assert (told["forgotten"], "Several concepts" in told["note"]) == (0, True)

@@ -100,7 +100,7 @@ async def test_what_begins_as_json_and_is_malformed_is_an_error(
 
 @pytest.mark.parametrize("values", [[], "", None])
 async def test_no_values_are_not_all_values(memory: AgentMemory, values: object) -> None:
-    """A model that lists nothing does not mean everything; it hears how to say that."""
+    """An empty list of a model does not mean everything; the error says how to express that."""
     told = await tool(memory, "forget").call({"concept": "languages", "values": values})
 
     assert told.startswith("Error: nothing was done.")

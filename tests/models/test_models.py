@@ -316,7 +316,7 @@ class TestScopesAndPlaces:
         [(PERSON.of("alice"), MemoryScope.Agent("a")), ("agent/a", PERSON.of("alice"))],
     )
     def test_a_place_names_its_scope_first(self, scope: Any, subject: Any) -> None:
-        """Unlike the calls of a store: the message tells both orders."""
+        """Unlike the calls of a store: the message shows both orders."""
         with pytest.raises(TypeError, match=r"Place\(scope, subject\) has the scope first"):
             Place(scope, subject)
 

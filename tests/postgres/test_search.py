@@ -266,7 +266,7 @@ async def test_a_fact_of_a_nearer_place_stands_in_the_place_of_others(new_store:
 
 
 async def test_purged_words_are_in_no_row(new_store: NewStore, dsn: str) -> None:
-    """Neither in facts, terms and vectors, nor where they stood beside others."""
+    """Neither in facts, terms and vectors, nor in rows with others."""
     store = new_store(search_from=1)
     await fill(store, 20)
     source = FactSource(SourceKind.USER, "a chat", 3, quote="my zanzibar is blue")
@@ -437,7 +437,7 @@ async def test_pgvector_without_iterative_scans_is_used(
 
 
 async def test_an_encrypted_store_is_searched_in_memory(new_store: NewStore, dsn: str) -> None:
-    """Its words and vectors never stand in a row."""
+    """Its words and vectors are never stored in a row."""
     before = rows_of(dsn, "SELECT count(*) FROM factmem.items")
     key = Aes256GCMEncryptor(Aes256GCMEncryptor.generate_key())
     provider = new_store(search_from=1, encryption=key)

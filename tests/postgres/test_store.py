@@ -131,7 +131,7 @@ async def test_own_writes_are_seen_however_stale(new_store: NewStore) -> None:
 
 
 async def test_the_servers_clock_is_the_default(new_store: NewStore, dsn: str) -> None:
-    """Hosts whose clocks differ record times of one clock."""
+    """Hosts with different clocks record times of one clock."""
     provider = new_store()
     await provider.save(theme("dark"), USER, AGENT)
 

@@ -27,7 +27,7 @@ def disk(root: Path) -> dict[str, bytes]:
 
 
 def journals(root: Path) -> list[Path]:
-    """Return the files of all journals, and what stands beside them but for torn writes."""
+    """Return the files of all journals and those beside them, except torn writes."""
     return sorted(file for file in (root / "journals").iterdir() if ".torn-" not in file.name)
 
 

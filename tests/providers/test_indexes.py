@@ -262,7 +262,7 @@ async def test_rotation_drops_a_damaged_index(root: Path) -> None:
 
 
 async def test_a_storage_that_keeps_no_indexes(root: Path) -> None:
-    """Is a storage all the same: nothing is kept, and nothing fails."""
+    """It is a valid storage: no index is kept, and nothing fails."""
 
     class Bare:
         """Hides what journals offer besides."""

@@ -168,7 +168,7 @@ async def test_of_many_saves_any_may_be_cancelled(root: Path) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_task_that_asyncio_cancels_stops_no_other(root: Path) -> None:
-    """It is not waited for then; whoever saves after it is not left to wait for ever."""
+    """Nothing waits for it then; a save after it does not wait for ever."""
     hangs, goes_on = threading.Event(), threading.Event()
     is_slow = False
 

@@ -128,7 +128,7 @@ async def test_a_purge_reaches_copies_and_leftovers(root: Path) -> None:
 
 
 async def test_an_erased_place_leaves_nothing(root: Path, storage: Storage) -> None:
-    """No file, no copy, no leftover; the receipt tells how much there was."""
+    """No file, no copy, no leftover; the receipt has the size of what was erased."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), BOB, AGENT)
     before = disk(root)

@@ -184,7 +184,7 @@ def through(root: Path, look: FailingDoor, key: Key) -> LocalFileMemoryProvider:
 async def test_a_rotation_that_was_cut_short_can_be_finished(
     root: Path, finisher: str, stride: int
 ) -> None:
-    """Wherever it was cut, by the same call, from a provider with whichever key is at hand."""
+    """Cut anywhere, by the same call, from a provider with either key."""
     await made(root)
     shutil.copytree(root, root.with_name("made"))
     key = {"old key": KEY, "new key": NEW}[finisher]

@@ -87,7 +87,7 @@ async def test_it_outlives_the_save_that_had_it(root: Path, storage: Storage, ho
 
 
 async def test_a_salvage_may_lose_it(root: Path) -> None:
-    """Then the keyword stands for it, and the value is there."""
+    """Then the keyword replaces it, and the value is there."""
     store = await saved(root, SimpleStorage())
     journal = journal_of(root)
     lines = journal.read_bytes().split(b"\n")

@@ -222,7 +222,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
 
 @pytest.mark.parametrize("what", CALLS)
 async def test_wrong_arguments_of_a_call(store: FactStore, what: str) -> None:
-    """Every store tells the same."""
+    """Every store raises the same."""
     call, error, advice = CALLS[what]
 
     with pytest.raises(error, match=advice):

@@ -54,7 +54,7 @@ def terms(text: str) -> list[str]:
     ],
 )
 def test_words_of_spaced_scripts(text: str, expected: list[str]) -> None:
-    """Punctuation separates, identifiers come apart, and what they are called as a whole stays."""
+    """Punctuation separates words, and identifiers are split and also kept whole."""
     assert terms(text) == expected
 
 
@@ -240,7 +240,7 @@ def test_plural_endings_do_without_the_package() -> None:
 
 @pytest.mark.parametrize("text", ["raise RuntimeError('broken')", "def stemmer(language): ..."])
 def test_a_broken_stemmer_is_as_good_as_none(text: str, tmp_path: Path) -> None:
-    """That it can be found does not say that it works; recalls do, and the log tells of it once."""
+    """An installed stemmer may not work; recalls do, and the log has it once."""
     (tmp_path / "snowballstemmer.py").write_text(text)
     program = f"""
         import sys

@@ -131,7 +131,7 @@ def test_a_question_has_its_answers(question: dict[str, Any]) -> None:
 
 
 def test_every_kind_of_question_is_there() -> None:
-    """Enough of each to tell a change from chance, or at least to notice it."""
+    """Enough of each to distinguish a change from chance, or at least to notice it."""
     counts = Counter(kind for question in QUESTIONS for kind in question["kinds"])
 
     assert set(counts) == KINDS

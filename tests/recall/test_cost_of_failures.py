@@ -18,7 +18,7 @@ PLAN = {"queries": ["animal"], "subjects": [], "since": None, "until": None}
 
 
 class Leaving(TopicEmbedder):
-    """Where it is given a fact it fails, or has who asked cancelled."""
+    """It fails if it gets a fact, or cancels the caller."""
 
     def __init__(self, leave: anyio.CancelScope | Exception) -> None:
         super().__init__()

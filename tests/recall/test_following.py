@@ -275,7 +275,7 @@ async def test_after_too_many_changes_the_place_is_read_again(store: LocalStore)
 
 
 async def test_changes_of_what_never_was(store: LocalStore) -> None:
-    """Another ledger's version, or none, tells nothing."""
+    """The version of another ledger, or None, gives no changes."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     await store.save(bare_note("pet", "cat"), BOB, AGENT)
     ours, theirs = await store.version(ALICE, AGENT), await store.version(BOB, AGENT)

@@ -1,4 +1,4 @@
-"""Ranking by words: the formula, the index that changes, and who may move whose score."""
+"""Ranking by words: the formula, changes of the index, and which facts affect which scores."""
 
 from math import log
 from random import Random

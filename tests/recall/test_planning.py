@@ -168,7 +168,7 @@ FAILURES: dict[str, tuple[object, type[Exception]]] = {
 async def test_a_failure_falls_back_to_the_question_itself(
     store: InMemoryProvider, failure: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One call all the same, and the result says what happened."""
+    """It is one call, and the result says what happened."""
     answer, kind = FAILURES[failure]
     model = ScriptedChatModel(answer)
 

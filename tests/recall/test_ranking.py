@@ -169,7 +169,7 @@ def test_relevance_is_the_same_by_a_model_that_finds_everything_alike() -> None:
 
 
 def test_a_random_fact_is_one_of_the_entity_that_is_named() -> None:
-    """Its name makes all of its facts near, and tells nothing of them; nor does it in coverage."""
+    """Its name makes all of its facts similar and adds no information; nor does it in coverage."""
     bob = Place(AGENT, BOB)
     index = FactIndex([HERE, bob])
     named = {f"b{n}": 0.5 for n in range(20)} | {"b7": 0.9}

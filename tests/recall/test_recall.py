@@ -143,7 +143,7 @@ async def test_a_confirmation_makes_a_fact_fresh(store: LocalStore, clock: Setta
 
 
 async def test_places_that_did_not_change_are_not_read_again(store: LocalStore) -> None:
-    """Events tell what was read: each place once, then the one that changed."""
+    """Events show the reads: each place once, then the one that changed."""
     events: list[MemoryEvent] = []
     memory = recall_memory(store, listeners=[events.append])
     for scope in (AGENT, PRODUCT):
@@ -441,7 +441,9 @@ async def test_an_embedder_that_is_not_installed_is_no_detail(store: LocalStore)
 
 
 async def test_many_tasks_at_once(store: LocalStore) -> None:
-    """While others save: each finds what was saved before it asked, and every text is embedded once."""
+    """While others save: each finds what was saved before it asked, and every text is embedded
+    once.
+    """
     embedder = TopicEmbedder()
     memory = recall_memory(store, embedder=embedder)
 

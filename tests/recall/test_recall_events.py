@@ -159,7 +159,7 @@ async def test_a_recall_that_fails_is_one_failed_event(
 async def test_a_recall_that_is_cancelled_is_one_failed_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """And so is the request that it was waiting for; asynchronous listeners hear of both."""
+    """So is the request that it was waiting for; asynchronous listeners get both events."""
 
     async def listen(event: MemoryEvent) -> None:
         await anyio.lowlevel.checkpoint()

@@ -72,7 +72,7 @@ async def store() -> InMemoryProvider:
 
 
 async def test_what_the_user_is_asking_about_is_in_the_prompt(store: InMemoryProvider) -> None:
-    """By default the last message; it stands where everything would stand, in the same form."""
+    """By default the last message; it replaces the message of all facts, in the same form."""
     everything: Chat = [{"role": "system", "content": "Be kind."}, said("What is my cat called?")]
     asked = list(everything)
     memory = recall_memory(store)

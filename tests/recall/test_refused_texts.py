@@ -149,7 +149,7 @@ async def test_other_failures_are_not_searched(store: LocalStore, status: int | 
 
 
 async def test_an_embedder_that_refuses_everything_is_asked_once_more(store: LocalStore) -> None:
-    """With a harmless text, which tells that it is not the facts."""
+    """With a harmless string, which shows that it is not the facts."""
     embedder = Refusing("", error=REFUSALS["bad request"])
     await filled(store, 20)
     memory = recall_memory(store, embedder=embedder)

@@ -16,7 +16,7 @@ from tests.world import AGENT, ALICE, PRODUCT, bare_note, found_values, recall_m
 
 
 class Time:
-    """In the place of a clock: it is up for all who wait, when a test says so."""
+    """A clock of a test: all time limits expire when the test says so."""
 
     def __init__(self) -> None:
         self.scopes: list[anyio.CancelScope] = []
@@ -225,7 +225,7 @@ async def test_two_recalls_at_once_embed_each_text_once(store: InMemoryProvider)
 async def test_when_the_one_that_works_is_cancelled_another_takes_over(
     store: InMemoryProvider,
 ) -> None:
-    """Its request is lost; those who waited for it are not."""
+    """Its request is lost; the tasks that waited for it are not."""
     embedder = Hanging("Miso")
     memory = recall_memory(store, embedder=embedder)
     results: list[RecallResult] = []

@@ -48,7 +48,7 @@ def storage(request: pytest.FixtureRequest) -> Storage:
 
 
 class Process:
-    """A process of its own, as far as a store can tell: nothing of another one's memory."""
+    """A separate process, from the view of a store: it shares no memory."""
 
     def __init__(self, root: Path, storage: Storage, **embedder: Any) -> None:
         self.store = LocalFileMemoryProvider(root, storage=storage)
@@ -263,7 +263,7 @@ async def test_an_erased_place_leaves_nothing(tmp_path: Path, storage: Storage) 
 async def test_what_is_forgotten_leaves_the_index_with_the_next_recall(
     tmp_path: Path, storage: Storage
 ) -> None:
-    """As a vector tells a good deal of its text."""
+    """A vector reveals much of its text."""
     process = await filled(tmp_path, storage)
     size = await stored_bytes(process)
 
@@ -354,7 +354,7 @@ async def test_two_memories_of_one_store_share_the_index(store: LocalStore) -> N
 
 
 class Seconds:
-    """A clock that stands until it is moved."""
+    """A clock that moves only when the test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0

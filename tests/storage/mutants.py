@@ -1,4 +1,4 @@
-"""The rules of the protocol, each with the way to break it and who must notice.
+"""The rules of the protocol, each with a way to break it and the check that must notice.
 
 Where two rules stand in for each other, one mutant breaks both. A rule that no codec has a part in
 is broken in plain stores only, where that costs much time.

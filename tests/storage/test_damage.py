@@ -196,7 +196,7 @@ def test_an_anchor_reports_another_branch_of_history(kind: Kind) -> None:
 
 @KINDS
 def test_an_anchor_reports_an_erased_journal(kind: Kind) -> None:
-    """A file that is gone is not an empty place to those who know better."""
+    """A missing file is not an empty place for a process that read it before."""
     store = sample(kind)
     disk = store.disk(store.files)
     folder = kind.open(disk)

@@ -1,4 +1,4 @@
-"""Files in doubt on a real disk: who notices, and what is written again."""
+"""Files in doubt on a real disk: how processes notice, and what is written again."""
 
 import errno
 import os

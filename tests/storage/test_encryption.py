@@ -175,7 +175,7 @@ class TestKey:
                     give_away(keeper)
 
     def test_it_has_no_hash_and_equals_only_keys(self) -> None:
-        """A hash in a table would tell about the key."""
+        """A hash in a table would reveal the key."""
         with pytest.raises(TypeError, match="unhashable"):
             hash(Key(SECRET))
 
@@ -455,7 +455,7 @@ def test_the_size_of_an_index_does_not_tell_how_much_it_holds() -> None:
 
 
 def test_slots_of_passphrases_are_capped() -> None:
-    """Each takes up to seconds, and whoever can write the manifest could add thousands."""
+    """Each takes up to seconds, and an attacker who can write the manifest could add thousands."""
     encryption = Aes256GCMEncryptor(Key.from_passphrase("a horse and a battery"))
     slot: Any = {"kid": "0" * 16, "wrap": "", "kdf": {"name": "argon2id"}}
 

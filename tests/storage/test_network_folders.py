@@ -60,7 +60,7 @@ def test_local_ones_are_taken(kind: str) -> None:
 
 
 def test_a_network_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is made there; with what to do, and unless it is wanted all the same."""
+    """Before anything is created there; the error says what to do, and an option allows it."""
     monkeypatch.setattr(LocalFiles, "network_file_system", lambda _: "nfs4")
     root = tmp_path / "store"
 

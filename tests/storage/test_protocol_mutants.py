@@ -1,4 +1,4 @@
-"""No rule of the protocol is there for nothing: broken one at a time, each is missed by a test.
+"""Every rule of the protocol is needed: for each one that is broken, a test fails.
 
 What is right is found right by the same means: `test_crash_states.py`, `test_interleaving.py` and
 `test_damage.py`.

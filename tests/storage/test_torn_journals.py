@@ -1,4 +1,6 @@
-"""A power cut at any byte of a journal: exactly its whole entries are read, and the next save works."""
+"""A power cut at any byte of a journal: exactly its whole entries are read, and the next save
+works.
+"""
 
 from bisect import bisect_right
 from functools import cache
@@ -210,7 +212,7 @@ def test_an_end_mark_vouches_for_the_last_record(kind: Kind) -> None:
 
 @KINDS
 def test_a_store_at_rest_leaves_its_journals_alone(kind: Kind) -> None:
-    """The end mark stands beside them, and the next save goes on as if there was none."""
+    """The end mark is beside them, and the next save continues as if there was none."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1))

@@ -137,7 +137,7 @@ class Acknowledged:
         self._check_state([fact.value for fact in states], place, pending, faults)
 
     def _check_order(self, found: Sequence[str], faults: Faults) -> None:
-        """Check that no save stands before one that had ended before it began."""
+        """Check that no save is listed before one that had ended before it began."""
         latest = 0
         lanes: dict[str, int] = defaultdict(int)
         for value in found:

@@ -175,7 +175,7 @@ async def _obey(store: LocalFileMemoryProvider, order: dict[str, Any]) -> None:
 
 
 class _Storm:
-    """The parent: it gives orders, hears what became of them, and judges what is there."""
+    """The parent: it gives orders, receives their results, and checks what is stored."""
 
     def __init__(self, root: Path, key: str, seed: int, slowest: float, mutant: str) -> None:
         self._root, self._key, self._slowest = root, key, slowest

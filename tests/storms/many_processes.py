@@ -57,7 +57,7 @@ def _value(number: int) -> str:
 def saver(
     tell: Tell, wait: Callable[[], None], root: str, key: str | None, job: tuple[int, ...]
 ) -> None:
-    """Save from sixteen tasks; tell of each save when it has returned, and of its time at last."""
+    """Save from sixteen tasks; report each save when it has returned, and all times at the end."""
     process, saves, places = job
     took: list[float] = []
 

@@ -97,7 +97,7 @@ class RotationStorm(Storm):
                 errors.append("a journal is left under an old data key after a rotation")
 
     async def check_rollback(self) -> None:
-        """Check that an anchor tells an older copy of the store that was put back."""
+        """Check that an anchor detects an older copy of the store that was put back."""
         copy = self.root.with_name("copy")
         shutil.copytree(self.root, copy)
         store = self.opened()

@@ -134,7 +134,7 @@ class Storm:
                 self.outcome.faults.errors.append(f"nobody told anything for {HANG:g} s")
 
     def _execute(self) -> float:
-        """Kill whose time has come, and return how long there is to the next, in seconds."""
+        """Kill the processes whose time has come, and return the seconds to the next one."""
         now = time.monotonic()
         for process, when in list(self._doomed.items()):
             if when <= now:

@@ -215,7 +215,7 @@ class Turn:
 
 
 def rotator(tell: Tell, wait: Callable[[], None], turn: Turn) -> None:
-    """Rotate once, and tell when it has returned; it has the old key or both, as it happens."""
+    """Rotate once, and report when it has returned; it has the old key or both, at random."""
     keys = (turn.old,) if turn.life % 2 else (turn.new, turn.old)
     files = TornFiles.with_fuse(turn.life, turn.fuse)
     store = LocalFileMemoryProvider(turn.root, storage=DoorStorage(files, keys, busy_timeout=60))

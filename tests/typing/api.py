@@ -166,7 +166,7 @@ class OwnProvider:
 
 
 class OwnStore(OwnProvider):
-    """A whole store of one's own."""
+    """A complete store of an application."""
 
     async def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
@@ -255,7 +255,7 @@ class OwnStore(OwnProvider):
 
 
 class OwnFollowedStore(OwnStore):
-    """A store that tells what has changed, written from the protocols alone."""
+    """A store that returns its changes, written from the protocols alone."""
 
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
         return None

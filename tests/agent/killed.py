@@ -1,4 +1,4 @@
-"""An agent that is killed at a given point of its work in the background.
+"""An agent that is killed at a given point of its background work.
 
 python -m tests.agent.killed FOLDER POINT LOOP
 """
@@ -32,7 +32,7 @@ def dying(*_: object) -> str:
 
 
 def torn(fd: int, data: Any, write: Callable[[int, Any], int] = os.write) -> int:
-    """Write half of a record, and nothing more."""
+    """Write only half of a record."""
     write(fd, bytes(data)[: len(data) // 2])
     die()
     raise AssertionError
@@ -53,8 +53,8 @@ async def main(folder: Path, point: str) -> None:
         await agent.run("I like it dark.")
         await agent.drain()
         os.write(1, b"acknowledged\n")
-        # The answer goes out in one write, before the work in the background can begin: it is
-        # started without a checkpoint.
+        # The answer is printed in one write before the background work can begin, because that work
+        # starts without a checkpoint.
         result = await agent.run("And three more things.")
         os.write(1, f"{result.text}\n".encode())
         match point:

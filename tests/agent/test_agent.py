@@ -1,4 +1,4 @@
-"""An agent and its features: what a run begins with, what it gives, and what it leaves alone."""
+"""An agent and its features: the input, result and side effects of a run."""
 
 import copy
 from typing import Any
@@ -16,7 +16,7 @@ from tests.world import ALICE, USER
 
 
 class Diary:
-    """A feature that writes down what happens."""
+    """A feature that records its calls."""
 
     def __init__(self, name: str, pages: list[str], *, fails_in: str = "") -> None:
         self.name = name
@@ -39,8 +39,8 @@ class Diary:
             raise ConnectionError("the ink is dry")
 
 
-async def test_a_conversation_goes_on_from_its_result() -> None:
-    """The messages of one result are the history of the next run; the agent keeps none."""
+async def test_a_conversation_continues_from_a_result() -> None:
+    """The messages of a result are the history of the next run; the agent stores none."""
     model = ScriptedChatModel("Hello, Alice.", "You are Alice.")
     agent = Agent(model, system_prompt="Be kind.")
 
@@ -54,8 +54,8 @@ async def test_a_conversation_goes_on_from_its_result() -> None:
     assert model.calls[1] == second.messages[:-1]
 
 
-async def test_the_history_that_is_given_is_not_changed() -> None:
-    """Neither the list nor a message in it."""
+async def test_the_callers_history_does_not_change() -> None:
+    """Neither the list nor its messages change."""
     history: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
     before = copy.deepcopy(history)
 
@@ -68,8 +68,8 @@ async def test_the_history_that_is_given_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-async def test_instructions_of_the_history_stay_alone(role: str) -> None:
-    """A conversation that begins with its own gets no second ones."""
+async def test_a_history_with_instructions_gets_no_second_ones(role: str) -> None:
+    """A conversation that begins with its own instructions keeps only these."""
     history = [{"role": role, "content": "Be strict."}]
     model = ScriptedChatModel("Yes.")
 
@@ -78,8 +78,8 @@ async def test_instructions_of_the_history_stay_alone(role: str) -> None:
     assert model.calls[0] == [*history, {"role": "user", "content": "Hello"}]
 
 
-async def test_what_memory_put_first_is_no_instruction_of_the_application() -> None:
-    """A history of an agent without a prompt begins with facts; the prompt goes before them."""
+async def test_a_memory_message_does_not_count_as_instructions() -> None:
+    """The history of an agent without a prompt begins with facts; the prompt is put before them."""
     history = [{"role": "system", "name": "factmem_memory", "content": "facts"}]
     model = ScriptedChatModel("Yes.")
 
@@ -103,10 +103,10 @@ async def test_what_memory_put_first_is_no_instruction_of_the_application() -> N
         ({"text": "Hi", "subjects": [ALICE, USER]}, UnboundSubjectError, "'user' is per entity"),
     ],
 )
-async def test_bad_input_raises_before_a_model_is_called(
+async def test_bad_input_raises_before_a_model_call(
     arguments: dict[str, Any], error: type[Exception], complaint: str
 ) -> None:
-    """Each with what to do about it."""
+    """Each error says what to do."""
     model = ScriptedChatModel()
 
     with pytest.raises(error, match=complaint):
@@ -115,14 +115,14 @@ async def test_bad_input_raises_before_a_model_is_called(
     assert model.calls == []
 
 
-async def test_an_endpoint_that_fails_fails_the_run() -> None:
-    """The error is the endpoint's own, not one in a wrapper."""
+async def test_a_failing_endpoint_fails_the_run() -> None:
+    """The endpoint's own error is raised, without a wrapper."""
     with pytest.raises(ChatModelError, match="down"):
         await Agent(ScriptedChatModel(ChatModelError("down"))).run("Hello")
 
 
-async def test_features_surround_the_model_in_the_order_of_installation() -> None:
-    """And are closed in the opposite order, at the end of `async with`."""
+async def test_features_run_in_the_order_of_installation() -> None:
+    """They are closed in the opposite order, at the end of `async with`."""
     pages: list[str] = []
 
     def answer(_: object) -> str:
@@ -143,8 +143,8 @@ async def test_features_surround_the_model_in_the_order_of_installation() -> Non
     assert result.reports_of(int) == []
 
 
-async def test_a_feature_that_cannot_prepare_ends_the_run() -> None:
-    """Before the model is asked, with its own error."""
+async def test_a_feature_that_fails_to_prepare_ends_the_run() -> None:
+    """Its error is raised before the model is called."""
     model = ScriptedChatModel()
     agent = Agent(model)
     agent.install(Diary, "anna", [], fails_in="before")
@@ -155,8 +155,8 @@ async def test_a_feature_that_cannot_prepare_ends_the_run() -> None:
     assert model.calls == []
 
 
-async def test_an_answer_survives_a_feature_that_fails_after_it() -> None:
-    """It is paid for: the error holds it, and the whole conversation."""
+async def test_an_answer_survives_a_feature_that_fails_later() -> None:
+    """The answer is paid for, so the error holds it and the whole conversation."""
     agent = Agent(ScriptedChatModel("Hello."))
     agent.install(Diary, "anna", [], fails_in="after")
 
@@ -172,7 +172,7 @@ async def test_an_answer_survives_a_feature_that_fails_after_it() -> None:
     assert "Hello." not in str(caught.value)
 
 
-async def test_every_feature_is_closed_even_if_one_cannot_be() -> None:
+async def test_every_feature_is_closed_even_if_one_fails() -> None:
     """The first exception is raised after all are closed."""
     pages: list[str] = []
     agent = Agent(ScriptedChatModel())
@@ -186,8 +186,8 @@ async def test_every_feature_is_closed_even_if_one_cannot_be() -> None:
     assert pages == ["berta close", "anna close"]
 
 
-async def test_a_result_shows_no_words_in_its_repr() -> None:
-    """It may be logged."""
+async def test_the_repr_of_a_result_shows_no_messages() -> None:
+    """A result may be logged."""
     result = await Agent(ScriptedChatModel("My PIN is 1234.")).run("Say it: 1234")
 
     assert "1234" not in repr(result)
@@ -197,16 +197,16 @@ class Shallow:
     async def before_model(self, context: AgentContext) -> None: ...
 
 
-def test_what_is_no_feature_is_refused() -> None:
-    """With the name of what it lacks."""
+def test_an_object_that_is_not_a_feature_raises() -> None:
+    """The error names what it lacks."""
     shallow: Any = Shallow
 
     with pytest.raises(TypeError, match="Shallow has no after_answer"):
         Agent(ScriptedChatModel()).install(shallow)
 
 
-def test_one_memory_is_enough() -> None:
-    """Two would write over each other's message."""
+def test_a_second_memory_is_refused() -> None:
+    """The two would overwrite each other's message."""
     agent = Agent(ScriptedChatModel())
     agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a")
 
@@ -225,16 +225,16 @@ def test_one_memory_is_enough() -> None:
         ({"agentName": "a"}, TypeError, "AgentMemory has no option 'agentName'; it has provider"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
+def test_contradictory_options_raise(
     options: dict[str, Any], error: type[Exception], complaint: str
 ) -> None:
-    """When the memory is installed, not when it is first used."""
+    """The error comes on installation, not on first use."""
     with pytest.raises(error, match=complaint):
         Agent(ScriptedChatModel()).install(AgentMemory, **options)
 
 
-async def test_a_memory_without_a_provider_keeps_nothing() -> None:
-    """The feature can be installed before it is decided where facts go."""
+async def test_a_memory_without_a_provider_stores_nothing() -> None:
+    """The feature can be installed before the store is chosen."""
     agent = Agent(ScriptedChatModel("Hello."))
     memory = agent.install(AgentMemory)
 
@@ -244,7 +244,7 @@ async def test_a_memory_without_a_provider_keeps_nothing() -> None:
     assert await memory.current_all() == []
 
 
-def test_a_context_without_a_memory_says_how_to_get_one() -> None:
+def test_a_context_without_a_memory_says_how_to_install_one() -> None:
     """A strategy that needs one fails with the line to write."""
     context = AgentContext("Hi", chat_model=ScriptedChatModel())
 

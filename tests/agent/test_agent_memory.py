@@ -1,4 +1,4 @@
-"""An agent with memory: facts before the model, facts after the answer, per user."""
+"""An agent with memory: facts before the model call, detection after it, per user."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,8 +54,8 @@ def theme(value: str) -> SingleFact[str]:
     return SingleFact(THEME, value)
 
 
-async def test_what_is_known_is_in_the_prompt_before_the_model_is_asked() -> None:
-    """After the application's own words; the result has it too, and the report."""
+async def test_known_facts_are_in_the_prompt() -> None:
+    """They follow the application's instructions; the result and the report have them too."""
     store = InMemoryProvider()
     await store.save(theme("dark"), ALICE, PRODUCT)
     model = ScriptedChatModel("The dark one.")
@@ -74,8 +74,8 @@ async def test_what_is_known_is_in_the_prompt_before_the_model_is_asked() -> Non
     assert result.usage.calls == len(model.calls) == 1
 
 
-async def test_friday_knows_what_was_said_on_monday(tmp_path: Path) -> None:
-    """Two agents that share nothing but a folder; the second can say where it knows it from."""
+async def test_a_second_agent_finds_the_facts_of_the_first(tmp_path: Path) -> None:
+    """They share only a folder; the second also finds the source of a fact."""
     monday = ScriptedChatModel("Noted.", found_facts(theme_item("dark", "I prefer the dark theme")))
     async with LocalFileMemoryProvider(tmp_path) as store:
         agent = Agent(monday)
@@ -113,8 +113,8 @@ async def test_friday_knows_what_was_said_on_monday(tmp_path: Path) -> None:
         ({"auto_load": False, "auto_detect": True}, 2),
     ],
 )
-async def test_a_run_costs_what_it_says(options: dict[str, Any], asked: int) -> None:
-    """One call for the answer, one for detection, none for loading."""
+async def test_the_cost_of_a_run(options: dict[str, Any], asked: int) -> None:
+    """There is one call for the answer, one for detection, none for loading."""
     model = ScriptedChatModel("Hello.", found_facts())
     agent = Agent(model)
     agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a", **options)
@@ -125,8 +125,8 @@ async def test_a_run_costs_what_it_says(options: dict[str, Any], asked: int) -> 
     assert result.usage == model.usage
 
 
-async def test_a_strategy_says_itself_what_is_loaded() -> None:
-    """Unless the installation says otherwise."""
+async def test_a_strategy_loads_its_own_facts() -> None:
+    """The installation can say otherwise."""
     store = InMemoryProvider()
     await store.save(theme("dark"), MemorySubject.EVERYTHING, PRODUCT)
     shown: list[int] = []
@@ -142,10 +142,10 @@ async def test_a_strategy_says_itself_what_is_loaded() -> None:
 
 @table("background", [False, True])
 @table("subjects", [None, [USER], [ALICE, USER], [COMPANY, USER]])
-async def test_an_unbound_subject_fails_before_any_model_is_asked(
+async def test_an_unbound_subject_raises_before_any_model_call(
     subjects: list[MemorySubject] | None, background: bool
 ) -> None:
-    """Forgetting to say who it is never falls back to everyone."""
+    """Omitting the user never means "all users"."""
     model = ScriptedChatModel()
     store = InMemoryProvider()
     async with Agent(model) as agent:
@@ -184,8 +184,8 @@ async def test_two_people_at_once_are_refused_before_a_model_is_asked() -> None:
     await loading.run("Hi", subjects=[ALICE, BOB])
 
 
-async def test_subjects_of_a_run_stand_in_place_of_those_of_the_installation() -> None:
-    """For loading, for detection, and for what a tool asks the memory of the run."""
+async def test_subjects_of_a_run_replace_those_of_the_installation() -> None:
+    """This holds for loading, detection and the memory tools of the run."""
     store = InMemoryProvider()
     await store.save(theme("dark"), ALICE, PRODUCT)
     await store.save(theme("light"), BOB, PRODUCT)
@@ -217,8 +217,8 @@ async def test_subjects_of_a_run_stand_in_place_of_those_of_the_installation() -
     assert now.value == "blue"
 
 
-async def test_facts_come_from_this_run_only() -> None:
-    """Earlier messages were processed before: an old statement does not override a newer one."""
+async def test_facts_are_detected_in_this_run_only() -> None:
+    """Earlier messages were read before: an old statement must not override a newer one."""
     store = InMemoryProvider()
     old = theme_item("light", "I like light themes", message=0)
     new = theme_item("dark", "dark is better", message=2)
@@ -240,8 +240,8 @@ async def test_facts_come_from_this_run_only() -> None:
     assert '{"message": 2, "role": "user", "text": "On reflection, dark is better."}' in prompt
 
 
-async def test_tools_and_the_model_itself_are_no_source_of_facts() -> None:
-    """A page's statement about the user is not believed, even if it was read in this very run."""
+async def test_tools_and_the_model_are_not_sources_of_facts() -> None:
+    """A page's statement about the user is ignored, even if it was read in this run."""
 
     def read_page() -> str:
         """Read a page."""
@@ -269,8 +269,8 @@ async def test_tools_and_the_model_itself_are_no_source_of_facts() -> None:
     assert await store.places() == []
 
 
-async def test_a_long_chat_holds_one_memory_message() -> None:
-    """Fifty turns with loading before each; the facts are those of the last one."""
+async def test_a_long_chat_has_one_memory_message() -> None:
+    """Fifty turns load before each call; the message has the facts of the last one."""
     store = InMemoryProvider()
     model = ScriptedChatModel(*["Yes."] * 50)
     agent = Agent(model, system_prompt="Be kind.")
@@ -285,8 +285,8 @@ async def test_a_long_chat_holds_one_memory_message() -> None:
     assert len(messages) == 2 + 100
 
 
-async def test_the_budget_of_the_installation_holds() -> None:
-    """And the report says what had no room."""
+async def test_the_budget_of_the_installation_is_used() -> None:
+    """The report lists what did not fit."""
     store = InMemoryProvider()
     for number in range(100):
         await store.save(SingleFact(Concept(f"c-{number}", "A concept"), "x" * 50), ALICE, PRODUCT)
@@ -303,8 +303,8 @@ async def test_the_budget_of_the_installation_holds() -> None:
     assert f"Left out for lack of room: {report.left_out}" in memory_texts(model.calls[0])[0]
 
 
-async def test_another_model_can_find_the_facts() -> None:
-    """A cheaper one; the one that answers is not asked for them."""
+async def test_another_model_can_detect_facts() -> None:
+    """It may be cheaper; the model that answers is not called for detection."""
     answering = ScriptedChatModel("Noted.")
     finding = ScriptedChatModel(found_facts(theme_item("dark", "I prefer the dark theme")))
     agent = Agent(answering)
@@ -328,10 +328,10 @@ async def test_another_model_can_find_the_facts() -> None:
     ("failure", "cause"),
     [(ChatModelError("down"), ChatModelError), ("no JSON at all", ExtractionError)],
 )
-async def test_an_answer_survives_a_detection_that_fails(
+async def test_an_answer_survives_a_failing_detection(
     failure: object, cause: type[Exception]
 ) -> None:
-    """The user gets it, nothing was saved, and the application learns what went wrong."""
+    """The user gets it, nothing is saved, and the application gets the error."""
     failures: list[Exception] = []
     store = InMemoryProvider()
     model = ScriptedChatModel("Noted.", failure, failure)
@@ -359,7 +359,7 @@ async def test_an_answer_survives_a_detection_that_fails(
 
 
 async def test_all_four_names_are_scopes() -> None:
-    """Each name of the installation is a scope that is loaded from and offered for saving."""
+    """Facts are loaded from each scope of the installation, and detection offers each."""
     store = InMemoryProvider()
     scopes = [
         MemoryScope.Agent("bot"),
@@ -395,8 +395,8 @@ async def test_all_four_names_are_scopes() -> None:
     assert [placed.place.scope for placed in detected.saved] == scopes
 
 
-async def test_declared_concepts_come_in_their_types() -> None:
-    """The memory that `install` returns knows them, and so does detection."""
+async def test_declared_concepts_have_their_types() -> None:
+    """The memory that `install` returns knows them, and detection uses them."""
     age = Concept("age", "The user's age in years", value_type=int)
     store = InMemoryProvider()
     model = ScriptedChatModel(
@@ -423,8 +423,8 @@ async def test_declared_concepts_come_in_their_types() -> None:
     assert [rejected.reason.value for rejected in report.rejected] == ["invalid value"]
 
 
-async def test_a_memory_of_ones_own_can_be_installed() -> None:
-    """A subclass with the same parameters; what `install` returns is of its type."""
+async def test_a_users_own_memory_class_can_be_installed() -> None:
+    """It is a subclass with the same parameters; `install` returns its type."""
 
     class Loud(AgentMemory):
         def shout(self) -> str:
@@ -446,8 +446,8 @@ async def test_a_memory_of_ones_own_can_be_installed() -> None:
     assert seen == [Loud]
 
 
-async def test_a_tool_of_the_memory() -> None:
-    """A model can be given the means to look for itself, within the run's own places."""
+async def test_a_tool_of_ones_own_can_use_the_memory() -> None:
+    """It reads only the places of the run."""
     store = InMemoryProvider()
     await store.save(theme("dark"), ALICE, PRODUCT)
     await store.save(theme("light"), BOB, PRODUCT)
@@ -467,8 +467,8 @@ async def test_a_tool_of_the_memory() -> None:
     assert model.calls[1][-1]["content"] == '["dark"]'
 
 
-async def test_a_model_can_be_given_the_tools_of_the_memory() -> None:
-    """They are those of the run: what they find, note and forget concerns its subjects only."""
+async def test_a_model_can_use_the_tools_of_the_memory() -> None:
+    """They read, save and forget only facts of the run's subjects."""
     store = InMemoryProvider()
     await store.save(theme("dark"), ALICE, PRODUCT)
     await store.save(theme("light"), BOB, PRODUCT)
@@ -498,8 +498,8 @@ async def test_a_model_can_be_given_the_tools_of_the_memory() -> None:
     assert kept.value == "dark"
 
 
-async def test_tools_of_one_name_are_refused() -> None:
-    """Before the model is asked, by name."""
+async def test_tools_with_the_same_name_raise() -> None:
+    """The error names them, before a model call."""
 
     def memory_recall() -> str:
         return "mine"
@@ -514,8 +514,8 @@ async def test_tools_of_one_name_are_refused() -> None:
     assert model.calls == []
 
 
-async def test_what_the_memory_does_can_be_listened_to() -> None:
-    """The installed memory has the listeners, and so has the view of every run."""
+async def test_listeners_get_the_events_of_the_memory() -> None:
+    """The installed memory has the listeners, and so does the view of every run."""
     heard: list[MemoryEvent] = []
     agent = Agent(ScriptedChatModel("Hello.", found_facts()))
     agent.install(
@@ -532,8 +532,8 @@ async def test_what_the_memory_does_can_be_listened_to() -> None:
     assert MemoryOperation.DETECT in operations
 
 
-async def test_a_failing_store_ends_no_run_and_the_model_reads_it() -> None:
-    """Loading, a tool and detection fail; the answer is there, and so are the failures."""
+async def test_a_failing_store_stops_no_run_and_the_model_reads_the_error() -> None:
+    """Loading, a tool and detection fail; the result has the answer and the failures."""
     failures: list[Exception] = []
     provider = BreakableProvider()
     model = ScriptedChatModel(calls(("memory_recall", {"query": "editor"})), "Noted.")
@@ -556,7 +556,7 @@ async def test_a_failing_store_ends_no_run_and_the_model_reads_it() -> None:
     assert [type(each) for each in failures] == [StorageError] * 3
 
 
-async def test_reports_of_detections_are_heard() -> None:
+async def test_listeners_get_reports_of_detections() -> None:
     reports: list[DetectionReport] = []
     agent = Agent(
         ScriptedChatModel("Noted.", found_facts(theme_item("dark", "I prefer the dark theme")))

@@ -1,4 +1,4 @@
-"""Extraction after the answer: waited for, reported, in order, and never by halves."""
+"""Extraction after the answer: `drain`, failures, order, and atomic saves."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -48,14 +48,14 @@ def remembering(model: Any, store: InMemoryProvider, **options: Any) -> Agent:
 async def opened(
     model: object, store: InMemoryProvider, **options: Any
 ) -> AsyncGenerator[Agent, None]:
-    """An open agent, in a test that fails rather than waits for ever."""
+    """Open an agent, in a test that fails rather than waits forever."""
     with anyio.fail_after(10):
         async with remembering(model, store, **options) as agent:
             yield agent
 
 
 class Gate:
-    """A model that answers at once, and finds facts when an event is set."""
+    """A model that answers at once, and extracts facts when an event is set."""
 
     def __init__(self, *found: object) -> None:
         self.open = anyio.Event()
@@ -75,8 +75,8 @@ class Gate:
         return await ScriptedChatModel(next(self._found)).respond(messages)
 
 
-async def test_the_answer_does_not_wait_for_the_extraction() -> None:
-    """It comes first; the end of `async with` waits; the report joins the result."""
+async def test_the_answer_does_not_wait_for_extraction() -> None:
+    """The end of `async with` waits for it; the report is added to the result."""
     gate, store = Gate(), InMemoryProvider()
     async with opened(gate.model(), store) as agent:
         result = await agent.run(SAID)
@@ -94,8 +94,8 @@ async def test_the_answer_does_not_wait_for_the_extraction() -> None:
     assert known.value == "dark"
 
 
-async def test_drain_waits_for_what_is_pending() -> None:
-    """And the agent goes on after it."""
+async def test_drain_waits_for_pending_extractions() -> None:
+    """The agent can be used afterwards."""
     model = ScriptedChatModel(
         "Noted.", FOUND, "Noted.", found_facts(theme_item("light", "Now light"))
     )
@@ -112,8 +112,8 @@ async def test_drain_waits_for_what_is_pending() -> None:
     assert (first.value, second.value) == ("dark", "light")
 
 
-async def test_without_a_place_to_run_in_nothing_begins() -> None:
-    """The error comes before any call to a model, and shows a correct line."""
+async def test_a_run_outside_of_async_with_raises() -> None:
+    """The error comes before any model call, and shows a correct line."""
     model = ScriptedChatModel()
     agent = remembering(model, InMemoryProvider())
 
@@ -127,8 +127,8 @@ async def test_without_a_place_to_run_in_nothing_begins() -> None:
     assert model.calls == []
 
 
-async def test_an_agent_is_opened_once_at_a_time() -> None:
-    """And again, when it was closed."""
+async def test_an_open_agent_cannot_be_opened_again() -> None:
+    """A closed one can."""
     agent = Agent(ScriptedChatModel())
     async with agent:
         with pytest.raises(RuntimeError, match="open already"):
@@ -138,7 +138,7 @@ async def test_an_agent_is_opened_once_at_a_time() -> None:
 
 
 async def test_another_event_loop_raises(anyio_backend_name: str) -> None:
-    """Work cannot be handed to a loop that runs in another thread."""
+    """Work cannot be passed to a loop that runs in another thread."""
     model = ScriptedChatModel()
     async with opened(model, InMemoryProvider()) as agent:
 
@@ -151,8 +151,8 @@ async def test_another_event_loop_raises(anyio_backend_name: str) -> None:
     assert model.calls == []
 
 
-async def test_a_failure_is_raised_when_it_is_waited_for() -> None:
-    """By `drain`, once, in a group, with the run that it belongs to."""
+async def test_drain_raises_a_failure() -> None:
+    """It raises once, in a group, with the run that failed."""
     model = ScriptedChatModel("Noted.", ChatModelError("down"), "Noted.", FOUND)
     store = InMemoryProvider()
     async with opened(model, store) as agent:
@@ -175,8 +175,8 @@ async def test_a_failure_is_raised_when_it_is_waited_for() -> None:
     assert known.value == "dark"
 
 
-async def test_a_failure_is_raised_at_the_end() -> None:
-    """The block drains by itself."""
+async def test_the_end_of_the_block_raises_a_failure() -> None:
+    """The block drains before it ends."""
     model = ScriptedChatModel(*["Noted."] * 2, *[ChatModelError("down")] * 2)
 
     async def two_runs() -> None:
@@ -212,8 +212,8 @@ async def test_failures_can_be_heard_of_as_they_happen() -> None:
         assert failure.result.messages is result.messages
 
 
-async def test_a_listener_that_fails_loses_nothing() -> None:
-    """Both are raised: its own failure and the collected one."""
+async def test_a_failing_listener_loses_no_failure() -> None:
+    """Its own exception and the collected failure are raised."""
 
     def listen(_: Exception) -> None:
         raise KeyError("listener")
@@ -226,8 +226,8 @@ async def test_a_listener_that_fails_loses_nothing() -> None:
     assert [type(failure) for failure in caught.value.exceptions] == [KeyError, FeatureError]
 
 
-async def test_an_error_of_the_application_does_not_lose_the_extraction() -> None:
-    """The user has his answer; what he said is worth keeping. The error stays what it is."""
+async def test_an_error_of_the_application_does_not_stop_extraction() -> None:
+    """The user has the answer, so the facts are saved. The error is raised unchanged."""
     gate, store = Gate(FOUND, ChatModelError("down")), InMemoryProvider()
     agent = remembering(gate.model(), store)
 
@@ -248,8 +248,8 @@ async def test_an_error_of_the_application_does_not_lose_the_extraction() -> Non
         await agent.drain()
 
 
-async def test_cancelling_the_agent_cancels_the_extraction() -> None:
-    """Nothing of it is saved, and nothing goes on running."""
+async def test_cancelling_the_agent_cancels_extraction() -> None:
+    """Nothing is saved, and no task remains."""
     gate, store = Gate(), InMemoryProvider()
     with anyio.CancelScope() as scope:
         async with opened(gate.model(), store) as agent:
@@ -264,7 +264,7 @@ async def test_cancelling_the_agent_cancels_the_extraction() -> None:
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
-async def test_what_ends_the_process_ends_the_extraction_and_stays_itself(
+async def test_an_exit_cancels_extraction_and_stays_unchanged(
     end: type[BaseException],
 ) -> None:
     """In a group of exceptions an exit code would be lost."""
@@ -284,8 +284,8 @@ async def test_what_ends_the_process_ends_the_extraction_and_stays_itself(
     assert await store.places() == []
 
 
-async def test_cancelling_a_run_leaves_the_extraction_of_another_alone() -> None:
-    """And one that is cancelled before its answer saves nothing."""
+async def test_cancelling_a_run_does_not_cancel_another_extraction() -> None:
+    """A run that is cancelled before its answer saves nothing."""
     gate, store = Gate(), InMemoryProvider()
     async with opened(gate.model(), store) as agent:
         await agent.run(SAID)
@@ -299,7 +299,7 @@ async def test_cancelling_a_run_leaves_the_extraction_of_another_alone() -> None
 
 
 class Halting(InMemoryProvider):
-    """A store whose writes wait to be let through, or to be cancelled."""
+    """A store whose writes wait until they are released or cancelled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -311,8 +311,8 @@ class Halting(InMemoryProvider):
 
 
 @pytest.mark.parametrize("background", [False, True])
-async def test_a_run_cancelled_while_it_saves_leaves_no_half_batch(background: bool) -> None:
-    """Three facts were found, and none of them is there."""
+async def test_a_run_cancelled_during_a_save_leaves_no_part_of_a_batch(background: bool) -> None:
+    """Three facts were detected, and none is stored."""
     items = [theme_item(f"v{n}", SAID, keyword=f"k-{n}") for n in range(3)]
     store = Halting()
     agent = Agent(ScriptedChatModel("Noted.", found_facts(*items)))
@@ -334,8 +334,8 @@ async def test_a_run_cancelled_while_it_saves_leaves_no_half_batch(background: b
     assert await store.load_all(ALICE, PRODUCT) == []
 
 
-async def test_what_one_person_says_is_saved_in_its_order() -> None:
-    """The first extraction is slow: the second waits for it, and the newest word wins."""
+async def test_facts_of_one_user_are_saved_in_order() -> None:
+    """The second extraction waits for the slow first one, so the newest statement wins."""
     slow, order = anyio.Event(), []
 
     async def respond(messages: Any, tools: Any) -> ChatResponse:
@@ -363,8 +363,8 @@ async def test_what_one_person_says_is_saved_in_its_order() -> None:
     assert order == ["first", "second"]
 
 
-async def test_people_do_not_wait_for_each_other() -> None:
-    """Bob's facts are saved while Alice's are still being looked for."""
+async def test_users_do_not_wait_for_each_other() -> None:
+    """Bob's facts are saved while Alice's extraction is running."""
     slow = anyio.Event()
 
     async def respond(messages: Any, tools: Any) -> ChatResponse:
@@ -386,8 +386,8 @@ async def test_people_do_not_wait_for_each_other() -> None:
     assert len(await store.places()) == 2
 
 
-async def test_the_history_may_go_on_while_facts_are_found() -> None:
-    """The extraction looks at the conversation as it was when the answer came."""
+async def test_the_history_may_change_during_extraction() -> None:
+    """Extraction reads the conversation as it was when the answer came."""
     gate, store = Gate(), InMemoryProvider()
     async with opened(gate.model(), store) as agent:
         result = await agent.run(SAID)
@@ -398,7 +398,7 @@ async def test_the_history_may_go_on_while_facts_are_found() -> None:
     assert len(report.saved) == 1
 
 
-async def test_unclaimed_failures_do_not_pile_up() -> None:
+async def test_uncollected_failures_are_limited() -> None:
     """The first hundred are kept, the others counted."""
 
     def failing(number: int) -> Callable[[], Any]:

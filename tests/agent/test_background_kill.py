@@ -1,4 +1,4 @@
-"""A process is killed between its answer and the end of the extraction."""
+"""A process that is killed between its answer and the end of extraction."""
 
 import signal
 import subprocess
@@ -24,10 +24,10 @@ ROOT = Path(__file__).parent.parent.parent
         ("end", ["acknowledged", "Noted.", "saved"], [3]),
     ],
 )
-async def test_a_killed_agent_has_lost_nothing_acknowledged_and_left_no_part_of_a_batch(
+async def test_a_killed_agent_loses_no_acknowledged_fact_and_leaves_no_part_of_a_batch(
     tmp_path: Path, anyio_backend_name: str, point: str, heard: list[str], batches: list[int]
 ) -> None:
-    """Earlier saves are there; of the three new facts, all or none."""
+    """Earlier saves are stored; of the three new facts, all are or none is."""
     done = subprocess.run(  # noqa: ASYNC221 - the test has nothing else to do
         [sys.executable, "-m", "tests.agent.killed", str(tmp_path), point, anyio_backend_name],
         cwd=ROOT,

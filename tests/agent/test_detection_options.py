@@ -1,4 +1,4 @@
-"""The options of an installed memory that detection takes."""
+"""Detection options of an installed memory."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ async def test_flagged_items_are_kept_or_rejected(doubtful: str, saved: int) -> 
     assert (len(report.saved), len(report.doubtful)) == (saved, 1)
 
 
-def test_unknown_words_are_refused_at_once() -> None:
+def test_unknown_options_raise_on_installation() -> None:
     with pytest.raises(
         ValueError, match=r"verify must be .off., .doubtful. or .all., not another string"
     ):

@@ -1,4 +1,4 @@
-"""The parts of a docstring that a model reads."""
+"""The parts of a docstring that become the description of a tool."""
 
 from typing import Any
 

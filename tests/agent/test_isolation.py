@@ -1,4 +1,4 @@
-"""Two users, one agent, two hundred runs at once: each sees only its own facts."""
+"""Two users of one agent, in two hundred concurrent runs: each sees only its own facts."""
 
 import json
 import random
@@ -44,7 +44,7 @@ SECRET = Concept("secret", "What only the user and the agent know")
 
 
 class Crowd:
-    """A model that talks to everyone at once, and keeps what it was shown of each."""
+    """A model that serves all users at once and records the prompts of each."""
 
     def __init__(self) -> None:
         self.prompts: dict[str, list[str]] = {person: [] for person in PEOPLE}
@@ -82,7 +82,7 @@ async def prepared(store: FactStore) -> FactStore:
 
 
 async def talk(agent: Agent, crowd: Crowd, store: FactStore, runs: int = RUNS) -> None:
-    """Let both talk to the agent, again and again, and look at what anyone was shown."""
+    """Let both talk to the agent repeatedly, and check every prompt."""
 
     async def one(number: int) -> None:
         person = PEOPLE[number % 2]
@@ -110,8 +110,8 @@ async def talk(agent: Agent, crowd: Crowd, store: FactStore, runs: int = RUNS) -
     assert held == set(PEOPLE)
 
 
-async def test_two_hundred_runs_at_once_do_not_mix() -> None:
-    """Prompts, tool results, reports and what is saved: each is one person's only."""
+async def test_two_hundred_concurrent_runs_do_not_mix() -> None:
+    """Prompts, tool results, reports and saved facts each concern one user."""
     crowd, store = Crowd(), await prepared(InMemoryProvider())
     agent = Agent(FunctionModel(crowd.respond), system_prompt="Be kind.", tools=[secrets])
     agent.install(
@@ -121,8 +121,8 @@ async def test_two_hundred_runs_at_once_do_not_mix() -> None:
     await talk(agent, crowd, store)
 
 
-async def test_nor_do_they_in_the_background_on_disk(tmp_path: Path) -> None:
-    """The same with extraction after the answers, in files."""
+async def test_extractions_in_the_background_do_not_mix(tmp_path: Path) -> None:
+    """Facts are extracted after the answers and saved in files."""
     crowd = Crowd()
     async with LocalFileMemoryProvider(tmp_path) as store:
         await prepared(store)
@@ -156,8 +156,8 @@ async def test_nor_do_they_in_a_strategy() -> None:
     await talk(agent, crowd, store, FEWER)
 
 
-async def test_the_test_would_notice() -> None:
-    """A store that mixes people up shows in a prompt at once."""
+async def test_the_check_finds_mixed_facts() -> None:
+    """A store that mixes users is noticed in a prompt at once."""
 
     class Everyone(InMemoryProvider):
         async def load_all(

@@ -1,4 +1,4 @@
-"""Strategies and their nodes: what they load and save, for which user, and their cost."""
+"""Strategies and their nodes: loading, saving, the user of the run, and cost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -75,7 +75,7 @@ async def prepared() -> InMemoryProvider:
 
 
 async def test_load_ask_save() -> None:
-    """Koog's order of things: one text goes in, one comes out, and the memory has grown."""
+    """The order is Koog's: a string in, a string out, and new facts are saved."""
     store = await prepared()
     language = theme_item("German", "I speak German too", keyword="languages", fact_type="MULTIPLE")
     model = ScriptedChatModel("Good to know.", found_facts(language))
@@ -119,10 +119,10 @@ async def test_load_ask_save() -> None:
         (lambda: node_load_from_memory([THEME], subjects=[COMPANY]), set()),
     ],
 )
-async def test_loading_nodes_load_what_they_name(
+async def test_loading_nodes_load_the_named_facts(
     node: Callable[[], MemoryNode], keywords: set[str]
 ) -> None:
-    """Concepts, subjects and scopes filter it; it makes no call to a model."""
+    """Concepts, subjects and scopes filter them; there is no model call."""
     model = ScriptedChatModel("Hello.")
     agent = agent_of(model, node(), node_llm_request(), store=await prepared())
 
@@ -135,8 +135,8 @@ async def test_loading_nodes_load_what_they_name(
     assert result.usage.calls == 1
 
 
-async def test_saving_named_concepts_costs_a_call_each() -> None:
-    """Each is detected by itself, and saved where the node says, for the run's user."""
+async def test_saving_named_concepts_costs_one_call_each() -> None:
+    """Each is detected separately, and saved where the node says, for the run's user."""
     store = InMemoryProvider()
     model = ScriptedChatModel(
         "Noted.",
@@ -159,8 +159,8 @@ async def test_saving_named_concepts_costs_a_call_each() -> None:
     assert len(result.reports_of(DetectionReport)) == 2
 
 
-async def test_a_strategy_that_only_saves_looks_at_the_whole_conversation() -> None:
-    """At the end of a session: nothing was asked in this run, so all that was said counts."""
+async def test_a_strategy_that_only_saves_reads_the_whole_conversation() -> None:
+    """It runs at the end of a session without a question, so all messages count."""
     store = InMemoryProvider()
     history = [
         {"role": "user", "content": "I like the dark theme."},
@@ -185,7 +185,7 @@ async def test_a_strategy_that_only_saves_looks_at_the_whole_conversation() -> N
         node_save_to_memory_auto_detect_facts(subjects=[USER]),
     ],
 )
-async def test_an_unbound_subject_fails_before_any_model_is_called(
+async def test_an_unbound_subject_of_a_node_raises_before_any_model_call(
     node: MemoryNode,
 ) -> None:
     """Also if the node is the last one."""
@@ -207,10 +207,10 @@ async def test_an_unbound_subject_fails_before_any_model_is_called(
         node_save_to_memory_auto_detect_facts(),
     ],
 )
-async def test_an_agent_without_a_memory_raises_before_any_model_is_called(
+async def test_a_node_without_a_memory_raises_before_any_model_call(
     node: MemoryNode,
 ) -> None:
-    """With the line to write."""
+    """The error shows the line to write."""
     model = ScriptedChatModel("Hello.")
     agent = Agent(model, strategy=Strategy("test", [node_llm_request(), node]))
 
@@ -220,8 +220,8 @@ async def test_an_agent_without_a_memory_raises_before_any_model_is_called(
     assert model.calls == []
 
 
-async def test_two_of_one_name_do_not_bind_a_node() -> None:
-    """The node does not guess which of them is meant."""
+async def test_two_features_of_one_name_raise() -> None:
+    """The node does not guess which of them to use."""
     model = ScriptedChatModel()
     agent = agent_of(model, node_load_from_memory([THEME], subjects=[USER]))
 
@@ -229,8 +229,8 @@ async def test_two_of_one_name_do_not_bind_a_node() -> None:
         await agent.run("Hi", subjects=[ALICE, BOB])
 
 
-async def test_nodes_of_ones_own_see_the_run() -> None:
-    """An async function is a node; what it gives is the next one's text."""
+async def test_nodes_of_ones_own_get_the_run() -> None:
+    """An async function is a node; the next node gets its return value."""
     seen: list[object] = []
 
     async def shout(context: AgentContext, text: str) -> str:
@@ -255,8 +255,8 @@ async def test_nodes_of_ones_own_see_the_run() -> None:
     assert result.text == "verdict"
 
 
-async def test_one_request_follows_another() -> None:
-    """The first answer is the input of the second request; the run begins with the first."""
+async def test_two_requests_in_one_strategy() -> None:
+    """The first answer is the input of the second request."""
     model = ScriptedChatModel("draft", "final", found_facts())
     agent = agent_of(
         model, node_llm_request(), node_llm_request(), node_save_to_memory_auto_detect_facts()
@@ -302,8 +302,8 @@ async def test_only_the_first_question_of_a_run_is_the_user_s(is_at_end: bool) -
     assert '"message": 2' not in str(model.calls[2][1]["content"])
 
 
-async def test_tools_can_be_withheld_in_a_node() -> None:
-    """The tools are offered where the strategy wants them."""
+async def test_a_node_can_withhold_tools() -> None:
+    """The model gets tools only where the strategy offers them."""
 
     def look() -> str:
         """Look."""
@@ -320,8 +320,8 @@ async def test_tools_can_be_withheld_in_a_node() -> None:
     assert result.text == "Done."
 
 
-async def test_a_long_conversation_is_made_short_after_its_facts_are_saved() -> None:
-    """The last exchange stays; what went is known by its facts; the store has them too."""
+async def test_a_long_conversation_is_compressed_after_its_facts_are_saved() -> None:
+    """The last exchange stays; the rest becomes facts, which the store has too."""
     store = InMemoryProvider()
     history: list[Message] = [
         {"role": "user", "content": "I like the dark theme."},
@@ -351,7 +351,7 @@ async def test_a_long_conversation_is_made_short_after_its_facts_are_saved() -> 
 
 
 async def test_a_node_that_returns_nothing_raises() -> None:
-    """By name, and with what to write."""
+    """The error names the node and says what to write."""
 
     async def forgetful(context: AgentContext, text: str) -> str:
         return None  # type: ignore[return-value]
@@ -365,13 +365,13 @@ async def test_a_node_that_returns_nothing_raises() -> None:
 
 
 def test_a_strategy_without_nodes_is_refused() -> None:
-    """It would give the user his own words back."""
+    """It would return the user's own input."""
     with pytest.raises(ValueError, match="The strategy 'empty' has no nodes"):
         Strategy("empty", [])
 
 
-def test_a_strategy_is_a_value() -> None:
-    """Two of the same nodes are equal; it shows its name."""
+def test_strategies_can_be_compared() -> None:
+    """Two with the same nodes are equal; the repr has the name."""
     ask = node_llm_request()
 
     assert Strategy("a", [ask]) == Strategy("a", (ask,))
@@ -388,8 +388,8 @@ def test_a_strategy_is_a_value() -> None:
         node_save_to_memory_auto_detect_facts(subjects=[BOB]),
     ],
 )
-async def test_a_node_reaches_no_further_than_the_run(node: MemoryNode) -> None:
-    """Facts that the run does not concern are neither loaded nor, in silence, left out."""
+async def test_a_node_is_limited_to_the_run(node: MemoryNode) -> None:
+    """Naming facts outside of the run raises; they are not silently left out."""
     model = ScriptedChatModel()
     agent = agent_of(model, node_llm_request(), node, store=await prepared())
 
@@ -399,7 +399,7 @@ async def test_a_node_reaches_no_further_than_the_run(node: MemoryNode) -> None:
     assert model.calls == []
 
 
-async def test_nor_does_code_in_a_run() -> None:
+async def test_a_tool_is_limited_to_the_run() -> None:
     """A tool that names another user finds nothing there, and cannot write."""
     seen: list[object] = []
 

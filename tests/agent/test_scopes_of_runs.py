@@ -1,4 +1,4 @@
-"""Scopes of an installation and of one run, the concepts that are detected, and reprs."""
+"""Scopes of an installation and of a run, detected concepts, and reprs."""
 
 from typing import Any
 
@@ -20,15 +20,15 @@ PROFILE = MemoryScopesProfile(agent="desk", product="my-app")
 
 
 async def stored() -> InMemoryProvider:
-    """One theme for the product, another for the agent alone."""
+    """Save one theme for the product, another for the agent."""
     store = InMemoryProvider()
     await store.save(SingleFact(THEME, "dark"), ALICE, PRODUCT)
     await store.save(SingleFact(THEME, "light"), ALICE, DESK)
     return store
 
 
-async def test_a_profile_says_all_scopes_at_once() -> None:
-    """And a run may concern some of them only."""
+async def test_a_profile_names_all_scopes() -> None:
+    """A run may use some of them only."""
     agent = Agent(ScriptedChatModel("A", "B"))
     agent.install(AgentMemory, provider=await stored(), scopes=PROFILE, subjects=[USER])
 
@@ -40,8 +40,8 @@ async def test_a_profile_says_all_scopes_at_once() -> None:
     assert "light" not in memory_texts(product.messages)[0]
 
 
-async def test_a_run_writes_within_its_scopes() -> None:
-    """The agent's own scope is the narrowest, and would else get the fact."""
+async def test_a_run_writes_only_within_its_scopes() -> None:
+    """Otherwise the agent's own scope, the narrowest, would get the fact."""
     store = InMemoryProvider()
     agent = Agent(
         ScriptedChatModel("Noted.", {"facts": [theme_item("dark", SAID, scope="product")]})
@@ -82,7 +82,7 @@ def test_scopes_replace_the_names() -> None:
         install(scopes=PROFILE, detect=[THEME])
 
 
-async def test_only_some_concepts_are_learnt() -> None:
+async def test_only_named_concepts_are_learned() -> None:
     store = InMemoryProvider()
     found = {"facts": [theme_item("dark", SAID), theme_item("dark", SAID, keyword="city")]}
     agent = Agent(ScriptedChatModel("Noted.", found))
@@ -101,7 +101,7 @@ async def test_only_some_concepts_are_learnt() -> None:
     assert [fact.concept.keyword for fact in facts] == [THEME.keyword]
 
 
-def test_agents_and_nodes_say_what_they_are() -> None:
+def test_reprs_of_agents_and_nodes() -> None:
     agent = Agent(ScriptedChatModel(), tools=[abs_of])
     agent.install(AgentMemory, provider=InMemoryProvider(), scopes=PROFILE, subjects=[USER])
 

@@ -1,4 +1,4 @@
-"""Hooks between the calls to the model of one run, and detection that comes too early."""
+"""Hooks between the model calls of a run, and detection before the first message."""
 
 import logging
 
@@ -38,7 +38,7 @@ def calling(*numbers: int) -> ChatResponse:
 
 
 class Steps:
-    """Notes each step, and shortens the results that came before it."""
+    """Records each step, and shortens earlier tool results."""
 
     def __init__(self) -> None:
         self.steps: list[AgentStep] = []
@@ -56,8 +56,8 @@ class Steps:
                 message["content"] = "shortened"
 
 
-async def test_a_feature_works_between_the_calls_of_a_run() -> None:
-    """Its changes are in the next request to the model."""
+async def test_a_feature_runs_between_the_calls_of_a_run() -> None:
+    """Its changes are in the next request."""
     model = ScriptedChatModel(calling(1), calling(2, 3), "Done.")
     agent = Agent(model, tools=[look])
     steps = agent.install(Steps)
@@ -96,10 +96,10 @@ async def test_a_hook_that_raises_ends_the_run() -> None:
     ],
     ids=["auto", "concept"],
 )
-async def test_detection_before_the_chat_has_a_message_says_so(
+async def test_detection_before_the_first_message_raises(
     node: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The order of Koog's own example, which made no call and printed nothing."""
+    """Koog's own example has this order, made no call and printed nothing."""
     model = ScriptedChatModel("Hello.", {"facts": []}, "Hello again.")
     agent = Agent(model, strategy=Strategy("early", [node, node_llm_request()]))  # type: ignore[list-item]
     agent.install(

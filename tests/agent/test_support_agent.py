@@ -1,4 +1,4 @@
-"""The support agent of the examples against an endpoint: the whole way, over HTTP."""
+"""The support agent of the examples with an endpoint, over HTTP."""
 
 import os
 import subprocess
@@ -24,8 +24,8 @@ PHONE = {
 
 
 @pytest.mark.storm
-def test_an_endpoint_that_is_named_is_asked(tmp_path: Path) -> None:
-    """It says which; the endpoint gets tools and memory, and its answers become facts."""
+def test_a_configured_endpoint_is_used(tmp_path: Path) -> None:
+    """The output names it; the endpoint gets tools and memory, and its answers become facts."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     with ChatServer() as server:
         server.answer(

@@ -1,4 +1,4 @@
-"""Asking a model and running what it asks for: the conversation stays whole whatever happens."""
+"""The tool loop: model calls and tool calls, and a valid conversation after every failure."""
 
 from collections.abc import Sequence
 from threading import Event as ThreadEvent
@@ -36,7 +36,7 @@ async def capital(country: str) -> str:
 
 
 async def test_tools_are_run_until_the_model_answers() -> None:
-    """Two rounds, a sync and an async tool: three calls to the model, and its last words."""
+    """Two rounds with a sync and an async tool make three model calls."""
     model = ScriptedChatModel(
         calls(("add", {"a": 1, "b": 2})), calls(("capital", {"country": "Korea"})), "3, Seoul."
     )
@@ -55,7 +55,7 @@ async def test_tools_are_run_until_the_model_answers() -> None:
     assert_paired(result.messages)
 
 
-async def test_without_tools_none_are_offered() -> None:
+async def test_without_tools_none_are_sent() -> None:
     """Some endpoints refuse an empty list of tools."""
     model = ScriptedChatModel("Hello.")
 
@@ -89,8 +89,8 @@ async def test_calls_of_one_answer_run_at_once_and_answer_in_order() -> None:
     assert [m.get("tool_call_id") for m in result.messages[2:4]] == ["call-0", "call-1"]
 
 
-async def test_sync_tools_run_at_once_too() -> None:
-    """Each has a thread of its own."""
+async def test_sync_tools_run_concurrently_too() -> None:
+    """Each runs in a thread."""
     second_has_run = ThreadEvent()
 
     def first() -> bool:
@@ -106,8 +106,8 @@ async def test_sync_tools_run_at_once_too() -> None:
     assert tool_results(result.messages) == ["true", "true"]
 
 
-async def test_bad_and_unknown_calls_are_answered_and_the_others_run() -> None:
-    """One good call among bad ones is run; the model reads about each of the others."""
+async def test_bad_and_unknown_calls_return_an_error_and_the_others_run() -> None:
+    """The model reads an error for each bad call."""
     model = ScriptedChatModel(
         calls(
             ("add", {"a": "one", "b": 2}),
@@ -129,8 +129,8 @@ async def test_bad_and_unknown_calls_are_answered_and_the_others_run() -> None:
     assert_paired(result.messages)
 
 
-async def test_a_tool_can_tell_the_model_what_went_wrong() -> None:
-    """The run goes on, and the model can try something else."""
+async def test_a_tool_can_return_an_error_to_the_model() -> None:
+    """The run continues, and the model can try again."""
 
     def order(number: int) -> str:
         raise ToolError(f"There is no order {number}")
@@ -179,8 +179,8 @@ async def test_a_broken_tool_ends_the_run_and_leaves_the_conversation_whole() ->
     ]
 
 
-async def test_a_second_broken_tool_is_mentioned() -> None:
-    """The first is raised as it is, without a group around it."""
+async def test_a_second_failing_tool_becomes_a_note() -> None:
+    """The first exception is raised without a group."""
     both = anyio.Event()
 
     async def first() -> None:
@@ -203,8 +203,8 @@ async def test_a_second_broken_tool_is_mentioned() -> None:
     assert caught.value.__notes__[0].startswith("Another tool failed as well: ")
 
 
-async def test_a_cancelled_call_leaves_the_conversation_whole() -> None:
-    """Finished results are there, unfinished ones are marked; no call is without its result."""
+async def test_a_cancelled_call_keeps_the_conversation_valid() -> None:
+    """Finished calls have results, unfinished ones are marked."""
     is_waiting = anyio.Event()
 
     async def quick() -> str:
@@ -227,8 +227,8 @@ async def test_a_cancelled_call_leaves_the_conversation_whole() -> None:
     assert tool_results(context.messages) == ["quick", "Error: this call did not finish."]
 
 
-async def test_a_sync_tool_is_waited_for_and_its_result_kept() -> None:
-    """A thread cannot be stopped: what it did is in the conversation, though the run is over."""
+async def test_a_cancelled_run_waits_for_a_sync_tool_and_keeps_its_result() -> None:
+    """A thread cannot be stopped, so its result belongs into the conversation."""
     begun, may_end = ThreadEvent(), ThreadEvent()
 
     def book() -> str:
@@ -268,14 +268,14 @@ async def test_a_run_without_end_is_stopped() -> None:
 
 
 @pytest.mark.parametrize("max_steps", [0, -1])
-def test_at_least_one_step_is_needed(max_steps: int) -> None:
-    """An agent that may not ask its model is a mistake."""
+def test_max_steps_must_be_at_least_one(max_steps: int) -> None:
+    """An agent that may not call its model is useless."""
     with pytest.raises(ValueError, match="max_steps must be an int of at least 1"):
         Agent(ScriptedChatModel(), max_steps=max_steps)
 
 
-async def test_a_tool_that_is_no_function() -> None:
-    """A tool with its schema from elsewhere: three members, and nothing to inherit from."""
+async def test_a_tool_that_is_not_a_function() -> None:
+    """A tool with a schema of its own needs three members and no base class."""
 
     class Remote:
         def __init__(self) -> None:
@@ -291,8 +291,8 @@ async def test_a_tool_that_is_no_function() -> None:
     assert tool_results(result.messages) == ['Go {"x": 1}']
 
 
-async def test_a_tool_that_asks_the_agent_again() -> None:
-    """Runs are independent, also when one is inside another."""
+async def test_a_tool_that_runs_the_agent_again() -> None:
+    """Runs are independent, also when nested."""
     model = ScriptedChatModel(calls(("ask", {"question": "inner"})), "Inner.", "Outer.")
 
     async def ask(question: str) -> str:
@@ -306,8 +306,8 @@ async def test_a_tool_that_asks_the_agent_again() -> None:
     assert tool_results(result.messages) == ["Inner."]
 
 
-async def test_a_refusal_is_the_answer() -> None:
-    """The user reads why; the conversation keeps it as the endpoint gave it."""
+async def test_a_refusal_is_returned_as_the_answer() -> None:
+    """The user reads the reason; the conversation keeps the endpoint's message."""
     refusing = ChatResponse(refusal="I will not.", finish_reason="stop")
 
     result = await Agent(ScriptedChatModel(refusing)).run("Do it")
@@ -325,8 +325,8 @@ async def test_an_answer_that_was_cut_off_says_so() -> None:
     assert result.usage == Usage(10, 3, 1)
 
 
-async def test_what_an_endpoint_adds_to_its_message_stays() -> None:
-    """Thoughts and signatures go back with the tool's result, in the dict that came."""
+async def test_extra_fields_of_a_message_stay() -> None:
+    """Reasoning and signatures are sent back with the tool's result, in the same dict."""
     message = dict(calls(("add", {"a": 1, "b": 2})).message) | {"reasoning_content": "hm"}
     thinking = ChatResponse(tool_calls=calls(("add", {"a": 1, "b": 2})).tool_calls, message=message)
     model = ScriptedChatModel(thinking, "3.")
@@ -338,8 +338,8 @@ async def test_what_an_endpoint_adds_to_its_message_stays() -> None:
     assert result.messages[1] is not message
 
 
-async def test_one_answer_can_be_given_twice() -> None:
-    """A caller's changes to the messages do not reach into those of another run."""
+async def test_a_response_can_be_returned_twice() -> None:
+    """A caller's changes to the messages of one run do not affect another."""
     same = ChatResponse("Hello.")
     agent = Agent(ScriptedChatModel(same, same))
 
@@ -351,7 +351,7 @@ async def test_one_answer_can_be_given_twice() -> None:
 
 
 async def test_an_endpoint_that_fails_between_tools_fails_the_run() -> None:
-    """The caller's own history is as it was."""
+    """The caller's history does not change."""
     model = ScriptedChatModel(calls(("add", {"a": 1, "b": 2})), ChatModelError("down"))
     history: list[Message] = [{"role": "user", "content": "Hi"}]
 
@@ -361,8 +361,8 @@ async def test_an_endpoint_that_fails_between_tools_fails_the_run() -> None:
     assert history == [{"role": "user", "content": "Hi"}]
 
 
-async def test_tools_can_be_withheld_for_one_request() -> None:
-    """The model then cannot call any; a call that it makes up is answered as unknown."""
+async def test_tools_can_be_withheld_from_one_request() -> None:
+    """A call that the model invents is answered as unknown."""
     offered: list[int] = []
 
     async def respond(messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> ChatResponse:
@@ -376,8 +376,8 @@ async def test_tools_can_be_withheld_for_one_request() -> None:
     assert tool_results(context.messages) == ["Error: there is no tool of that name. Tools: none."]
 
 
-async def test_calls_of_one_response_do_not_all_run_at_once() -> None:
-    """A model may ask for two thousand; all are run, a few at a time."""
+async def test_calls_of_one_response_run_in_limited_numbers() -> None:
+    """A model may request two thousand; all run, a few at a time."""
     running, most = 0, 0
 
     async def fetch(page: int) -> str:

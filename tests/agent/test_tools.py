@@ -1,4 +1,4 @@
-"""Functions as tools: what a model is shown of them, and what they are called with."""
+"""Functions as tools: their schema, arguments and results."""
 
 import functools
 from collections.abc import Callable
@@ -75,8 +75,8 @@ def parameters(function: Callable[..., object]) -> dict[str, Any]:
     return schema
 
 
-def test_a_model_is_shown_name_purpose_and_parameters() -> None:
-    """The whole definition, as an endpoint gets it: hints and docstring become its schema."""
+def test_the_definition_of_a_tool() -> None:
+    """Type hints and docstring become the schema that an endpoint gets."""
     assert Tool(order).definition == {
         "type": "function",
         "function": {
@@ -138,8 +138,8 @@ def test_a_model_is_shown_name_purpose_and_parameters() -> None:
 def nothing() -> None: ...
 
 
-def test_a_function_without_parameters_and_words_has_a_schema_too() -> None:
-    """Endpoints want an object with properties, even with none of them."""
+def test_a_function_without_parameters_and_docstring_has_a_schema() -> None:
+    """Endpoints require an object with properties, even if there are none."""
     assert Tool(nothing).definition == {
         "type": "function",
         "function": {
@@ -149,8 +149,8 @@ def test_a_function_without_parameters_and_words_has_a_schema_too() -> None:
     }
 
 
-def test_types_that_hold_themselves_have_a_schema() -> None:
-    """A tree of a model's own making goes in as one."""
+def test_recursive_types_have_a_schema() -> None:
+    """The model can pass a tree."""
 
     def plant(tree: Node) -> str:
         return tree.children[0].name
@@ -158,7 +158,7 @@ def test_types_that_hold_themselves_have_a_schema() -> None:
     assert parameters(plant)["properties"] == {"tree": {"$ref": "#/$defs/Node"}}
 
 
-def test_names_that_models_have_for_themselves_are_free() -> None:
+def test_parameters_may_have_names_of_pydantic_methods() -> None:
     """`copy`, `json` and `schema` are good names for a parameter."""
 
     def keep(copy: int, json: str, schema: bool, model_config: str, self: str) -> None: ...
@@ -168,8 +168,8 @@ def test_names_that_models_have_for_themselves_are_free() -> None:
     ]
 
 
-async def test_arguments_arrive_in_their_types() -> None:
-    """The function need not check or convert anything, and its own defaults hold."""
+async def test_arguments_have_their_declared_types() -> None:
+    """The function need not check or convert anything, and its defaults apply."""
     given = (
         '{"product": "tea", "to": {"street": "Hauptstr. 1", "city": "Bonn"}, "size": "large",'
         ' "extras": ["honey"], "on": "2026-01-02"}'
@@ -220,8 +220,8 @@ async def test_defaults_of_any_kind_stay_the_functions_own() -> None:
         ),
     ],
 )
-async def test_a_bad_call_is_answered_with_field_and_kind(arguments: str, lines: list[str]) -> None:
-    """The model can put it right; the function never sees it."""
+async def test_a_bad_call_returns_field_and_expected_type(arguments: str, lines: list[str]) -> None:
+    """The model can correct it; the function is not called."""
     seen: list[str] = []
 
     def forecast(
@@ -243,7 +243,7 @@ async def test_a_bad_call_is_answered_with_field_and_kind(arguments: str, lines:
 
 
 @table("arguments", ["nope", "[]", '"text"', '{"city": "Bo', "null", "3"])
-async def test_arguments_that_are_no_object_are_an_error(arguments: str) -> None:
+async def test_arguments_that_are_not_an_object_return_an_error(arguments: str) -> None:
     """Small models write these; the answer is the same short sentence."""
 
     def forecast(city: str) -> None: ...
@@ -254,7 +254,7 @@ async def test_arguments_that_are_no_object_are_an_error(arguments: str) -> None
 
 
 async def test_hundreds_of_problems_are_summarized() -> None:
-    """A long list of wrong numbers does not fill the prompt."""
+    """A long list of wrong numbers must not fill the prompt."""
 
     def total(numbers: list[int]) -> int:
         return sum(numbers)
@@ -267,7 +267,7 @@ async def test_hundreds_of_problems_are_summarized() -> None:
 
 @pytest.mark.parametrize("arguments", ["", "  ", "{}"])
 async def test_no_arguments_are_an_empty_object(arguments: str) -> None:
-    """Some endpoints send nothing at all for a tool without parameters."""
+    """Some endpoints send nothing for a tool without parameters."""
     assert await Tool(nothing).call(arguments, CONTEXT) == "null"
 
 
@@ -298,8 +298,8 @@ async def test_what_a_tool_returns_reaches_the_model(returned: object, message: 
     assert await Tool(look).call("{}", CONTEXT) == message
 
 
-async def test_what_has_no_json_is_the_authors_mistake() -> None:
-    """It is raised, with the name of the tool, and without what was in it."""
+async def test_a_result_without_json_raises() -> None:
+    """The error names the tool, without the content of the result."""
 
     def look() -> object:
         return {"secret": object()}
@@ -309,7 +309,7 @@ async def test_what_has_no_json_is_the_authors_mistake() -> None:
 
 
 async def test_sync_functions_do_not_block_the_loop() -> None:
-    """They run in a worker thread, async ones on the loop."""
+    """They run in a worker thread, async ones in the loop."""
 
     def blocking() -> bool:
         return get_ident() == loop
@@ -340,7 +340,7 @@ class Shop:
 
 
 async def test_methods_and_callable_objects_are_tools() -> None:
-    """`self` is no argument; positional-only parameters are filled in by name."""
+    """`self` is not a parameter; positional-only parameters are filled in by name."""
     shop = Shop()
 
     assert await Tool(shop.sell).call('{"thing": "tea", "count": 2}', CONTEXT) == "sold 2"
@@ -348,8 +348,8 @@ async def test_methods_and_callable_objects_are_tools() -> None:
     assert list(parameters(shop.sell)["properties"]) == ["thing", "count"]
 
 
-async def test_what_a_partial_sets_is_hidden() -> None:
-    """A key that is bound to a tool is neither shown to the model nor open to it."""
+async def test_arguments_set_by_a_partial_are_hidden() -> None:
+    """A model can neither see nor override a key that is bound to a tool."""
 
     def search(query: str, api_key: str, limit: int = 3) -> str:
         """Search."""
@@ -366,8 +366,8 @@ async def test_what_a_partial_sets_is_hidden() -> None:
     assert "- api_key: Extra inputs are not permitted" in told
 
 
-async def test_a_tool_can_know_whose_run_it_is() -> None:
-    """The context is filled in; a model can neither see nor give it."""
+async def test_a_tool_can_get_the_context_of_the_run() -> None:
+    """The context is filled in; a model can neither see nor pass it."""
 
     async def orders(context: AgentContext, status: str = "open") -> str:
         """Look up orders."""
@@ -382,7 +382,7 @@ async def test_a_tool_can_know_whose_run_it_is() -> None:
 
 
 async def test_a_tool_error_reaches_the_model_unchanged() -> None:
-    """That is how a tool speaks to the model, from a thread as well as from the loop."""
+    """A tool can report to the model this way, from a thread and from the loop."""
 
     def blocking() -> str:
         raise ToolError("There is no such order: ask the user for its number")
@@ -395,8 +395,8 @@ async def test_a_tool_error_reaches_the_model_unchanged() -> None:
         assert told == "Error: There is no such order: ask the user for its number"
 
 
-async def test_other_exceptions_are_no_business_of_the_models() -> None:
-    """They may hold secrets, and are bugs: the caller of the run gets them as they are."""
+async def test_other_exceptions_do_not_reach_the_model() -> None:
+    """They may hold secrets and are bugs: the caller of the run gets them unchanged."""
     broken = ConnectionError("postgres://admin:hunter2@db")
 
     def look() -> str:
@@ -409,7 +409,7 @@ async def test_other_exceptions_are_no_business_of_the_models() -> None:
 
 
 async def test_listed_exceptions_reach_the_model() -> None:
-    """A function of a library knows no `ToolError`."""
+    """A library's function does not raise `ToolError`."""
 
     def look(which: int) -> str:
         raise (TimeoutError("after 3 seconds") if which else KeyError("bug"))
@@ -421,8 +421,8 @@ async def test_listed_exceptions_reach_the_model() -> None:
         await tool.call('{"which": 0}', CONTEXT)
 
 
-async def test_a_validation_error_inside_a_tool_is_not_taken_for_a_bad_call() -> None:
-    """The arguments were fine: telling the model otherwise would send it round in circles."""
+async def test_a_validation_error_inside_a_tool_is_not_a_bad_call() -> None:
+    """The arguments were valid; otherwise the model would try again and again."""
 
     def look(city: str) -> Address:
         return Address.model_validate({"street": city})
@@ -432,7 +432,7 @@ async def test_a_validation_error_inside_a_tool_is_not_taken_for_a_bad_call() ->
 
 
 async def test_an_awaitable_from_a_sync_function_is_awaited() -> None:
-    """A lambda around an async function is still a tool."""
+    """A lambda around an async function is a valid tool."""
 
     async def later() -> str:
         await anyio.lowlevel.checkpoint()
@@ -475,23 +475,21 @@ def unknown(city: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa:
         (unknown, "A type hint of the tool 'unknown' cannot be resolved"),
     ],
 )
-def test_tools_without_a_schema_are_refused(
-    function: Callable[..., object], complaint: str
-) -> None:
-    """When the agent is made, not when the model first calls it."""
+def test_tools_without_a_schema_raise(function: Callable[..., object], complaint: str) -> None:
+    """The error comes from the agent's constructor, not from the first call."""
     with pytest.raises(TypeError, match=complaint):
         Tool(function)
 
 
 @pytest.mark.parametrize("name", ["", "look up", "搜索", "x" * 65, "a.b"])
-def test_names_that_endpoints_refuse_are_refused(name: str) -> None:
-    """OpenAI's rule, which the others follow."""
+def test_names_that_endpoints_refuse_raise(name: str) -> None:
+    """The rule is OpenAI's, which others follow."""
     with pytest.raises(ValueError, match="is not a valid name of a tool"):
         Tool(lambda: "x", name=name)
 
 
-def test_a_name_and_a_description_can_be_given() -> None:
-    """The model's words need not be the code's."""
+def test_a_name_and_a_description_can_be_passed() -> None:
+    """The model's words may differ from the code's."""
     definition: Any = Tool(nothing, name="wait_a_bit", description="Do nothing.").definition
 
     assert definition["function"]["name"] == "wait_a_bit"
@@ -505,15 +503,15 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [3, "order", Address, None])
-def test_what_is_no_function_is_no_tool(wrong: Any) -> None:
+def test_an_object_that_is_not_callable_raises(wrong: Any) -> None:
     """A class is not called by accident."""
     with pytest.raises(TypeError, match="Each of tools must be a function"):
         tools_by_name([wrong])
 
 
 @pytest.mark.parametrize("returned", ["a\ud800b", {"name": "a\ud800b"}, {"a\ud800b": [1]}])
-async def test_half_a_surrogate_pair_ends_no_run(returned: object) -> None:
-    """A page or a file name may hold one; the model reads a question mark."""
+async def test_a_lone_surrogate_in_a_result_does_not_stop_the_run(returned: object) -> None:
+    """A page or a file name may have one; the model reads a question mark."""
 
     def look() -> object:
         """Look."""

@@ -34,7 +34,7 @@ PETS = Concept("pets", "The user's pets", FactType.MULTIPLE)
 
 
 class _Tags(HTMLParser):
-    """The tags and the text of HTML."""
+    """Collects the tags and the text of HTML."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,12 +42,12 @@ class _Tags(HTMLParser):
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        """Note a tag."""
+        """Record a tag."""
         del attrs
         self.tags.add(tag)
 
     def handle_data(self, data: str) -> None:
-        """Note text."""
+        """Record text."""
         self.text += data
 
 
@@ -75,8 +75,8 @@ async def _memory() -> AgentMemory:
     return AgentMemory(store, scopes=MemoryScopesProfile(product="app"), subjects=[alice])
 
 
-async def test_values_are_text_wherever_they_are_shown() -> None:
-    """Facts, records, histories, matches, reports and trees, as HTML and in rich."""
+async def test_markup_in_values_is_escaped_everywhere() -> None:
+    """This holds for facts, records, histories, matches, reports and trees, in HTML and in rich."""
     memory = await _memory()
     records = await memory.contents.records()
     [note] = [each for each in records if each.fact.concept == NOTE]
@@ -99,7 +99,7 @@ async def test_values_are_text_wherever_they_are_shown() -> None:
 
 
 async def test_reports_show_their_fields() -> None:
-    """Counts and facts; not what the repr of the report leaves out."""
+    """They show counts and facts, and not the fields that the repr leaves out."""
     memory = await _memory()
     report = await memory.load_all_facts_to_agent([{"role": "user", "content": "hello"}])
     [info] = await memory.contents.places()
@@ -109,8 +109,8 @@ async def test_reports_show_their_fields() -> None:
     assert "count" in _rich(info)
 
 
-async def test_rows_go_into_data_frames() -> None:
-    """Records, histories and matches, in one call each."""
+async def test_rows_are_valid_for_data_frames() -> None:
+    """Records, histories and matches each need one call."""
     memory = await _memory()
     records = await memory.contents.records()
     [note] = [each for each in records if each.fact.concept == NOTE]

@@ -1,4 +1,4 @@
-"""Modules that `import factmem` and a first program leave unloaded, and types that survive it."""
+"""Modules that `import factmem` and a first program do not load, and the types that need them."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ print(sorted({"pydantic.types", "annotated_types", "importlib.metadata"} & sys.m
 """
 
 
-def test_a_first_program_loads_no_parts_of_pydantic_that_describe_schemas() -> None:
+def test_a_first_program_does_not_load_pydantics_schema_generators() -> None:
     """They take as long to import as all of factmem."""
     done = subprocess.run(
         [sys.executable, "-c", FIRST_PROGRAM],
@@ -53,7 +53,7 @@ def test_a_first_program_loads_no_parts_of_pydantic_that_describe_schemas() -> N
         (TypeAdapter(dict[str, Annotation]), TypeAdapter(dict[str, JsonValue])),
     ],
 )
-def test_json_in_annotations_has_the_schema_of_pydantics_own(
+def test_json_in_annotations_has_the_schema_of_pydantics_own_type(
     ours: TypeAdapter[object], pydantics: TypeAdapter[object]
 ) -> None:
     """Validation and JSON schema are the same."""
@@ -69,8 +69,8 @@ def _read(adapter: TypeAdapter[object], text: str) -> object:
         return "refused"
 
 
-def test_a_concept_without_a_known_type_holds_pydantics_own() -> None:
-    """As an application names it."""
+def test_a_concept_without_a_known_type_has_pydantics_own_type() -> None:
+    """An application refers to that type."""
     adapter = TypeAdapter(Concept)
     loaded = adapter.validate_json('{"keyword": "k", "description": "d"}')
 
@@ -78,7 +78,7 @@ def test_a_concept_without_a_known_type_holds_pydantics_own() -> None:
 
 
 def test_facts_with_metadata_validate_in_a_model() -> None:
-    """The type of metadata is resolved when a schema asks for it."""
+    """The type of metadata is resolved when a schema needs it."""
     fact = SingleFact(Concept("k", "d"), "v", metadata={"a": [1, None]})
 
     assert TypeAdapter(Fact[str]).validate_python(fact) == fact

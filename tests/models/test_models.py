@@ -31,8 +31,8 @@ SAID = datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
 class TestConcept:
-    def test_it_is_a_value(self) -> None:
-        """Equal by all it says, the value type included, and usable as a key."""
+    def test_it_compares_by_value(self) -> None:
+        """All fields count, including the value type, and it is hashable."""
         same = Concept("ide-theme", "The user's preferred IDE theme")
 
         assert same == THEME
@@ -42,8 +42,8 @@ class TestConcept:
         assert Concept("ide-theme", THEME.description, value_type=int) != THEME
         assert THEME != "ide-theme"
 
-    def test_it_does_not_change(self) -> None:
-        """Not by assignment, and not by its codec being built."""
+    def test_it_is_frozen(self) -> None:
+        """Neither an assignment nor the creation of its codec changes it."""
         target: Any = Concept("k", "d", value_type=int)
         before = repr(target), hash(target)
         target.codec.check(1, "k")
@@ -55,19 +55,19 @@ class TestConcept:
             del target.keyword
 
     @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-    def test_it_can_be_copied(self, copied: Any) -> None:
-        """And sent to another process, with its type."""
+    def test_it_can_be_copied_and_pickled(self, copied: Any) -> None:
+        """It keeps its type in another process."""
         assert copied(AGE) == AGE
         assert pickle.loads(pickle.dumps(AGE)) == AGE
 
     @table("given", ["int", "list[int]", [int], 3, {"a": int}, (int, str), b"x"])
-    def test_a_type_is_no_value(self, given: Any) -> None:
+    def test_a_type_that_is_not_a_value_type_raises(self, given: Any) -> None:
         """The concept raises, not its first fact."""
         with pytest.raises(TypeError, match=r"The value_type of 'k' .*value_type=list\[int\]"):
             Concept("k", "d", value_type=given)
 
-    def test_it_shows_what_it_is(self) -> None:
-        """As one would write it."""
+    def test_its_repr_is_code(self) -> None:
+        """The repr is the expression that creates it."""
         shown = "Concept('age', \"The user's age\", SINGLE, value_type=<class 'int'>)"
 
         assert repr(AGE) == shown
@@ -76,17 +76,17 @@ class TestConcept:
         ("keyword", "message"),
         [("", "keyword is empty"), ("a\nb", "control characters"), ("x" * 201, "201 characters")],
     )
-    def test_its_keyword_is_a_name(self, keyword: str, message: str) -> None:
+    def test_its_keyword_must_be_a_name(self, keyword: str, message: str) -> None:
         """The error comes before anything is stored under it."""
         with pytest.raises(ValueError, match=message):
             Concept(keyword, "d")
 
-    def test_its_keyword_is_in_one_normal_form(self) -> None:
+    def test_its_keyword_is_normalized(self) -> None:
         """Both spellings of é are one concept."""
         assert Concept("cafe\u0301", "d") == Concept("caf\u00e9", "d")
 
     def test_an_unknown_fact_type_raises(self) -> None:
-        """There are two."""
+        """There are two types."""
         wrong: Any = "SEVERAL"
         with pytest.raises(ValueError, match=r"FactType\.SINGLE, FactType\.MULTIPLE"):
             Concept("k", "d", wrong)
@@ -94,7 +94,7 @@ class TestConcept:
 
 class TestFacts:
     def test_fields_have_defaults_that_differ(self) -> None:
-        """Each fact has an id of its own, and was said now."""
+        """Each fact has its own id, and the current time."""
         one, other = SingleFact(THEME, "dark"), SingleFact(THEME, "dark")
 
         assert one != other
@@ -103,7 +103,7 @@ class TestFacts:
         assert (one.importance, one.source, one.expires_at) == (0.5, None, None)
 
     def test_facts_are_values(self) -> None:
-        """Frozen, hashable, and equal whatever a store noted about them."""
+        """They are frozen, hashable, and equal whatever a store recorded about them."""
         fact = SingleFact(THEME, "dark", timestamp=SAID, id="x")
         target: Any = fact
 
@@ -114,7 +114,7 @@ class TestFacts:
             target.value = "light"
 
     def test_times_are_kept_in_utc(self) -> None:
-        """Given in any zone; the moment is the same."""
+        """They may be passed in any zone; the moment stays."""
         noon = datetime(2024, 6, 1, 12, tzinfo=timezone(timedelta(hours=9)))
 
         fact = SingleFact(THEME, "dark", timestamp=noon, expires_at=noon)
@@ -125,61 +125,61 @@ class TestFacts:
         assert fact.expires_at.tzinfo is UTC
 
     @pytest.mark.parametrize("field", ["timestamp", "expires_at"])
-    def test_a_naive_time_is_refused(self, field: str) -> None:
-        """Whose noon it is would be a guess."""
+    def test_a_naive_time_raises(self, field: str) -> None:
+        """Its zone would be a guess."""
         naive: Any = {field: datetime(2024, 1, 1)}  # noqa: DTZ001
         with pytest.raises(ValueError, match=rf"{field} is naive: .*datetime\.now\(UTC\)"):
             SingleFact(THEME, "dark", **naive)
 
-    def test_a_time_that_is_no_datetime_is_refused(self) -> None:
-        """A date has no time, and a number no unit."""
+    def test_a_time_that_is_not_a_datetime_raises(self) -> None:
+        """A date has no time, and a number has no unit."""
         wrong: Any = {"timestamp": 1_700_000_000}
         with pytest.raises(TypeError, match="timestamp must be a datetime, not int"):
             SingleFact(THEME, "dark", **wrong)
 
     @table("importance", [-0.1, 1.1, float("nan"), True, "0.5", None])
     def test_importance_is_from_0_to_1(self, importance: Any) -> None:
-        """So that facts of different origin can be compared."""
+        """Facts of different origin can then be compared."""
         with pytest.raises(ValueError, match="number from 0 to 1"):
             SingleFact(THEME, "dark", importance=importance)
 
     @pytest.mark.parametrize("source", ["ticket-7", SourceKind.USER, {"kind": "user"}])
-    def test_a_source_is_a_source(self, source: Any) -> None:
-        """It is refused where it is given, and not when the fact is saved."""
+    def test_a_source_must_be_a_fact_source(self, source: Any) -> None:
+        """The fact's constructor raises, not the save."""
         with pytest.raises(TypeError, match=r"must be a FactSource, not .*FactSource\(SourceKind"):
             SingleFact(THEME, "dark", source=source)
 
     def test_an_id_is_normalized(self) -> None:
-        """As every name is: two spellings of one id would be two facts."""
+        """Like every name: two spellings of one id would be two facts."""
         assert SingleFact(THEME, "dark", id="cafe\u0301").id == "caf\u00e9"
 
     def test_importance_is_kept_as_a_float(self) -> None:
-        """1 and 1.0 are one importance."""
+        """1 and 1.0 are the same importance."""
         assert type(SingleFact(THEME, "dark", importance=1).importance) is float
 
     @pytest.mark.parametrize("id", ["", "a\nb", "x" * 201])
-    def test_an_id_is_a_name(self, id: str) -> None:  # noqa: A002
-        """It is written into every store."""
+    def test_an_id_must_be_a_name(self, id: str) -> None:  # noqa: A002
+        """Every store writes it."""
         with pytest.raises(ValueError, match="id"):
             SingleFact(THEME, "dark", id=id)
 
-    def test_a_value_of_another_type_is_refused(self) -> None:
-        """The message names the concept and the kind of mismatch, not the value."""
+    def test_a_value_of_another_type_raises(self) -> None:
+        """The error names the concept and the mismatch, not the value."""
         wrong: Any = "PIN 1234"
         with pytest.raises(ValueError, match=r"'age' is not a valid int \(int_type\)") as caught:
             SingleFact(AGE, wrong)
 
         assert "1234" not in str(caught.value)
 
-    def test_one_value_for_a_concept_of_many_is_refused(self) -> None:
-        """And the other way round; the message names what to use."""
+    def test_one_value_for_a_concept_of_many_raises(self) -> None:
+        """The reverse raises too; the error names the right class."""
         with pytest.raises(ValueError, match="'tags' has many values: use MultipleFacts"):
             SingleFact(TAGS, "a")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="'ide-theme' has one value: use SingleFact"):
             MultipleFacts(THEME, ("dark",))  # type: ignore[arg-type]
 
-    def test_many_values_are_taken_from_any_iterable(self) -> None:
-        """But a text, which would be taken letter by letter."""
+    def test_values_may_be_any_iterable_but_a_string(self) -> None:
+        """A string would become a list of letters."""
         given: Any = (value for value in ["a", "b"])
         text: Any = "ab"
 
@@ -187,19 +187,19 @@ class TestFacts:
         with pytest.raises(TypeError, match="must be a list, not"):
             MultipleFacts(TAGS, text)
 
-    def test_no_values_are_refused(self) -> None:
-        """A fact says something."""
+    def test_an_empty_list_of_values_raises(self) -> None:
+        """A fact has at least one value."""
         with pytest.raises(ValueError, match="'tags' needs at least one value"):
             MultipleFacts(TAGS, ())
 
-    def test_both_kinds_have_values(self) -> None:
-        """So that facts of both kinds can be walked alike."""
+    def test_both_kinds_of_fact_have_values(self) -> None:
+        """Callers can iterate over both in the same way."""
         assert SingleFact(AGE, 3).values == (3,)
 
 
 class TestSources:
     def test_a_kind_is_one_of_five(self) -> None:
-        """Given by its name or its text."""
+        """It may be passed by its name or its string."""
         text: Any = "user"
         wrong: Any = "rumour"
 
@@ -208,20 +208,20 @@ class TestSources:
             FactSource(wrong)
 
     @pytest.mark.parametrize("message", [-1, True, 1.0, "1"])
-    def test_a_message_is_an_index(self, message: Any) -> None:
-        """From 0 on."""
+    def test_a_message_number_is_not_negative(self, message: Any) -> None:
+        """The first message is 0."""
         with pytest.raises((TypeError, ValueError), match="message must be an int of at least 0"):
             FactSource(SourceKind.USER, "chat", message)
 
-    def test_texts_can_be_written(self) -> None:
-        """A lone surrogate cannot."""
+    def test_strings_must_be_valid_unicode(self) -> None:
+        """A lone surrogate cannot be written."""
         with pytest.raises(ValueError, match="A quote contains a lone surrogate"):
             FactSource(SourceKind.USER, quote="\ud800")
         with pytest.raises(ValueError, match="before has 501 characters: at most 500"):
             FactSource(SourceKind.USER, before="a" * 501)
 
-    def test_a_source_covers_those_that_say_more(self) -> None:
-        """Fields that it does not state do not matter."""
+    def test_a_source_matches_those_with_more_fields(self) -> None:
+        """Fields that it does not set do not matter."""
         exact = FactSource(SourceKind.USER, "chat", 0, "quote", "model")
 
         assert FactSource(SourceKind.USER).covers(exact)
@@ -234,7 +234,7 @@ class TestSources:
 
 class TestSubjects:
     def test_a_subject_is_bound_to_an_entity(self) -> None:
-        """A bound one is another value of the same subject."""
+        """Binding returns a new value of the same subject."""
         alice = PERSON.of("alice")
 
         assert (alice.name, alice.entity) == ("person", "alice")
@@ -243,7 +243,7 @@ class TestSubjects:
         assert alice.of("bob") == PERSON.of("bob")
 
     def test_an_unbound_subject_says_how_to_bind_it(self) -> None:
-        """Both kinds of handler find the error."""
+        """Handlers of both exception classes catch the error."""
         with pytest.raises(UnboundSubjectError, match=r"person\.of\(entity\)") as caught:
             PERSON.check_bound()
 
@@ -252,20 +252,20 @@ class TestSubjects:
             Place(MemoryScope.Agent("a"), PERSON)
         PERSON.of("alice").check_bound()
 
-    def test_a_subject_without_entities_is_not_bound(self) -> None:
-        """The message says how to make one that can be."""
+    def test_a_subject_without_entities_cannot_be_bound(self) -> None:
+        """The message says how to define one that can be."""
         with pytest.raises(ValueError, match=r"per_entity=True"):
             MemorySubject("user", "d", 1).of("alice")
 
     @pytest.mark.parametrize("entity", ["", " ", "a\nb", "x" * 201])
-    def test_an_entity_is_a_name(self, entity: str) -> None:
-        """An empty user id is a mistake, not everyone."""
+    def test_an_entity_must_be_a_name(self, entity: str) -> None:
+        """An empty user id is an error and does not mean all users."""
         with pytest.raises(ValueError, match="entity"):
             PERSON.of(entity)
 
     @pytest.mark.parametrize("level", [1.5, True, "1", None])
-    def test_a_priority_is_a_whole_number(self, level: Any) -> None:
-        """Lower is more specific."""
+    def test_a_priority_is_an_integer(self, level: Any) -> None:
+        """Lower numbers are more specific."""
         with pytest.raises(TypeError, match="priority_level must be an int"):
             MemorySubject("user", "d", level)
 
@@ -286,27 +286,27 @@ class TestScopesAndPlaces:
             (MemoryScope.CrossProduct("acme"), "organization/acme"),
         ],
     )
-    def test_a_scope_is_written_and_read(self, scope: MemoryScope, text: str) -> None:
-        """As type and name, and the name may hold a slash."""
+    def test_a_scope_is_formatted_and_parsed(self, scope: MemoryScope, text: str) -> None:
+        """The string is type and name, and the name may contain a slash."""
         assert str(scope) == text
         assert MemoryScope.parse(text) == scope
 
     @pytest.mark.parametrize("text", ["", "product", "planet/earth", "Product/x", "/x"])
-    def test_a_string_that_is_no_scope_raises(self, text: str) -> None:
-        """The message lists the types there are."""
+    def test_a_string_that_is_not_a_scope_raises(self, text: str) -> None:
+        """The message lists the types."""
         with pytest.raises(ValueError, match="agent, feature, product, organization"):
             MemoryScope.parse(text)
 
     @pytest.mark.parametrize("name", ["", "a\x00", "x" * 201])
-    def test_a_scope_has_a_name(self, name: str) -> None:
-        """By every way to make one."""
+    def test_a_scope_needs_a_name(self, name: str) -> None:
+        """Every way to create one checks it."""
         with pytest.raises(ValueError, match="scope name"):
             MemoryScope.Product(name)
         with pytest.raises(ValueError, match="scope name"):
             MemoryScope.parse(f"product/{name}")
 
-    def test_a_scope_of_no_type_raises(self) -> None:
-        """There are four."""
+    def test_a_scope_of_an_unknown_type_raises(self) -> None:
+        """There are four types."""
         wrong: Any = "planet"
         with pytest.raises(ValueError, match=r"one of MemoryScopeType\.AGENT"):
             MemoryScope(wrong, "earth")
@@ -320,8 +320,8 @@ class TestScopesAndPlaces:
         with pytest.raises(TypeError, match=r"Place\(scope, subject\) has the scope first"):
             Place(scope, subject)
 
-    def test_a_place_is_its_names(self) -> None:
-        """The description of a subject is no part of its place."""
+    def test_a_place_compares_by_names(self) -> None:
+        """The description of a subject does not count."""
         place = Place(MemoryScope.Agent("a"), PERSON.of("alice"))
         same = Place(
             MemoryScope.Agent("a"), MemorySubject("person", "", 9, per_entity=True).of("alice")
@@ -337,6 +337,6 @@ class TestScopesAndPlaces:
 
 
 @pytest.mark.parametrize("importance", [0, 0.5, 1])
-def test_an_importance_is_a_number_from_0_to_1_ends_included(importance: float) -> None:
-    """Also as an int."""
+def test_an_importance_is_a_number_from_0_to_1_inclusive(importance: float) -> None:
+    """Integers are allowed."""
     assert SingleFact(Concept("pet", ""), "a cat", importance=importance).importance == importance

@@ -38,7 +38,7 @@ Natural = Annotated[int, Field(ge=0)]
 
 
 class Record(BaseModel):
-    """A user's own model that holds what factmem remembers."""
+    """A user's own model with fields of factmem's types."""
 
     age: SingleFact[int]
     born: SingleFact[date]
@@ -75,15 +75,15 @@ def record() -> Record:
     )
 
 
-def test_json_comes_back_equal() -> None:
-    """The value types come from the annotations, as JSON does not hold them."""
+def test_json_is_parsed_to_an_equal_model() -> None:
+    """The value types come from the annotations, because JSON does not contain them."""
     before = record()
 
     assert Record.model_validate_json(before.model_dump_json()) == before
 
 
-def test_instances_pass_as_they_are() -> None:
-    """A model that is given objects keeps the very same ones."""
+def test_instances_are_kept() -> None:
+    """A model that gets objects keeps the same objects."""
     before = record()
 
     after = Record(**{name: getattr(before, name) for name in Record.model_fields})
@@ -92,16 +92,16 @@ def test_instances_pass_as_they_are() -> None:
     assert after.concept is before.concept
 
 
-def test_python_data_comes_back_equal() -> None:
-    """A dump in Python mode is taken as well as one in JSON."""
+def test_python_data_is_parsed_to_an_equal_model() -> None:
+    """A dump in Python mode works as well as JSON."""
     before = record()
 
     assert Record.model_validate(before.model_dump(mode="json")) == before
     assert Record.model_validate(before.model_dump()) == before
 
 
-def test_a_schema_can_be_made() -> None:
-    """For documentation, forms and models."""
+def test_a_schema_can_be_generated() -> None:
+    """Documentation, forms and models need it."""
     schema = Record.model_json_schema()
 
     definitions = schema["$defs"]
@@ -130,8 +130,8 @@ def test_a_schema_can_be_made() -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_is_refused(change: dict[str, Any]) -> None:
-    """By pydantic's own error, as of any field."""
+def test_wrong_data_raises(change: dict[str, Any]) -> None:
+    """The error is pydantic's own, as for any field."""
     data = record().model_dump(mode="json") | change
 
     with pytest.raises(ValueError, match="validation error"):
@@ -148,8 +148,8 @@ def test_what_is_wrong_is_refused(change: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_adapters_take_them(model_type: Any, value: object) -> None:
-    """Without a model around them."""
+def test_type_adapters_accept_them(model_type: Any, value: object) -> None:
+    """They need no model around them."""
     adapter: TypeAdapter[Any] = TypeAdapter(model_type)
 
     assert adapter.validate_json(adapter.dump_json(value)) == value

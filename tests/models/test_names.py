@@ -23,8 +23,8 @@ from tests.tables import table
     "name",
     ["a", "..", "a/b", "con", "A b", "다크", "👩‍👩‍👧", "x" * MAX_NAME, "é" * MAX_NAME, "'\"%_"],
 )
-def test_strange_names_are_names(name: str) -> None:
-    """Names that are dangerous in a path or a query are allowed: stores encode them."""
+def test_unusual_names_are_accepted(name: str) -> None:
+    """Names that would be dangerous in a path or a query are allowed: stores encode them."""
     assert checked_name(name, "name") == name
 
 
@@ -45,27 +45,27 @@ def test_strange_names_are_names(name: str) -> None:
     ],
 )
 def test_malformed_names(name: str, message: str) -> None:
-    """The message says what the name is for, what is wrong, and what to do."""
+    """The message says what the name is for, what is wrong and what to do."""
     with pytest.raises(ValueError, match=f"A subject name .*({message})"):
         checked_name(name, "subject name")
 
 
 @pytest.mark.parametrize("name", [None, 7, b"alice", ["alice"]])
-def test_only_texts_are_names(name: Any) -> None:
-    """An id that is a number is turned into text by the application, which knows how."""
+def test_names_must_be_strings(name: Any) -> None:
+    """The application knows how to convert a number into an id."""
     with pytest.raises(TypeError, match=f"scope name must be a str, not {type(name).__name__}"):
         checked_name(name, "scope name")
 
 
 def test_length_counts_after_normalisation() -> None:
-    """One character on the screen may come as two."""
+    """One visible character may arrive as two."""
     assert checked_name("e\u0301" * MAX_NAME, "name") == "é" * MAX_NAME
 
 
 @settings(deadline=None)
 @given(st.text(max_size=MAX_NAME))
-def test_every_text_is_a_name_in_one_form_or_refused(text: str) -> None:
-    """Both normal forms of a text are one name, and checking a name again changes nothing."""
+def test_every_string_is_a_name_in_one_form_or_raises(text: str) -> None:
+    """Both normal forms are one name, and validating a name again changes nothing."""
     try:
         name = checked_name(text, "name")
     except ValueError:
@@ -78,8 +78,8 @@ def test_every_text_is_a_name_in_one_form_or_refused(text: str) -> None:
     assert is_text(name)
 
 
-def test_texts_may_be_anything_that_can_be_written() -> None:
-    """Descriptions and quotes are free, but for what UTF-8 cannot hold."""
+def test_free_strings_accept_all_valid_unicode() -> None:
+    """Descriptions and quotes may hold anything that UTF-8 can encode."""
     assert checked_text("a\n\x00", "description") == "a\n\x00"
     with pytest.raises(ValueError, match="A quote contains a lone surrogate"):
         checked_text("\udfff", "quote")
@@ -97,8 +97,8 @@ def test_messages_name_what_they_are_about(what: str, message: str) -> None:
         checked_name(" ", what)
 
 
-def test_an_enum_of_strings_names_what_its_text_names() -> None:
-    """Its own `__str__` is the class's name, and a value of it is no plain string."""
+def test_an_enum_of_strings_is_the_name_that_its_value_is() -> None:
+    """Its own `__str__` would give the class name, and the result is a plain string."""
 
     class Who(str, Enum):  # noqa: UP042 - many applications have such a class
         ALICE = "alice"

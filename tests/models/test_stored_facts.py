@@ -1,4 +1,4 @@
-"""Facts as a store fills them in: the same objects as those that were checked."""
+"""Facts that a store fills in without validation equal validated ones."""
 
 import copy
 import dataclasses
@@ -21,8 +21,8 @@ def _filled() -> SingleFact[str]:
     return stored_single(concept, "Busan", "x", AT, AT, 0.5, None, None, NO_METADATA)
 
 
-def test_a_filled_fact_is_the_checked_one() -> None:
-    """In type, fields, equality, hash and repr."""
+def test_a_filled_fact_equals_a_validated_one() -> None:
+    """Type, fields, equality, hash and repr are the same."""
     filled = _filled()
 
     assert type(filled) is SingleFact
@@ -35,7 +35,7 @@ def test_a_filled_fact_is_the_checked_one() -> None:
 
 
 def test_a_filled_fact_is_frozen_copied_and_pickled() -> None:
-    """As any other."""
+    """It behaves like any other fact."""
     filled = _filled()
 
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -47,8 +47,8 @@ def test_a_filled_fact_is_frozen_copied_and_pickled() -> None:
     assert dataclasses.replace(filled, value="Seoul").value == "Seoul"
 
 
-def test_a_concept_is_pickled_with_all_that_it_says() -> None:
-    """The permission of models to write it is not part of equality."""
+def test_a_concept_is_pickled_with_all_its_fields() -> None:
+    """The `detect` flag is not part of equality."""
     owned = Concept("plan", "The plan", FactType.MULTIPLE, value_type=int, detect=False)
     assert owned.codec.load(1) == 1
 

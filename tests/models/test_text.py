@@ -1,4 +1,4 @@
-"""Unicode normalisation: what unicodedata gives, without its quadratic time."""
+"""Unicode normalisation: the result of unicodedata, without its quadratic time."""
 # ruff: noqa: RUF001 - characters of full width are among what is tested
 
 import sys
@@ -26,11 +26,11 @@ def test_a_normal_form_is_the_usual_one(form: module.Form, text: str) -> None:
 @table(
     "text", ["=" * 40 + "\u0338", "-" * 99, "e\u0301" * 99, "한" * 99, "カ\uff9e" * 99, "→" * 31]
 )
-def test_repeated_signs_and_letters_are_no_run_of_marks(form: module.Form, text: str) -> None:
+def test_repeated_symbols_and_letters_are_not_a_run_of_marks(form: module.Form, text: str) -> None:
     assert normalized(form, text) == normalize(form, text)
 
 
-def test_every_mark_that_is_sorted_counts_as_one() -> None:
+def test_every_sorted_mark_counts_towards_a_run() -> None:
     """Otherwise a run of it would be sorted in one piece."""
     missed = [
         char
@@ -42,7 +42,7 @@ def test_every_mark_that_is_sorted_counts_as_one() -> None:
 
 
 def test_a_long_run_is_sorted_in_parts() -> None:
-    """30 marks of one class, then 30 of a lower one: sorted together they would change places."""
+    """Sorted together, 30 marks of one class and 30 of a lower one would change places."""
     marks = "\u0301" * 30 + "\u0316" * 30
 
     assert normalized("NFD", "a" + marks) == "a" + marks

@@ -1,4 +1,4 @@
-"""Values to JSON and back; the kinds of values are in the contract of stores."""
+"""Values to JSON and back; the contract of stores tests the kinds of values."""
 
 import math
 from collections.abc import Callable
@@ -28,8 +28,8 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 
 @settings(deadline=None)
 @given(json_values)
-def test_any_json_comes_back(value: JsonValue) -> None:
-    """Equal, of the same types, whatever the type it is stored under."""
+def test_any_json_survives_a_round_trip(value: JsonValue) -> None:
+    """Values are equal and keep their types, whatever the declared type."""
     for value_type in (Any, JsonValue):
         codec = codec_of(value_type)
         back = codec.load(codec.dump(codec.check(value, "k"), "k"))
@@ -39,7 +39,7 @@ def test_any_json_comes_back(value: JsonValue) -> None:
 @settings(deadline=None)
 @given(json_values, json_values)
 def test_canonical_forms_are_equal_when_the_json_is(one: JsonValue, other: JsonValue) -> None:
-    """The order of keys does not count; the kind of a number and its sign do."""
+    """The order of keys does not count; the type and the sign of a number do."""
     assert (canonical(one) == canonical(other)) == (_told(one) == _told(other))
     assert canonical(one) == canonical(_turned(one))
 
@@ -63,7 +63,7 @@ class Address(BaseModel):
 
 
 class Padded(BaseModel):
-    """Serialises to something else than it validates from."""
+    """Serialises to JSON that it does not validate from."""
 
     text: str
 
@@ -73,7 +73,7 @@ class Padded(BaseModel):
 
 
 class Unbounded(BaseModel):
-    """Its infinity is JSON for pydantic, and for no other reader of JSON."""
+    """Contains an infinity, which only pydantic reads from JSON."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
     ratio: float
@@ -96,7 +96,7 @@ class Longer(Address):
 
 @dataclass
 class Inexact:
-    """Equal to everything."""
+    """Compares equal to everything."""
 
     number: int
 
@@ -134,8 +134,8 @@ REFUSED: dict[str, tuple[Any, Callable[[], Any]]] = {
 
 
 @table("kind", REFUSED)
-def test_what_would_come_back_changed_is_refused(kind: str) -> None:
-    """With the concept's name and what to do, and without the value."""
+def test_a_value_that_would_change_raises(kind: str) -> None:
+    """The error has the concept's name and what to do, and not the value."""
     value_type, make = REFUSED[kind]
 
     with pytest.raises(
@@ -161,8 +161,8 @@ def test_what_would_come_back_changed_is_refused(kind: str) -> None:
         (Address, Padded(text="PIN 1234"), r"not a valid Address \(model_type\)"),
     ],
 )
-def test_values_are_taken_strictly(value_type: Any, value: object, named: str) -> None:
-    """A value that pydantic would quietly convert is not of the type."""
+def test_values_are_validated_strictly(value_type: Any, value: object, named: str) -> None:
+    """A value that pydantic would silently convert has the wrong type."""
     with pytest.raises(ValueError, match=f"The value for 'pin' is {named}") as caught:
         codec_of(value_type).check(value, "pin")
 
@@ -181,7 +181,7 @@ def test_values_are_taken_strictly(value_type: Any, value: object, named: str) -
     ],
 )
 def test_a_load_error_names_the_expected_type(value_type: Any, plain: Any, named: str) -> None:
-    """And nothing of what is stored."""
+    """It shows nothing of the stored value."""
     with pytest.raises(ValueError, match=named) as caught:
         codec_of(value_type).load(plain)
 
@@ -189,8 +189,8 @@ def test_a_load_error_names_the_expected_type(value_type: Any, plain: Any, named
 
 
 @pytest.mark.parametrize("depth", [1, 100, 190])
-def test_nesting_within_reason_is_kept(depth: int) -> None:
-    """Up to what every reader of JSON manages."""
+def test_moderate_nesting_is_allowed(depth: int) -> None:
+    """The limit is what every JSON parser supports."""
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -200,8 +200,8 @@ def test_nesting_within_reason_is_kept(depth: int) -> None:
 
 
 @pytest.mark.parametrize("depth", [300, 5_000, 200_000])
-def test_nesting_beyond_reason_is_refused(depth: int) -> None:
-    """By a ValueError, not by a crash of the interpreter."""
+def test_excessive_nesting_raises(depth: int) -> None:
+    """The error is a ValueError, not a crash of the interpreter."""
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -210,22 +210,22 @@ def test_nesting_beyond_reason_is_refused(depth: int) -> None:
         codec_of(Any).dump(value, "k")
 
 
-def test_a_codec_is_made_once() -> None:
-    """For types that can be hashed; others get one each."""
+def test_codecs_are_cached() -> None:
+    """This holds for hashable types; others get a codec each."""
     assert codec_of(int) is codec_of(int)
     assert codec_of(list[int]) is codec_of(list[int])
     odd = Annotated[int, Field(json_schema_extra={"a": [1]})]
     assert codec_of(odd).dump(codec_of(odd).check(7, "k"), "k") == 7
 
 
-def test_literals_that_are_equal_in_python_are_apart() -> None:
-    """1 and True are the same dictionary key: each type still gives its own."""
+def test_literals_that_are_equal_in_python_are_distinct() -> None:
+    """1 and True are the same dictionary key, but each type keeps its own codec."""
     assert codec_of(Literal[1]).load(1) is not True
     assert codec_of(Literal[True]).load(True) is True
 
 
-def test_the_schema_and_the_store_hold_names_not_aliases() -> None:
-    """The schema in a prompt is the one that `load` takes and `dump` returns."""
+def test_the_schema_and_the_store_use_names_not_aliases() -> None:
+    """The schema in a prompt is the one that `load` parses and `dump` writes."""
 
     class Aliased(BaseModel):
         name: str = Field(alias="theName")
@@ -239,15 +239,15 @@ def test_the_schema_and_the_store_hold_names_not_aliases() -> None:
 
 
 def test_times_keep_their_zone_offset_and_microseconds() -> None:
-    """A datetime under its own type comes back equal."""
+    """A datetime under its own type survives a round trip."""
     codec = codec_of(datetime)
     moment = datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 
     assert codec.load(codec.dump(moment, "k")) == moment
 
 
-def test_sets_in_a_dict_have_one_order_whatever_its_keys() -> None:
-    """Also where the JSON of a key is not its str, as of a datetime."""
+def test_sets_in_a_dict_have_one_order_for_any_keys() -> None:
+    """The JSON of a key may differ from its str, as for a datetime."""
     codec = codec_of(dict[datetime, set[int]])
 
     plain = codec.dump({datetime(2024, 1, 2, 3, 4, tzinfo=UTC): {8, 1}}, "days")

@@ -1,4 +1,4 @@
-"""The JSON of sets is the same in every process, wherever in a value the sets are."""
+"""The JSON of sets is the same in every process, also of sets inside other values."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ for name, (kind, value) in VALUES.items():
 
 @pytest.fixture(scope="module")
 def printed() -> list[list[str]]:
-    """The output of two processes with other hashes, a line for each value."""
+    """Return the output of two processes with different hash seeds, one line per value."""
     outputs = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
@@ -56,7 +56,7 @@ def printed() -> list[list[str]]:
     return [output.splitlines() for output in outputs]
 
 
-def test_sets_have_one_json_in_every_process(printed: list[list[str]]) -> None:
+def test_sets_have_the_same_json_in_every_process(printed: list[list[str]]) -> None:
     first, *others = printed
 
     assert len(first) == 8

@@ -289,7 +289,7 @@ class Source:
     classes: list[str] = field(default_factory=list)
 
     def need(self, node: ast.AST, module: str) -> None:
-        """Import, or copy, every name that a part of a signature uses."""
+        """Import or copy every name that a part of a signature uses."""
         for name in sorted({each.id for each in ast.walk(node) if isinstance(each, ast.Name)}):
             if hasattr(importlib.import_module("builtins"), name):
                 continue
@@ -367,7 +367,7 @@ def _shape(function: Function) -> str:
 
 
 def _members(of: str) -> Iterator[tuple[str, list[Function], str]]:
-    """Give the public methods and properties of a class, in the order of their definition."""
+    """Yield the public methods and properties of a class in their order of definition."""
     module, _, name = of.partition(":")
     seen: set[str] = set()
     owner = getattr(importlib.import_module(module), name)
@@ -435,7 +435,7 @@ def _body(function: Function, decorators: list[str], source: Source) -> str:
     given += [f"**{function.args.kwarg.arg}"] if function.args.kwarg else []
     call = f"{target}({', '.join(given)})"
     if isinstance(function, ast.AsyncFunctionDef):
-        if function.args.kwarg:  # mypy matches no unpacked TypedDict with a ParamSpec
+        if function.args.kwarg:  # mypy does not match an unpacked TypedDict with a ParamSpec
             return f"return self._portal.call(lambda: {call})"
         return f"return self._portal.call({', '.join([target, *given])})"
     return f"return {_wrapped(call, function, source)}"
@@ -488,7 +488,7 @@ def _tree(module: str) -> ast.Module:
 
 
 def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
-    """Return where a name that a module uses comes from, and its definition in the package."""
+    """Return the module that a name comes from, and its definition in the package."""
     for node in _tree(module).body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -507,7 +507,7 @@ def _docstring(text: str, indent: int) -> str:
 
 
 def _without_await(text: str) -> str:
-    """Return a docstring in which examples and references are those of the twin."""
+    """Return a docstring whose examples and references are those of the twin."""
     text = re.sub(r"\b(?:await|async) (?=\w)", "", text)
     return text.replace("aclose", "close").replace("__aexit__", "__exit__")
 

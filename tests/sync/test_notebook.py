@@ -39,8 +39,8 @@ def _executed(notebook: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.storm
-def test_both_ways_work_in_a_notebook(tmp_path: Path) -> None:
-    """With await and without."""
+def test_async_and_sync_calls_work_in_a_notebook(tmp_path: Path) -> None:
+    """The notebook uses both."""
     awaited, called, tree = _executed("notebook.ipynb", tmp_path)
 
     assert awaited == called == "[('vim',)]"
@@ -49,7 +49,7 @@ def test_both_ways_work_in_a_notebook(tmp_path: Path) -> None:
 
 @pytest.mark.storm
 def test_growth_is_plotted(tmp_path: Path) -> None:
-    """Records show as a table, histories go into a data frame, and the picture is there."""
+    """Records show as a table, histories go into a data frame, and the picture exists."""
     records, _, count = _executed("growth.ipynb", tmp_path)
 
     assert "PlacedFact" in records
@@ -59,7 +59,7 @@ def test_growth_is_plotted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.name)
 def test_notebooks_are_stored_without_outputs(notebook: Path) -> None:
-    """A diff of one shows what a person changed."""
+    """A diff then shows only changes by people."""
     cells = json.loads(notebook.read_text())["cells"]
 
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)

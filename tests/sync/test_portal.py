@@ -81,12 +81,12 @@ def test_a_call_from_its_own_loop_raises(portal: Portal) -> None:
 @asynccontextmanager
 async def logged(name: str, log: list[str]) -> AsyncIterator[str]:
     log.append(f"{name} in")
-    async with anyio.create_task_group():  # must be left in the task that entered it
+    async with anyio.create_task_group():  # must be exited in the task that entered it
         yield name
     log.append(f"{name} out")
 
 
-def test_resources_are_entered_and_left_in_one_task(portal: Portal) -> None:
+def test_resources_are_entered_and_exited_in_one_task(portal: Portal) -> None:
     log: list[str] = []
 
     with portal.entered(logged("a", log)) as name:
@@ -95,7 +95,7 @@ def test_resources_are_entered_and_left_in_one_task(portal: Portal) -> None:
     assert log == ["a in", "a", "a out"]
 
 
-def test_what_is_kept_open_is_left_in_reverse_order() -> None:
+def test_open_resources_are_closed_in_reverse_order() -> None:
     log: list[str] = []
     portal = Portal()
 
@@ -106,8 +106,8 @@ def test_what_is_kept_open_is_left_in_reverse_order() -> None:
     assert log == ["a in", "b in", "b out", "a out"]
 
 
-def test_a_closed_portal_starts_again_and_closing_twice_is_fine() -> None:
-    others = set(threading.enumerate())  # of portals that other tests left to the interpreter
+def test_a_closed_portal_starts_again_and_can_be_closed_twice() -> None:
+    others = set(threading.enumerate())  # threads of portals that other tests left open
     portal = Portal()
     assert portal.call(who) == "nobody"
     portal.close()
@@ -120,7 +120,7 @@ def test_a_closed_portal_starts_again_and_closing_twice_is_fine() -> None:
 
 
 def test_an_interrupt_cancels_the_function() -> None:
-    """Ctrl-C reaches the thread that waits; the function must not go on behind its back."""
+    """Ctrl-C reaches the waiting thread; the function must not continue unseen."""
     script = """
 import os, signal, threading, anyio
 from factmem.sync import Portal
@@ -146,8 +146,8 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_forked_child_calls_and_exits_by_itself() -> None:
-    """Also when another thread held the lock during the fork, and with a full interpreter exit."""
+def test_a_forked_child_works_and_exits() -> None:
+    """Another thread may have held the lock during the fork; the interpreter exits normally."""
     script = """
 import os, sys, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forks beside threads
@@ -177,7 +177,7 @@ print(os.waitpid(child, 0)[1], portal.call(pid) == os.getpid())
     assert _printed(script) == "0 True"
 
 
-def test_exit_handlers_call_and_kept_resources_are_left_at_exit() -> None:
+def test_exit_handlers_can_call_and_open_resources_are_closed_at_exit() -> None:
     script = """
 import atexit
 from contextlib import asynccontextmanager

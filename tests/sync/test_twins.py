@@ -75,7 +75,7 @@ def _public(owner: type) -> list[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_files_are_current(file: Any) -> None:
-    """The async classes changed, or a file was edited by hand: run `make twins`."""
+    """If it fails, the async classes changed or a file was edited: run `make twins`."""
     written = ast.parse((ROOM / f"{file.name}.py").read_text())
     fresh = ast.parse(made(file))
 
@@ -121,7 +121,7 @@ def test_a_twin_has_the_same_signature_and_docstring(owner: type, name: str) -> 
     if TWINS[owner] not in {
         LocalStoreSync,
         PostgresStoreSync,
-    }:  # it inherits the longer texts of StoreSync
+    }:  # it inherits the longer docstrings of StoreSync
         assert _first_line(twin) == _first_line(own)
 
 
@@ -159,7 +159,7 @@ def _memory(provider: Any, **options: Any) -> MemorySync:
 
 
 def test_any_number_of_arguments_reaches_the_async_method() -> None:
-    """Levels of an entity above all: without them a view of a user would be one of the tenant."""
+    """Levels of an entity matter most: without them a user's view would be the tenant's."""
     store = InMemoryProvider()
     profile = MemoryScopesProfile(agent="desk")
     memory = MemorySync(AgentMemory(store, scopes=profile, subjects=[USER]))
@@ -203,7 +203,7 @@ def test_keys_of_an_encrypted_store(tmp_path: Path) -> None:
         assert len(store.keys.ids()) == 2
 
 
-def test_errors_arrive_as_they_are() -> None:
+def test_errors_are_raised_unchanged() -> None:
     with pytest.raises(factmem.UnboundSubjectError):
         _memory(InMemoryProvider()).current_all(subjects=[USER])
     with pytest.raises(TypeError, match="memory must be an AgentMemory, not InMemoryProvider"):

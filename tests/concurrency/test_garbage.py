@@ -1,4 +1,4 @@
-"""Pausing the garbage collector: it comes back, whatever happens inside."""
+"""Pausing the garbage collector: it is resumed, whatever happens in the block."""
 
 import gc
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_few_objects_need_no_pause() -> None:
         assert gc.get_threshold() == before
 
 
-def test_the_last_one_out_resumes() -> None:
+def test_the_last_block_to_end_resumes() -> None:
     before = gc.get_threshold()
     first, second = paused_collection(MANY), paused_collection(MANY)
     first.__enter__()
@@ -59,7 +59,7 @@ def test_an_error_inside_resumes() -> None:
     assert gc.get_threshold() == before
 
 
-def test_a_program_that_turns_the_collector_off_meanwhile_is_obeyed() -> None:
+def test_a_program_that_disables_the_collector_meanwhile_is_respected() -> None:
     try:
         with paused_collection(MANY):
             gc.disable()
@@ -78,7 +78,7 @@ def test_thresholds_set_meanwhile_are_kept() -> None:
         gc.set_threshold(*before)
 
 
-def test_a_child_forked_meanwhile_collects() -> None:
+def test_a_child_forked_meanwhile_has_the_collector_on() -> None:
     before = gc.get_threshold()
     pause = _Pause()
     with pause:
@@ -89,8 +89,8 @@ def test_a_child_forked_meanwhile_collects() -> None:
 
 
 @pytest.mark.parametrize("facts_per_record", [1, 1000])
-def test_a_large_place_is_folded_without_the_collector(facts_per_record: int) -> None:
-    """However many facts a record has: the collector must not run once in between."""
+def test_a_large_place_is_folded_without_a_collection(facts_per_record: int) -> None:
+    """However many facts a record has, the collector does not run."""
     facts = stored_facts([theme(f"value {each}") for each in range(facts_per_record)])
     line = stamped(encoded(facts), "2026-01-01T00:00:00.000000Z")
     records = [Record(each + 1, line) for each in range(5000 // facts_per_record)]

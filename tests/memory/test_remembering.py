@@ -254,7 +254,7 @@ async def test_a_note_stays_short() -> None:
     assert note.endswith("; and 2 more")
 
 
-async def test_unclaimed_failures_do_not_pile_up() -> None:
+async def test_uncollected_failures_are_limited() -> None:
     """The first hundred are kept and the first of each person; further ones are counted."""
     model = ScriptedChatModel(*(ChatModelError("down") for _ in range(MAX_FAILURES + 5)))
     async with memory_of(model=model) as memory:

@@ -8,6 +8,7 @@ from factmem.storage.encryption import Aes256GCMEncryptor
 from tests.postgres.conftest import Login
 from tests.postgres.pooler import Pooler
 from tests.postgres.test_conformance import Suites
+from tests.postgres.test_search_contract import SearchSuite
 
 KEY = Aes256GCMEncryptor.generate_key()
 
@@ -51,6 +52,22 @@ class TestBehindPgBouncer(Suites):
             "role": login.role,
             "encryption": Aes256GCMEncryptor(KEY),
         }
+
+    @pytest.fixture
+    def dsn(self, pooler: Pooler) -> str:
+        return pooler.dsn()
+
+
+class TestSearchingBehindRowSecurity(SearchSuite):
+    """As a role that is not the owner: the index of words cannot be used."""
+
+    @pytest.fixture
+    def dsn(self, login: Login) -> str:
+        return login.dsn
+
+
+class TestSearchingBehindPgBouncer(SearchSuite):
+    """In transaction mode: settings of an index scan hold for one statement."""
 
     @pytest.fixture
     def dsn(self, pooler: Pooler) -> str:

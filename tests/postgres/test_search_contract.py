@@ -7,10 +7,8 @@ from factmem.testing.clock import SettableClock
 from factmem.testing.providers import SearchedStoreContract
 from tests.postgres.conftest import NewStore
 
-pytestmark = pytest.mark.postgres
 
-
-class TestSearching(SearchedStoreContract):
+class SearchSuite(SearchedStoreContract):
     """Places are searched in the database from the first fact on."""
 
     @pytest.fixture
@@ -20,3 +18,8 @@ class TestSearching(SearchedStoreContract):
     @pytest.fixture
     def second(self, new_store: NewStore, clock: SettableClock) -> PostgresMemoryProvider:
         return new_store(clock=clock, search_from=1)
+
+
+@pytest.mark.postgres
+class TestSearching(SearchSuite):
+    """As the role that owns the tables."""

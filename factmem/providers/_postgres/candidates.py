@@ -26,7 +26,7 @@ from factmem.providers._postgres.search_states import (
     read_places,
 )
 from factmem.providers._postgres.statements import keys, numbers
-from factmem.providers._postgres.vector_spaces import VectorSpaces, written
+from factmem.providers._postgres.vector_spaces import Space, VectorSpaces, written
 from factmem.providers.searched import (
     Describe,
     PlaceStatistics,
@@ -107,22 +107,30 @@ class Candidates:
         self, identities: Sequence[Identity], question: SearchQuestion, *, is_current: bool
     ) -> SearchAnswer | list[Identity]:
         """Return the candidates, or the places with outdated rows unless `is_current`."""
+        vector, due = question.vector, list[Space]()
 
         def ask(session: Session, _: int) -> SearchAnswer | list[Identity]:
             reader = self._places.reading(session)
             if reader is None:
                 return SearchAnswer((), {})
             extension = None
-            if question.vector is not None:
+            if vector is not None:
                 extension = self._vectors.extension_or_warning(session)
             asked = _Question(session, question, extension, self._vectors)
             now = micros(self._clock.now())
             places = read_places(session, reader, identities, now, asked.wanted())
             self._search.note(identities, {place.identity: place.state for place in places})
             outdated = [place.identity for place in places if not place.state.is_current]
-            return outdated if outdated and not is_current else asked.answer(places)
+            if outdated and not is_current:
+                return outdated
+            due[:] = [each.space for each in places if each.space and not each.has_new_texts]
+            return asked.answer(places)
 
-        return self._places.run(ask)
+        answer = self._places.run(ask)
+        for space in due:
+            if vector is not None and self._vectors.needs_index(space, len(vector)):
+                self._vectors.finish(space, len(vector))
+        return answer
 
 
 class _Question:
@@ -186,12 +194,10 @@ class _Question:
         )
 
     def _unembedded(self, places: Iterable[SearchedPlace]) -> Iterable[Identity]:
-        vector = self._question.vector
-        if vector is None or self._extension is None:
+        if self._question.vector is None or self._extension is None:
             return
         for place in places:
-            space = None if place.has_new_texts else place.space
-            if space is None or not self._vectors.is_finished(space, len(vector)):
+            if place.space is None or place.has_new_texts or place.space.needs_sum:
                 yield place.identity
 
     def _statistics(self, place: SearchedPlace, least: float | None) -> PlaceStatistics:

@@ -38,6 +38,11 @@ class Space(NamedTuple):
     """The sum of the vectors, as of the last count."""
     is_indexed: bool
 
+    @property
+    def needs_sum(self) -> bool:
+        """Whether the sum is missing or too old."""
+        return self.changes * _WORTHWHILE > self.counted
+
 
 def model_key(model: str) -> str:
     """Return the hash of a model's name: the database's encoding may lack its characters."""
@@ -98,7 +103,7 @@ class VectorSpaces:
 
         found, space = self._places.run(read)
         if not found and space is not None:
-            self._finish(space, dimensions)
+            self.finish(space, dimensions)
         return found
 
     def _next(self, session: Session, key: str, space: Space, limit: int) -> dict[bytes, AnyFact]:
@@ -164,19 +169,16 @@ class VectorSpaces:
 
     # Sums and partitions
 
-    def is_finished(self, space: Space, dimensions: int) -> bool:
-        """Whether a complete space needs neither a new sum nor an index."""
-        return not (_needs_sum(space) or self._needs_index(space, dimensions))
-
-    def _needs_index(self, space: Space, dimensions: int) -> bool:
+    def needs_index(self, space: Space, dimensions: int) -> bool:
+        """Whether a space has enough vectors for an index, and none yet."""
         is_worth_it = space.counted >= self._from and dimensions <= _MOST_DIMENSIONS
         return is_worth_it and not (space.is_indexed or self._is_denied)
 
-    def _finish(self, space: Space, dimensions: int) -> None:
+    def finish(self, space: Space, dimensions: int) -> None:
         """Compute the sum of a space's vectors and create its index, if they are due."""
-        if _needs_sum(space):
+        if space.needs_sum:
             space = self._places.run(lambda session, _: self._summed(session, space))
-        if self._needs_index(space, dimensions):
+        if self.needs_index(space, dimensions):
             self._places.run(lambda session, _: self._index(session, space.number, dimensions))
 
     def _summed(self, session: Session, space: Space) -> Space:
@@ -229,10 +231,6 @@ def _is_iterating(version: str) -> bool:
     """Whether a version of pgvector has iterative index scans."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (0, 8)
-
-
-def _needs_sum(space: Space) -> bool:
-    return space.changes * _WORTHWHILE > space.counted
 
 
 def _column(vectors: Iterable[Sequence[float] | None]) -> str:

@@ -20,7 +20,7 @@ from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
-from factmem.memory._saving import FactSaver
+from factmem.memory._fact_saver import FactSaver
 from factmem.memory.chat_detection import ChatOptions
 from factmem.memory.collaborators import Collaborators
 from factmem.memory.consolidation import ConsolidationReport

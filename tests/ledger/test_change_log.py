@@ -63,7 +63,7 @@ def by_keyword(facts: Sequence[AnyFact]) -> dict[str, list[AnyFact]]:
 
 
 def shown(found: dict[str, list[AnyFact]]) -> Any:
-    """All of each fact: a confirmation is a change, though it makes no other fact."""
+    """Return all fields of each fact: a confirmation is a change, though the fact stays equal."""
     return {key: [(type(f), f, f.confirmed_at) for f in facts] for key, facts in found.items()}
 
 
@@ -79,8 +79,8 @@ def follow(known: dict[str, list[AnyFact]], changes: dict[str, list[AnyFact | st
 
 @settings(deadline=None, max_examples=examples(400))
 @given(st.lists(st.tuples(steps, st.booleans()), max_size=16), st.sampled_from([[], *TYPED]))
-def test_changes_lead_from_one_version_to_the_next(done: list[Any], typed: Any) -> None:
-    """After any mix of saves, confirmations, removals, new descriptions and expiry."""
+def test_changes_turn_one_version_into_the_next(done: list[Any], typed: Any) -> None:
+    """This holds after any mix of saves, confirmations, removals, new descriptions and expiry."""
     concepts = [typed] if isinstance(typed, Concept) else []
     ledger, minute = Ledger(), 0
     known, version = by_keyword(ledger.load_all(concepts, at(0))), ledger.version(at(0))
@@ -99,8 +99,8 @@ def test_changes_lead_from_one_version_to_the_next(done: list[Any], typed: Any) 
             assert shown(known) == shown(by_keyword(ledger.load_all(concepts, at(minute))))
 
 
-def test_only_what_was_touched_is_given() -> None:
-    """The others by their ids, in the order of their oldest values."""
+def test_only_touched_facts_are_returned() -> None:
+    """The others are returned as ids, in the order of their oldest values."""
     ledger = Ledger()
     saves = [("i", ["x"]), ("j", ["y"]), ("k", ["z"])]
     for name, values in saves:
@@ -116,8 +116,8 @@ def test_only_what_was_touched_is_given() -> None:
     assert ledger.changes(ledger.version(at(1)), [], at(1)) == {}
 
 
-def test_a_fact_of_which_a_part_expires_is_given() -> None:
-    """Its other values were confirmed, and stay."""
+def test_a_fact_with_an_expired_value_is_returned() -> None:
+    """Its other values were confirmed and stay."""
     ledger = Ledger()
     ledger.apply({"at": at(0), "facts": [{**fact("i", ["x", "y"]), "expires_at": at(5)}]})
     ledger.apply({"at": at(1), "facts": [fact("j", ["x"])]})
@@ -130,7 +130,7 @@ def test_a_fact_of_which_a_part_expires_is_given() -> None:
     assert (left.id, left.values) == ("i", ("x",))
 
 
-def test_a_fact_whose_expired_value_another_one_took_is_given() -> None:
+def test_a_fact_whose_expired_value_was_saved_by_another_is_returned() -> None:
     """The only trace of the expiry is the place that the value was in."""
     ledger = Ledger()
     ledger.apply({"at": at(0), "facts": [fact("i", ["x", "y"])]})
@@ -156,8 +156,8 @@ def fact(name: str, values: list[Any]) -> StoredFact:
     }
 
 
-def test_what_it_cannot_tell_it_does_not_guess() -> None:
-    """Another ledger's version, one from long ago, and one of a time that is still to come."""
+def test_unknown_versions_return_nothing() -> None:
+    """The version is of another ledger, too old, or of a time in the future."""
     ledger = Ledger()
     ledger.apply({"at": at(0), "facts": [{**fact("i", ["x"]), "expires_at": at(5)}]})
     early, late = ledger.version(at(0)), ledger.version(at(9))

@@ -1,4 +1,4 @@
-"""Descriptions that a journal does not repeat come back with each reading."""
+"""Descriptions that a journal does not repeat are restored by every read."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ from tests.ledgers import (
 
 
 def written(entries: list[Entry]) -> list[bytes]:
-    """The lines of a journal whose writer always has the place in memory."""
+    """Return the lines of a journal whose writer always has the place in memory."""
     ledger, lines = Ledger(), list[bytes]()
     for each in entries:
         shorter = Abridger(ledger.last_description).abridged(each)
@@ -35,8 +35,8 @@ def written(entries: list[Entry]) -> list[bytes]:
 
 @searched
 @given(ledgers())
-def test_all_descriptions_come_back(steps: list[Step]) -> None:
-    """In entries, in what is current, and with statements that were superseded at once."""
+def test_all_descriptions_are_restored(steps: list[Step]) -> None:
+    """Entries, current facts, and statements superseded at once have them."""
     entries = entries_of(steps)
 
     lines = written(entries)
@@ -47,7 +47,7 @@ def test_all_descriptions_come_back(steps: list[Step]) -> None:
 @searched
 @given(ledgers(), st.sampled_from(KEYWORDS), st.integers(0, 10))
 def test_a_fold_needs_no_descriptions(steps: list[Step], keyword: str, cut: int) -> None:
-    """Nor does a search, nor what goes on after a summary."""
+    """A search and the reader of a summary need none either."""
     entries = entries_of(steps)
     lines, whole = written(entries), Ledger(entries)
     search = KeywordSearch(keyword)
@@ -64,7 +64,7 @@ def test_a_fold_needs_no_descriptions(steps: list[Step], keyword: str, cut: int)
 
 
 def test_a_description_is_written_once() -> None:
-    """Until it is another one."""
+    """It is written again only if it changes."""
     first = entry(1, saved("a"), saved("b"), saved("c", keyword="other"))
     second = entry(2, saved("d"), saved("e") | {"description": "New"}, saved("f"))
 
@@ -84,7 +84,7 @@ def test_a_lost_description() -> None:
 
 
 def test_an_empty_description_stays_empty() -> None:
-    """It is one, and not one that was left out."""
+    """An empty description differs from an omitted one."""
     entries = [entry(n, saved("a", description=text)) for n, text in enumerate(("", "Old", ""), 1)]
 
     read = completed(written(entries))

@@ -28,7 +28,7 @@ def shown(placed: list[PlacedFact[Any]]) -> set[tuple[str, Any]]:
 
 
 def test_entities_do_not_compete() -> None:
-    """Alice's home is no older version of Bob's."""
+    """Alice's home is not an older version of Bob's."""
     found = [
         PlacedFact(ALICES, bare_note("home", "Busan")),
         PlacedFact(BOBS, bare_note("home", "Seoul")),
@@ -37,8 +37,8 @@ def test_entities_do_not_compete() -> None:
     assert shown(resolve_entities(found, [], EVERYBODY)) == {("alice", "Busan"), ("bob", "Seoul")}
 
 
-def test_what_is_shared_holds_for_those_who_have_nothing_of_their_own() -> None:
-    """The company's language is overridden for Alice, and holds for Bob."""
+def test_a_shared_value_applies_to_those_without_their_own() -> None:
+    """The company's language is overridden for Alice and applies to Bob."""
     found = [
         PlacedFact(ALICES, bare_note("language", "Kotlin")),
         PlacedFact(COMPANYS, bare_note("language", "Java")),
@@ -49,7 +49,7 @@ def test_what_is_shared_holds_for_those_who_have_nothing_of_their_own() -> None:
 
 
 def test_a_fact_that_every_place_overrides_is_not_found() -> None:
-    """Superseded, as seen from each of them."""
+    """It is superseded for each of them."""
     found = [
         PlacedFact(ALICES, bare_note("language", "Kotlin")),
         PlacedFact(BOBS, bare_note("language", "Rust")),
@@ -59,8 +59,8 @@ def test_a_fact_that_every_place_overrides_is_not_found() -> None:
     assert shown(resolve_entities(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("bob", "Rust")}
 
 
-def test_a_value_that_both_have_is_found_for_both() -> None:
-    """Within one entity it counts once, in the most specific place."""
+def test_a_value_of_two_entities_is_found_for_both() -> None:
+    """Within an entity it counts once, in the most specific place."""
     shared = PlacedFact(COMPANYS, bare_notes("pets", "cat", "dog"))
     found = [
         PlacedFact(ALICES, bare_notes("pets", "cat")),
@@ -75,7 +75,7 @@ def test_a_value_that_both_have_is_found_for_both() -> None:
     }
 
 
-def test_some_see_more_of_a_fact_than_others() -> None:
+def test_entities_may_see_different_parts_of_a_fact() -> None:
     """Then it is returned as the widest view sees it."""
     found = [
         PlacedFact(ALICES, bare_notes("pets", "cat")),
@@ -89,8 +89,8 @@ def test_some_see_more_of_a_fact_than_others() -> None:
     }
 
 
-def test_what_cannot_be_read_hides_for_its_own_entity_only() -> None:
-    """Where Alice's value is damaged, the company's does not stand for it; for Bob it does."""
+def test_an_unreadable_value_hides_others_for_its_own_entity_only() -> None:
+    """Alice's damaged value is not replaced by the company's; Bob sees the company's value."""
     found = [PlacedFact(COMPANYS, bare_note("language", "Java"))]
     broken = UnreadableConcept(ALICES, "language", StoredFactError("no such type"))
 
@@ -114,8 +114,8 @@ found_facts = st.lists(
 
 @settings(deadline=None)
 @given(found_facts)
-def test_with_one_entity_it_is_the_rule_of_resolution(rows: list[Any]) -> None:
-    """Nothing else: the same facts, in whatever order."""
+def test_one_entity_gives_the_same_result_as_resolution(rows: list[Any]) -> None:
+    """The facts and their order are equal, for any input order."""
     found: list[Any] = [
         PlacedFact(
             Place(scope, subject), bare_note(key, value) if single else bare_notes(key, value)

@@ -1,4 +1,4 @@
-"""Entries: what facts become, and the bytes of them."""
+"""Entries: conversion of facts to entries and to bytes."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -36,8 +36,8 @@ TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
 SAID = datetime(1999, 12, 31, 23, 59, 59, 5, tzinfo=UTC)
 
 
-def test_an_entry_holds_what_was_said_and_no_defaults() -> None:
-    """A fact of a default importance, without source and expiry, is short."""
+def test_an_entry_has_no_defaults() -> None:
+    """A fact with default importance and without source and expiry is short."""
     fact = SingleFact(AGE, 36, timestamp=SAID, id="x")
 
     assert stored(fact) == {
@@ -51,7 +51,7 @@ def test_an_entry_holds_what_was_said_and_no_defaults() -> None:
 
 
 def test_an_entry_holds_every_field() -> None:
-    """And of a source what is known."""
+    """A source has only its known fields."""
     source = FactSource(SourceKind.TOOL, "chat", 0, "36", "model")
     fact = MultipleFacts(
         TAGS, ("a", "b"), timestamp=SAID, importance=0.0, expires_at=SAID, source=source, id="x"
@@ -82,8 +82,8 @@ def test_an_entry_holds_every_field() -> None:
         FactSource(SourceKind.USER, before="Which one?"),
     ],
 )
-def test_a_source_comes_back(source: FactSource | None) -> None:
-    """None is left out; empty values and zero are not."""
+def test_a_source_survives_a_round_trip(source: FactSource | None) -> None:
+    """None is left out; empty strings and zero are not."""
     entry = stored(SingleFact(AGE, 1, source=source))
 
     assert source_of(entry.get("source")) == source
@@ -91,18 +91,20 @@ def test_a_source_comes_back(source: FactSource | None) -> None:
 
 @searched
 @given(st.datetimes(timezones=st.timezones()))
-def test_stamps_sort_as_time_does(when: datetime) -> None:
-    """A stamp is text of one length in UTC, and holds the moment to the microsecond."""
+def test_stamps_sort_by_time(when: datetime) -> None:
+    """A stamp is a string of fixed length, in UTC, with microseconds."""
     text = stamp(when)
 
-    when = when.astimezone(UTC)  # zones whose clocks go back make comparing others a puzzle
+    when = when.astimezone(
+        UTC
+    )  # zones whose clocks go back would make the comparison of others ambiguous
     assert moment(text) == when
     assert len(text) == len(AT)
     assert (text < AT) == (when < moment(AT))
 
 
 def test_a_stamp_is_in_utc() -> None:
-    """In any time zone of the caller."""
+    """The caller's time may have any zone."""
     noon = datetime(2001, 2, 3, 12, tzinfo=timezone(timedelta(hours=9)))
 
     assert stamp(noon) == "2001-02-03T03:00:00.000000Z"
@@ -110,8 +112,8 @@ def test_a_stamp_is_in_utc() -> None:
 
 @searched
 @given(ledgers())
-def test_entries_come_back_from_their_bytes(steps: list[Step]) -> None:
-    """One line each, with the time put in when it is known; wide numbers exactly."""
+def test_entries_survive_a_round_trip_as_bytes(steps: list[Step]) -> None:
+    """Each is one line, with the time added when it is known; wide integers are exact."""
     for step in steps:
         entry: Any = orjson.loads(orjson.dumps(_narrow(step.entry)))
         line = stamped(encoded(entry.get("facts", ()), entry.get("forget", ())), entry["at"])
@@ -123,7 +125,7 @@ def test_entries_come_back_from_their_bytes(steps: list[Step]) -> None:
 
 
 def _narrow(entry: Entry) -> Any:
-    """An entry without the integers that orjson does not write."""
+    """Return an entry without the integers that orjson cannot write."""
     return {
         "at": entry["at"],
         "facts": [fact for fact in entry.get("facts", []) if str(2**70) not in str(fact)],
@@ -132,7 +134,7 @@ def _narrow(entry: Entry) -> Any:
 
 
 def test_wide_numbers_are_marked_and_exact() -> None:
-    """The first bytes warn readers that would round them, and the mark is not content."""
+    """The first bytes stop parsers that would round them, and are not content."""
     body = encoded([saved(2**70, -(2**70), 2**64 - 1)])
     line = stamped(body, AT)
 
@@ -141,8 +143,8 @@ def test_wide_numbers_are_marked_and_exact() -> None:
     assert not stamped(encoded([saved(2**64 - 1)]), AT).startswith(b'{"wide"')
 
 
-def test_what_later_versions_added_is_written_again() -> None:
-    """Nothing of an entry is lost when it is rewritten, not even of an empty one."""
+def test_fields_of_later_versions_are_kept() -> None:
+    """A rewritten entry loses nothing, even if it has no values."""
     later: Any = {"at": AT, "link": [1, {"a": None}], "facts": [saved("a", mood="new")]}
     empty: Entry = {"at": AT}
 
@@ -154,7 +156,7 @@ def test_what_later_versions_added_is_written_again() -> None:
     "line", [b"", b"{", b"[]", b"7", b"null", b'{"facts":[]}', b'{"wide":true,', b"\xff", b'"at"']
 )
 def test_a_malformed_entry_raises(line: bytes) -> None:
-    """A record that is whole but makes no sense is an error that quotes nothing."""
+    """The error for an intact but malformed record quotes nothing."""
     with pytest.raises(FactmemError, match="holds no entry") as caught:
         decoded(line)
 

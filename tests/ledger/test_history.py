@@ -1,4 +1,4 @@
-"""History: listing it, and removing it without a change to current facts."""
+"""History: listing it, and removing it without changing current facts."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from tests.ledgers import (
 
 
 def views(entries: list[Entry], moments: list[str]) -> list[Any]:
-    """All that can be read of a ledger at some moments, with the names of the items."""
+    """Return all that can be read of a ledger at some times, with the names of the items."""
     found: list[Any] = []
     for then in moments:
         ledger = Ledger(entries, until=then)
@@ -38,14 +38,14 @@ def views(entries: list[Entry], moments: list[str]) -> list[Any]:
 
 
 def left(entries: list[Entry | None]) -> list[Entry]:
-    """The entries that are left."""
+    """Return the remaining entries."""
     return [each for each in entries if each is not None]
 
 
 @searched
 @given(ledgers(), seconds)
-def test_compaction_changes_nothing_that_is_read_since(steps: list[Step], second: int) -> None:
-    """Now or as of any moment from the cutoff on: values, ids, times, sources, names, order."""
+def test_compaction_changes_no_read_after_the_cutoff(steps: list[Step], second: int) -> None:
+    """Values, ids, times, sources, names and order stay, now and as of any later time."""
     entries = entries_of(steps)
 
     rest = compacted(entries, stamp(second))
@@ -57,8 +57,8 @@ def test_compaction_changes_nothing_that_is_read_since(steps: list[Step], second
 
 @searched
 @given(ledgers(), seconds)
-def test_compaction_leaves_no_history_before(steps: list[Step], second: int) -> None:
-    """Every value that is left lived on after the cutoff, and so did what forgettings name."""
+def test_compaction_removes_all_history_before_the_cutoff(steps: list[Step], second: int) -> None:
+    """Remaining values were current at the cutoff, or are named by a later forget."""
     cutoff = stamp(second)
     entries = entries_of(steps)
 
@@ -71,7 +71,7 @@ def test_compaction_leaves_no_history_before(steps: list[Step], second: int) -> 
 @searched
 @given(ledgers(), seconds, seconds)
 def test_compaction_can_be_repeated(steps: list[Step], first: int, second: int) -> None:
-    """With the same cutoff nothing is left to do, and an entry that did not change is the same."""
+    """With the same cutoff nothing is left to do, and unchanged entries are the same objects."""
     entries, cutoff = entries_of(steps), stamp(max(first, second))
     once = left(compacted(entries, stamp(min(first, second))))
     twice = left(compacted(once, cutoff))
@@ -85,7 +85,7 @@ def test_compaction_can_be_repeated(steps: list[Step], first: int, second: int) 
 
 @searched
 @given(ledgers(), ledgers())
-def test_a_compacted_ledger_goes_on_as_before(steps: list[Step], later: list[Step]) -> None:
+def test_a_compacted_ledger_behaves_the_same(steps: list[Step], later: list[Step]) -> None:
     """Later saves and removals have the same effect."""
     entries = entries_of(steps)
     end = Ledger(entries).recorded_at
@@ -107,7 +107,7 @@ def test_a_compacted_ledger_goes_on_as_before(steps: list[Step], later: list[Ste
 
 @searched
 @given(ledgers(), conditions(), seconds)
-def test_purging_takes_what_meets_the_condition_and_nothing_else(
+def test_purging_removes_only_matching_values(
     steps: list[Step], condition: Condition, second: int
 ) -> None:
     """Current facts stay; each earlier state is the same without the purged values."""
@@ -136,7 +136,7 @@ def test_purging_takes_what_meets_the_condition_and_nothing_else(
 
 
 def _numbered(ledger: Ledger, now: str) -> list[tuple[int, Any]]:
-    """Each current item with its number, as both folds of a ledger number them alike."""
+    """Return each current item with its number, which both folds of a ledger share."""
     return [
         (item.number, (keyword, item.value, item.fact_id, item.timestamp, item.confirmed_at))
         for keyword, topic in ledger._topics.items()
@@ -150,7 +150,7 @@ tokens = st.sampled_from([f"token-{letter}" for letter in "abcdef"])
 
 @st.composite
 def secrets(draw: st.DrawFn) -> list[Entry]:
-    """Draw a ledger of texts that are found again in its bytes, quoted in their sources."""
+    """Draw a ledger of strings that can be found in its bytes, quoted in their sources."""
     entries: list[Entry] = []
     ledger = Ledger()
     for second in range(draw(st.integers(1, 8))):
@@ -172,8 +172,8 @@ def secrets(draw: st.DrawFn) -> list[Entry]:
 
 @searched
 @given(secrets(), tokens)
-def test_no_byte_of_a_purged_value_is_left(entries: list[Entry], token: str) -> None:
-    """But in the quote of something that is current, or under another keyword."""
+def test_no_byte_of_a_purged_value_remains(entries: list[Entry], token: str) -> None:
+    """Exceptions are quotes of current values, and other keywords."""
     now = stamp(99)
     forgotten = Ledger(entries).matching(Condition("k", token), now)
     entries.append({"at": stamp(50), "forget": forgotten})
@@ -188,8 +188,8 @@ def test_no_byte_of_a_purged_value_is_left(entries: list[Entry], token: str) -> 
                 assert token.encode() not in encoded_entry(entry(0, fact))
 
 
-def test_a_purge_takes_the_messages_before_later_quotes() -> None:
-    """They may hold the purged words, whatever they are kept with; earlier ones and others do not."""
+def test_a_purge_removes_the_messages_before_later_quotes() -> None:
+    """They may contain the purged words; earlier messages and other conversations do not."""
 
     def said(value: str, keyword: str, **source: Any) -> Any:
         told: Any = {"kind": "user", "before": f"before {value}", **source}
@@ -221,8 +221,8 @@ def test_a_purge_takes_the_messages_before_later_quotes() -> None:
     assert left_over[3]["source"]["quote"] == "miso"
 
 
-def test_no_cutoff_keeps_all() -> None:
-    """That is the default of a store: history stays."""
+def test_no_cutoff_keeps_all_history() -> None:
+    """This is a store's default."""
     entries = [entry(1, saved("a", kind="SINGLE")), entry(2, saved("b", kind="SINGLE"))]
 
     rest = compacted(entries, None)
@@ -230,8 +230,8 @@ def test_no_cutoff_keeps_all() -> None:
     assert all(new is old for new, old in zip(rest, entries, strict=True))
 
 
-def test_what_is_left_of_entries() -> None:
-    """Positions for the values that stay, a stub for the description, names for what is left."""
+def test_remaining_parts_of_entries() -> None:
+    """Remaining values keep positions, a stub keeps the description, and forgets keep names."""
     later: Any = {"at": stamp(4), "link": "kept as it is"}
     entries: list[Entry] = [
         entry(1, saved("a", "b", "c"), saved("x", keyword="other", fact_id="three")),
@@ -254,8 +254,8 @@ def test_what_is_left_of_entries() -> None:
     assert rest[4] is entries[4]
 
 
-def test_a_clock_that_went_back_is_mended_where_its_entry_stays() -> None:
-    """Entries count as recorded no earlier than those before them, even when those are gone."""
+def test_a_clock_that_went_back_is_corrected_in_remaining_entries() -> None:
+    """An entry counts as recorded no earlier than those before it, even if these are gone."""
     entries: list[Entry] = [
         entry(9, saved("a", kind="SINGLE")),
         entry(2, saved("b", kind="SINGLE")),
@@ -264,8 +264,8 @@ def test_a_clock_that_went_back_is_mended_where_its_entry_stays() -> None:
     assert compacted(entries, stamp(9)) == [None, entry(9, saved("b", kind="SINGLE"))]
 
 
-def test_a_purged_save_leaves_a_stub_as_long_as_it_replaces_something() -> None:
-    """The stub goes with what it replaced."""
+def test_a_purged_save_leaves_a_stub_while_it_replaces_something() -> None:
+    """The stub is removed with the value that it replaced."""
     entries: list[Entry] = [
         entry(1, saved("a", kind="SINGLE", importance=0.9)),
         entry(2, saved("b", kind="SINGLE", fact_id="two", importance=0.9)),
@@ -278,8 +278,8 @@ def test_a_purged_save_leaves_a_stub_as_long_as_it_replaces_something() -> None:
     assert compacted(left(rest), stamp(3)) == [None, None]
 
 
-def test_what_expired_is_over_from_then_on() -> None:
-    """Not only when a later save finds it expired; and what it left needs no stub."""
+def test_an_expired_value_ends_at_its_expiry() -> None:
+    """It does not wait for a later save, and its replaced value needs no stub."""
     entries: list[Entry] = [
         entry(1, saved("a", kind="SINGLE", expires_at=stamp(3))),
         entry(5, saved("b", kind="SINGLE", fact_id="two")),
@@ -291,8 +291,8 @@ def test_what_expired_is_over_from_then_on() -> None:
     assert purged(entries, Condition("k", "b"), stamp(9)).entries == [entries[0], None, None]
 
 
-def test_forgettings_are_understood_where_an_id_is_in_several_concepts() -> None:
-    """The other concept's values count for the positions that they took."""
+def test_forgets_find_an_id_that_several_concepts_share() -> None:
+    """The other concept's values count for their positions."""
     entries: list[Entry] = [
         entry(1, saved("x", "y", keyword="other"), saved("a")),
         {"at": stamp(2), "forget": [("k", "one", 2)]},
@@ -306,8 +306,8 @@ def test_forgettings_are_understood_where_an_id_is_in_several_concepts() -> None
 
 @searched
 @given(ledgers())
-def test_the_history_has_each_save_and_forgetting_once(steps: list[Step]) -> None:
-    """In order, with the time that it counts as recorded at."""
+def test_the_history_has_each_save_and_forget_once(steps: list[Step]) -> None:
+    """They are in order, with their effective times."""
     entries = entries_of(steps)
     concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)
     expected: list[Any] = []
@@ -329,8 +329,8 @@ def _event(one: HistoryEntry) -> str:
 
 @searched
 @given(ledgers())
-def test_a_save_is_a_confirmation_if_all_of_it_was_current(steps: list[Step]) -> None:
-    """With anything else in the ledger: other keywords, ids that come again."""
+def test_a_save_of_current_values_is_a_confirmation(steps: list[Step]) -> None:
+    """Other keywords and repeated ids in the ledger do not matter."""
     entries = entries_of(steps)
     trace = Trace(entries)
     concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)
@@ -350,7 +350,7 @@ def test_a_save_is_a_confirmation_if_all_of_it_was_current(steps: list[Step]) ->
 
 
 def test_the_history_omits_a_save_without_remaining_values() -> None:
-    """A stub is there for the ledger."""
+    """The ledger needs it only as a stub."""
     entries = [entry(1, saved("a")), entry(2, saved(fact_id="two"))]
 
     told = history(entries, Concept("k", "Anything", FactType.MULTIPLE))

@@ -1,4 +1,4 @@
-"""Searching entries for one keyword gives what folding all of them gives."""
+"""Searching entries for one keyword gives the same result as folding all of them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,8 +31,8 @@ def found(keyword: str, *entries: Entry) -> Ledger | None:
 
 @searched
 @given(ledgers(), st.sampled_from(KEYWORDS), st.integers(0, 5))
-def test_a_search_finds_what_a_fold_does(steps: list[Step], keyword: str, cut: int) -> None:
-    """In any number of pieces, at any time; or it says that it cannot."""
+def test_a_search_equals_a_fold(steps: list[Step], keyword: str, cut: int) -> None:
+    """The entries may be in any number of pieces; if a search is impossible, it says so."""
     entries = entries_of(steps)
     whole, search = Ledger(entries), KeywordSearch(keyword)
     lines = lines_of(entries)
@@ -62,8 +62,8 @@ def test_an_escaped_keyword_is_found() -> None:
         assert len(ledger) == 1
 
 
-def test_time_goes_on_with_other_keywords() -> None:
-    """A value is confirmed no earlier than the entry before it, whatever that saved."""
+def test_other_keywords_advance_the_time() -> None:
+    """A value is confirmed no earlier than the entry before it, whatever its keyword."""
     ledger = found("k", entry(50, saved(1, keyword="other")), entry(3, saved("a")))
 
     assert ledger is not None
@@ -72,7 +72,7 @@ def test_time_goes_on_with_other_keywords() -> None:
 
 
 def test_positions_need_a_fold() -> None:
-    """A forgetting names a position, which depends on all saves of the fact's id."""
+    """A forget names a position, which depends on all saves of the fact's id."""
     other = entry(1, saved("x", "y", fact_id="one", keyword="other"))
     mine = entry(2, saved("a", "b", fact_id="one"))
     forgetting: Entry = {"at": entry(3)["at"], "forget": [("k", "one", 2)]}

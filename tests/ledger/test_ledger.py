@@ -1,4 +1,4 @@
-"""Current facts: the ledger against a naive model, and the cases that a reader asks about."""
+"""Current facts: the ledger compared with a naive model, and special cases."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ from tests.ledgers import (
 
 
 def current(*entries: Entry, second: int = 99) -> list[Any]:
-    """The values that are current."""
+    """Return the current values."""
     return [item[2] for item in shown(Ledger(entries), stamp(second))]
 
 
 @searched
 @given(ledgers())
-def test_the_ledger_does_what_a_naive_model_does(steps: list[Step]) -> None:
-    """Saves, confirmations, SINGLE over MULTIPLE and back, forgetting, expiry, clocks set back."""
+def test_the_ledger_equals_a_naive_model(steps: list[Step]) -> None:
+    """It covers saves, confirmations, SINGLE over MULTIPLE and back, forgets, expiry, clocks."""
     ledger, naive = Ledger(entries_of(steps)), NaiveStore().run(steps)
 
     for now in moments(entries_of(steps), since=naive.now):
@@ -48,8 +48,8 @@ def test_the_ledger_does_what_a_naive_model_does(steps: list[Step]) -> None:
 
 @searched
 @given(ledgers(), seconds)
-def test_the_past_is_what_was_recorded_up_to_then(steps: list[Step], second: int) -> None:
-    """`until` folds the entries that count as recorded by then, and no other."""
+def test_the_past_has_everything_recorded_by_then(steps: list[Step], second: int) -> None:
+    """`until` folds exactly the entries that count as recorded by then."""
     then, recorded, known = stamp(second), "", list[Step]()
     for step in steps:
         recorded = max(recorded, step.entry["at"])
@@ -63,8 +63,8 @@ def test_the_past_is_what_was_recorded_up_to_then(steps: list[Step], second: int
 
 @searched
 @given(ledgers())
-def test_each_current_item_has_a_name_of_its_own(steps: list[Step]) -> None:
-    """A forgetting names one item, although ids of facts come again."""
+def test_each_current_item_has_a_unique_name(steps: list[Step]) -> None:
+    """A forget names one item, although fact ids may repeat."""
     ledger = Ledger(entries_of(steps))
 
     found = names(ledger, ledger.recorded_at)
@@ -74,10 +74,8 @@ def test_each_current_item_has_a_name_of_its_own(steps: list[Step]) -> None:
 
 @searched
 @given(ledgers(), conditions())
-def test_forgetting_takes_what_matches_and_nothing_else(
-    steps: list[Step], condition: Condition
-) -> None:
-    """The items that `matching` names are those that the naive model forgets."""
+def test_forgetting_removes_only_matching_items(steps: list[Step], condition: Condition) -> None:
+    """`matching` names the items that the naive model forgets."""
     entries, naive = entries_of(steps), NaiveStore().run(steps)
     forgotten = Ledger(entries).matching(condition, naive.now)
     before = len(naive.shown(naive.now))
@@ -92,7 +90,7 @@ def test_forgetting_takes_what_matches_and_nothing_else(
 @searched
 @given(ledgers())
 def test_facts_are_the_items(steps: list[Step]) -> None:
-    """`load` and `load_all` show every current item once, the oldest keyword first."""
+    """`load` and `load_all` return every current item once, the oldest keyword first."""
     ledger = Ledger(entries_of(steps))
     now = ledger.recorded_at
     items = shown(ledger, now)
@@ -127,7 +125,7 @@ def _loaded(ledger: Ledger, keyword: str, fact_type: FactType, now: str) -> list
 @searched
 @given(ledgers(), st.lists(seconds, min_size=10, max_size=10))
 def test_no_clock_decides_which_value_is_newest(steps: list[Step], times: list[int]) -> None:
-    """Without expiry and ages, the order of the ledger alone says what is current."""
+    """Without expiry and ages, the order of the ledger alone decides."""
     plain: list[Entry] = []
     for step in steps:
         if "facts" in step.entry:
@@ -147,7 +145,7 @@ def test_no_clock_decides_which_value_is_newest(steps: list[Step], times: list[i
 
 
 def test_a_save_without_its_value_still_replaces() -> None:
-    """A SINGLE save of which the value was purged keeps what it replaced from coming back."""
+    """A SINGLE save whose value was purged still hides the value that it replaced."""
     replaced = [entry(1, saved("a", "b")), entry(2, saved(kind="SINGLE", fact_id="two"))]
 
     assert current(*replaced) == []
@@ -155,15 +153,15 @@ def test_a_save_without_its_value_still_replaces() -> None:
     assert current(entry(1, saved("a")), entry(2, saved())) == ["a"]
 
 
-def test_positions_are_those_of_the_values_that_are_left() -> None:
-    """A fact that lost values names the others as before."""
+def test_positions_of_remaining_values_stay() -> None:
+    """A fact that lost values refers to the others as before."""
     ledger = Ledger([entry(1, saved("b", "d", positions=[1, 3]))])
 
     assert names(ledger, "") == [("k", "one", 1), ("k", "one", 3)]
 
 
-def test_a_fact_id_that_comes_again_gets_new_positions() -> None:
-    """First of many values, or of the one value that many then joined."""
+def test_a_repeated_fact_id_gets_new_positions() -> None:
+    """The first fact has many values, or one that others joined."""
     ledger = Ledger([entry(1, saved("a", "b")), entry(2, saved("c", "a"), saved("d"))])
     joined = Ledger([entry(1, saved("a", kind="SINGLE")), entry(2, saved("b", "c"))])
 
@@ -171,16 +169,16 @@ def test_a_fact_id_that_comes_again_gets_new_positions() -> None:
     assert [name[2] for name in names(joined, "")] == [0, 1, 2]
 
 
-def test_an_expired_item_takes_no_position() -> None:
-    """Names do not depend on what is history, or taking history out would change them."""
+def test_an_expired_item_has_no_position() -> None:
+    """Names must not depend on history, or removing history would change them."""
     expired = saved("b", kind="SINGLE", expires_at=stamp(0))
     ledger = Ledger([entry(1, expired), entry(2, saved("a"))])
 
     assert names(ledger, stamp(2)) == [("k", "one", 0)]
 
 
-def test_a_fact_shows_what_holds_for_all_its_values() -> None:
-    """Values confirmed apart: the greatest importance, the earliest expiry, the latest time."""
+def test_a_fact_combines_the_fields_of_its_values() -> None:
+    """It has the greatest importance, the earliest expiry and the latest time."""
     ledger = Ledger(
         [
             entry(1, saved("a", "b", "c", expires_at=stamp(50), importance=0.6)),
@@ -195,8 +193,8 @@ def test_a_fact_shows_what_holds_for_all_its_values() -> None:
     assert fact.confirmed_at == moment(stamp(3))
 
 
-def test_the_first_source_is_shown_and_all_count() -> None:
-    """A fact shows where it comes from; a condition looks at every source of a value."""
+def test_the_first_source_is_shown_and_all_are_matched() -> None:
+    """A fact shows its first source; a filter matches every source of a value."""
     chat, mail = {"kind": "user", "conversation": "chat"}, {"kind": "user", "conversation": "mail"}
     ledger = Ledger([entry(1, saved("a", source=chat)), entry(2, saved("a", source=mail))])
 
@@ -207,8 +205,8 @@ def test_the_first_source_is_shown_and_all_count() -> None:
     assert ledger.matching(Condition(source=FactSource(SourceKind.USER)), "") == [("k", "one", 0)]
 
 
-def test_strings_load_as_strings_and_all_else_as_json() -> None:
-    """`load_all` does not know types; a concept that is named gives its own."""
+def test_strings_load_as_strings_and_other_values_as_json() -> None:
+    """`load_all` does not know types; a declared concept has its own."""
     ledger = Ledger([entry(1, saved("a"), saved("b", 7, keyword="mixed"))])
     named = Concept("k", "Named", FactType.MULTIPLE)
 
@@ -220,8 +218,8 @@ def test_strings_load_as_strings_and_all_else_as_json() -> None:
     assert ledger.load_all([named], stamp(1))[0].concept is named
 
 
-def test_what_does_not_fit_names_the_concept_only() -> None:
-    """The error says what was expected and what can be done, and quotes no value."""
+def test_an_error_for_a_wrong_type_names_only_the_concept() -> None:
+    """It says what was expected and what to do, and quotes no value."""
     ledger = Ledger([entry(1, saved({"pin": "1234"}))])
 
     with pytest.raises(
@@ -232,8 +230,8 @@ def test_what_does_not_fit_names_the_concept_only() -> None:
     assert "1234" not in str(e.value)
 
 
-def test_entries_of_later_versions_are_passed_over() -> None:
-    """They change nothing but the time."""
+def test_entries_of_later_versions_are_ignored() -> None:
+    """They advance only the time."""
     later: Any = {"at": stamp(5), "link": ["a", "b"]}
     ledger = Ledger([entry(1, saved("a")), later])
 
@@ -251,15 +249,15 @@ def test_entries_of_later_versions_are_passed_over() -> None:
     ],
 )
 def test_an_item_is_found_by_its_name(name: Any, is_current: bool) -> None:
-    """By all of it, and only as long as it has not expired."""
+    """The whole name must match, and the item must not have expired."""
     ledger = Ledger([entry(1, saved("a", expires_at=stamp(9)))])
 
     assert ledger.is_current(name, stamp(8)) is is_current
     assert not ledger.is_current(name, stamp(9))
 
 
-def test_a_keyword_has_the_description_that_was_saved_last() -> None:
-    """And one that was never saved has none."""
+def test_a_keyword_has_its_last_saved_description() -> None:
+    """A keyword that was never saved has none."""
     texts = ["Where the user lives", "The user's home town"]
     entries = [entry(n, saved("Busan", description=text)) for n, text in enumerate(texts, 1)]
 

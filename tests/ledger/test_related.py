@@ -1,4 +1,4 @@
-"""Purges and edits look at related entries only, and come to what a look at all of them comes to."""
+"""Purges and edits read only related entries, with the same result as reading all."""
 
 from hypothesis import given
 
@@ -24,10 +24,10 @@ from tests.ledgers import (
 
 @searched
 @given(ledgers(max_size=14), conditions(), ledgers(max_size=6))
-def test_a_purged_ledger_is_what_a_new_fold_would_be(
+def test_a_purged_ledger_equals_a_new_fold(
     steps: list[Step], condition: Condition, later: list[Step]
 ) -> None:
-    """Also after more entries, which use the positions of facts and descriptions from before."""
+    """Later entries may use the positions of earlier facts and descriptions."""
     before = entries_of(steps)
     now = max(stamp(95), Ledger(before).recorded_at)
     after = purged(before, condition, now).entries
@@ -47,13 +47,13 @@ def test_a_purged_ledger_is_what_a_new_fold_would_be(
 
 
 def _shown(ledger: Ledger, now: str) -> list[object]:
-    """Everything of a ledger, and in which order: the numbers of items only count beside others."""
+    """Return everything of a ledger in order; item numbers matter only relative to others."""
     facts = [(fact.concept.keyword, fact.id) for fact in ledger.load_all((), now)]
     return [facts, sorted(shown(ledger, now), key=str)]
 
 
-def test_a_purge_is_folded_into_a_ledger() -> None:
-    """It is the case that this is for: never a new fold."""
+def test_a_purge_updates_the_ledger_in_place() -> None:
+    """It must not need a new fold, which is its purpose."""
     before = [entry(n, saved(f"v{n}", fact_id=f"f{n}", keyword=f"k{n % 3}")) for n in range(9)]
     before.append({"at": stamp(9), "forget": [("k1", "f1", 0), ("k1", "f4", 0)]})
     after = purged(before, Condition("k1"), stamp(10)).entries
@@ -73,7 +73,7 @@ def test_a_purge_is_folded_into_a_ledger() -> None:
 
 
 def test_entries_are_related_by_keywords_facts_and_each_other() -> None:
-    """The others are not looked at."""
+    """Other entries are not read."""
     entries: list[Entry] = [
         entry(1, saved("a", keyword="one", fact_id="f1")),
         entry(2, saved("b", keyword="two", fact_id="f1")),
@@ -92,8 +92,8 @@ def test_entries_are_related_by_keywords_facts_and_each_other() -> None:
     assert related.to({"missing"}).numbers == []
 
 
-def test_facts_of_the_same_conversation_are_related_by_it() -> None:
-    """The messages before their quotes may hold the purged words."""
+def test_facts_of_one_conversation_are_related() -> None:
+    """The messages before their quotes may contain the purged words."""
     said = {"kind": "user", "conversation": "chat", "message": 1, "quote": "it is 1234"}
     heard = {"kind": "user", "conversation": "chat", "message": 2, "before": "it is 1234"}
     entries: list[Entry] = [

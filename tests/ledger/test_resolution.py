@@ -43,7 +43,7 @@ def at(place: Place, fact: AnyFact) -> PlacedFact:
 
 
 def expected_winner(one: tuple[Place, int], other: tuple[Place, int]) -> Place:
-    """The rule in words of its own: subject, then scope, then age."""
+    """Return the winner by the documented rule: subject, then scope, then age."""
     (a, heard_a), (b, heard_b) = one, other
     if SUBJECTS.index(a.subject) != SUBJECTS.index(b.subject):
         return a if SUBJECTS.index(a.subject) < SUBJECTS.index(b.subject) else b
@@ -57,11 +57,11 @@ TABLE = [
     for one, other in itertools.permutations(PLACES, 2)
     for is_old in (False, True)
 ]
-"""3 subjects x 4 scopes, each against each, the first saved before or after the second."""
+"""3 subjects x 4 scopes, each against each, with either one saved first."""
 
 
-async def test_the_table_of_all_places_against_all() -> None:
-    """264 pairs, through a store: the most specific place wins, whichever was saved last."""
+async def test_every_pair_of_places() -> None:
+    """In 264 pairs the most specific place wins, whichever was saved last."""
     assert len(TABLE) == 12 * 11 * 2
     for one, other, is_old in TABLE:
         store = InMemoryProvider(clock=(clock := SettableClock()))
@@ -79,8 +79,8 @@ async def test_the_table_of_all_places_against_all() -> None:
         assert fact.value == str(winner), (str(one), str(other), is_old)
 
 
-async def test_within_a_place_the_newest_wins() -> None:
-    """The order of saving decides, not what the fact says of its time."""
+async def test_the_newest_wins_within_a_place() -> None:
+    """The order of saving decides, not the timestamp of the fact."""
     store = InMemoryProvider()
     memory = AgentMemory(store, scopes=PROFILE, subjects=SUBJECTS)
     for value, day in (("old", 3), ("new", 1)):
@@ -91,8 +91,8 @@ async def test_within_a_place_the_newest_wins() -> None:
     assert [fact.value for fact in found] == ["new"]
 
 
-async def test_two_places_of_one_rank_are_decided_by_what_was_confirmed_last() -> None:
-    """Two products of one company: said again counts as newer."""
+async def test_the_last_confirmation_decides_between_two_places_of_one_rank() -> None:
+    """In two products of one company, a repeated statement counts as newer."""
     store = InMemoryProvider(clock=(clock := SettableClock()))
     memory = AgentMemory(store, subjects=[ALICE])
     one, other = MemoryScope.Product("one"), MemoryScope.Product("other")
@@ -105,8 +105,8 @@ async def test_two_places_of_one_rank_are_decided_by_what_was_confirmed_last() -
         assert fact.value == "first"
 
 
-def test_the_order_in_which_places_are_given_decides_nothing() -> None:
-    """Also where all else is equal: Koog let the order of a list decide."""
+def test_the_order_of_the_places_does_not_matter() -> None:
+    """It does not break ties either; in Koog the order of a list did."""
     found = [at(place, theme(str(place), confirmed_at=START)) for place in PLACES]
     found += [at(place, languages(str(place), "shared", confirmed_at=START)) for place in PLACES]
     expected = resolve(found)
@@ -119,8 +119,8 @@ def test_the_order_in_which_places_are_given_decides_nothing() -> None:
     assert [fact.concept.keyword for fact in expected.facts] == ["ide-theme", *["languages"] * 12]
 
 
-def test_the_values_of_all_places_are_united_and_each_is_there_once() -> None:
-    """A value that several places have stays with the most specific of them."""
+def test_values_of_all_places_are_united_without_duplicates() -> None:
+    """A value in several places counts in the most specific one."""
     agent, product = Place(AGENT, ALICE), Place(PRODUCT, ALICE)
     company = Place(AGENT, COMPANY)
     found = [
@@ -142,7 +142,7 @@ def test_the_values_of_all_places_are_united_and_each_is_there_once() -> None:
     assert resolved.placed[2].fact.id == found[1].fact.id
 
 
-def test_equal_values_are_equal_by_their_json() -> None:
+def test_values_are_compared_by_their_json() -> None:
     concept = Concept("sizes", "Sizes", FactType.MULTIPLE, value_type=dict[str, int])
     one = MultipleFacts(concept, ({"a": 1, "b": 2},))
     other = MultipleFacts(concept, ({"b": 2, "a": 1}, {"a": 2}))
@@ -153,15 +153,15 @@ def test_equal_values_are_equal_by_their_json() -> None:
 
 
 def test_values_without_json_equal_no_other() -> None:
-    """Only a provider of one's own gives such; rendering reports them."""
+    """Only a user's own provider returns such values; rendering reports them."""
     concept = Concept("ratios", "Ratios", FactType.MULTIPLE, value_type=float)
     one, other = MultipleFacts(concept, (float("nan"),)), MultipleFacts(concept, (float("nan"),))
 
     assert len(resolve([at(PLACES[0], one), at(PLACES[1], other)]).facts) == 2
 
 
-def test_the_most_specific_place_says_whether_one_value_holds_or_many() -> None:
-    """An application that changed its mind has both kinds stored."""
+def test_the_most_specific_place_decides_between_one_value_and_many() -> None:
+    """An application that changed a concept's type has both kinds stored."""
     many = Concept("ide-theme", "Themes", FactType.MULTIPLE)
     specific, general = PLACES[0], PLACES[5]
 
@@ -180,15 +180,15 @@ def unreadable(place: Place, keyword: str = "ide-theme") -> UnreadableConcept:
     ("misfit", "values"),
     [(0, []), (5, ["c"]), (11, ["c"])],
 )
-def test_what_cannot_be_read_hides_what_is_less_specific(misfit: int, values: list[str]) -> None:
-    """The company's value in place of Alice's own would be a wrong one."""
+def test_an_unreadable_value_hides_less_specific_ones(misfit: int, values: list[str]) -> None:
+    """The company's value instead of Alice's own would be wrong."""
     resolved = resolve([at(PLACES[4], theme("c"))], [unreadable(PLACES[misfit])])
 
     assert [fact.values[0] for fact in resolved.facts] == values
     assert [each.place for each in resolved.unreadable] == [PLACES[misfit]]
 
 
-def test_many_values_stay_where_some_cannot_be_read() -> None:
+def test_many_values_stay_if_some_cannot_be_read() -> None:
     found = [at(PLACES[4], languages("Korean")), at(PLACES[4], theme("dark"))]
 
     resolved = resolve(found, [unreadable(PLACES[0], "languages")])
@@ -196,8 +196,8 @@ def test_many_values_stay_where_some_cannot_be_read() -> None:
     assert [fact.values for fact in resolved.facts] == [("dark",), ("Korean",)]
 
 
-def test_a_provider_that_gives_several_values_is_read_by_the_last() -> None:
-    """Against its contract; the newest still wins."""
+def test_the_last_of_several_single_values_counts() -> None:
+    """A provider must not return several; the newest still wins."""
     found = [at(PLACES[0], theme(value)) for value in ("old", "new")]
 
     assert [fact.values for fact in resolve(found).facts] == [("new",)]
@@ -208,7 +208,7 @@ def scope_types(profile: MemoryScopesProfile, *choices: Any) -> list[str]:
 
 
 def test_a_profile_maps_types_to_scopes() -> None:
-    """A type without a name is passed over on load and refused on save."""
+    """A type without a name is ignored on load and refused on save."""
     profile = MemoryScopesProfile(agent="bot", product="my-app")
 
     assert scope_types(profile) == ["agent/bot", "product/my-app"]

@@ -1,4 +1,4 @@
-"""A ledger made of its summary goes on as the ledger itself does."""
+"""A ledger restored from its summary behaves like the original."""
 
 from contextlib import nullcontext
 
@@ -31,8 +31,8 @@ def blocks_of(ledger: Ledger, size: int = 1 << 18) -> list[bytes]:
 
 @searched
 @given(ledgers(), st.integers(0, 10), st.sampled_from([0, 1 << 18]))
-def test_a_restored_ledger_goes_on(steps: list[Step], cut: int, size: int) -> None:
-    """Cut anywhere, with the rest of the entries applied to what the summary gives."""
+def test_a_restored_ledger_equals_the_original(steps: list[Step], cut: int, size: int) -> None:
+    """The summary may be taken anywhere; the other entries are applied to it."""
     entries = entries_of(steps)
     whole = Ledger(entries)
     blocks = blocks_of(Ledger(entries[:cut]), size)
@@ -50,8 +50,8 @@ def test_a_restored_ledger_goes_on(steps: list[Step], cut: int, size: int) -> No
 
 @searched
 @given(ledgers(), st.integers(0, 10), st.sampled_from(KEYWORDS))
-def test_a_restored_keyword_goes_on(steps: list[Step], cut: int, keyword: str) -> None:
-    """By a search of the entries after the summary."""
+def test_a_restored_keyword_equals_the_original(steps: list[Step], cut: int, keyword: str) -> None:
+    """The entries after the summary are searched."""
     entries = entries_of(steps)
     whole = Ledger(entries)
     blocks = blocks_of(Ledger(entries[:cut]))
@@ -67,8 +67,8 @@ def test_a_restored_keyword_goes_on(steps: list[Step], cut: int, keyword: str) -
         assert shown(ledger, now) == [each for each in shown(whole, now) if each[0] == keyword]
 
 
-def test_positions_go_on() -> None:
-    """A fact that was forgotten leaves its positions taken."""
+def test_a_restored_ledger_keeps_positions() -> None:
+    """A forgotten fact still occupies its positions."""
     forgetting: Entry = {"at": entry(2)["at"], "forget": [("k", "one", 0)]}
     before = [entry(1, saved("a", "b")), forgetting]
     ledger = restored(blocks_of(Ledger(before)).__getitem__)
@@ -79,8 +79,8 @@ def test_positions_go_on() -> None:
     assert names(ledger, "") == names(whole, "") == [("k", "one", 1), ("k", "one", 2)]
 
 
-def test_a_block_holds_what_is_asked_for() -> None:
-    """One block besides the first, of many."""
+def test_a_block_has_the_requested_entries() -> None:
+    """Of many blocks only the first and one other are read."""
     ledger = Ledger([entry(1, *(saved("x", keyword=f"k{n}", fact_id=f"f{n}") for n in range(99)))])
     blocks = blocks_of(ledger, 1 << 21)
     asked: list[int] = []
@@ -94,8 +94,8 @@ def test_a_block_holds_what_is_asked_for() -> None:
     assert len(asked) == 2
 
 
-def test_a_ledger_that_changes_has_no_summary() -> None:
-    """A caller that keeps it unchanged says so."""
+def test_a_ledger_that_may_change_has_no_summary() -> None:
+    """A caller that keeps it unchanged can say so."""
 
     def changed() -> nullcontext[None]:
         raise LookupError

@@ -1,4 +1,4 @@
-"""One item of an answer about a short chat, judged without a model and a store."""
+"""Judges one item of an answer about a short chat, without a model and a store."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,11 +16,11 @@ from tests.world import AGENT, ALICE
 SUNDAY = datetime(2024, 5, 12, 18, tzinfo=UTC)
 
 Known = tuple[str, str] | tuple[str, str, str]
-"""Keyword and value, and the type if it is not MULTIPLE."""
+"""Keyword and value, and the type unless it is MULTIPLE."""
 
 
 def chat(said: str | Sequence[str]) -> list[dict[str, Any]]:
-    """Messages of the user, with an answer between them; a leading ">" is the assistant's."""
+    """Return messages of the user with an answer between; a leading ">" marks the assistant."""
     texts = [said] if isinstance(said, str) else said
     return [
         {"role": "assistant", "content": text[1:]}
@@ -48,7 +48,7 @@ def judge(
     keeps_doubtful: bool = True,
     **options: Any,
 ) -> Verdict:
-    """Return what becomes of items about a chat of Sunday 2024-05-12."""
+    """Return the judgement of items about a chat of Sunday 2024-05-12."""
     found = [known_fact(*each) for each in known]
     transcript = Transcript(chat(said), said_at=SUNDAY, **options)
     rules = Rules(
@@ -62,7 +62,7 @@ def judge(
 
 
 def outcome(verdict: Verdict) -> str:
-    """The worst that happened to an item: the reason, the doubts, or "stored"."""
+    """Return the worst outcome of an item: the reason, the doubts, or "stored"."""
     if verdict.rejected:
         return verdict.rejected[0].reason.value
     if verdict.doubtful:

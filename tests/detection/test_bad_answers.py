@@ -1,4 +1,4 @@
-"""Answers of models: good items are saved and bad ones reported, one by one."""
+"""Bad answers of models: good items are saved and bad ones reported, one by one."""
 
 import json
 from collections.abc import Sequence
@@ -75,12 +75,12 @@ def case(name: str, items: list[object], saved: list[str], *rejected: RejectionR
 
 
 def later(name: str, given: dict[str, Any], saved: str) -> Case:
-    """An item about a later message takes the place of the good one, which goes into the history."""
+    """Return an item about a later message; it replaces the good one, which becomes history."""
     return Case(name, [answer(GOOD, given)], [saved, f"~{DARK}"], [])
 
 
 def text(name: str, *answers: object, saved: list[str] | None = None) -> Case:
-    """An answer as text; the good item is all of it."""
+    """Return a string as an answer whose only item is the good one."""
     return Case(name, list(answers), [DARK] if saved is None else saved, [])
 
 
@@ -89,7 +89,7 @@ def without(key: str) -> dict[str, Any]:
 
 
 def other(**fields: Any) -> dict[str, Any]:
-    """A second good item, about message 4."""
+    """Return a second good item, about message 4."""
     given = {"message": 4, "quote": "I am 36 years old", "keyword": "age", "value": 36}
     return item(**{**given, "description": "Age in years", **fields})
 
@@ -126,7 +126,7 @@ CASES = [
     text("HTML, then right", "<html><body>502 Bad Gateway</body></html>", answer(GOOD)),
     text("an error object, then right", '{"error": "overloaded"}', answer(GOOD)),
     text("a number, then right", "42", answer(GOOD)),
-    # Items that are none
+    # Items that are not objects
     Case("a word for the list", ['{"facts": "none"}'], [], [R.MALFORMED]),
     case("null as an item", [None], [], R.MALFORMED),
     case("a text as an item", ["the user is 36"], [], R.MALFORMED),
@@ -274,7 +274,7 @@ CASES = [
 
 
 def outcome(report: DetectionReport) -> list[str]:
-    """The changes in short: a value saved, `-` retracted, `=` confirmed, `~` superseded."""
+    """Return the changes in short: a value saved, `-` retracted, `=` confirmed, `~` superseded."""
     lines = []
     for mark, listed in (("", report.saved), ("=", report.confirmed)):
         for placed in listed:
@@ -301,13 +301,13 @@ async def detected(
     return await memory.auto_detect_facts(CHAT, conversation="monday", **options), store
 
 
-def test_there_are_enough_kinds() -> None:
+def test_the_table_is_long_enough() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 60
 
 
 @table("each", CASES, ids=[case.name for case in CASES])
-async def test_never_a_lost_good_item_and_never_a_saved_bad_one(each: Case) -> None:
-    """The store holds exactly the values of the report."""
+async def test_good_items_are_saved_and_bad_ones_are_not(each: Case) -> None:
+    """The store has exactly the values of the report."""
     report, store = await detected(each.answers)
 
     assert sorted(outcome(report)) == sorted(each.saved)
@@ -340,8 +340,8 @@ REFUSED = [
 
 
 @table(("name", "refused"), REFUSED, ids=[name for name, _ in REFUSED])
-async def test_an_answer_that_cannot_be_used_saves_nothing(name: str, refused: object) -> None:
-    """A clear error; the history and the store stay as they are."""
+async def test_an_unusable_answer_saves_nothing(name: str, refused: object) -> None:
+    """The error is clear; the history and the store do not change."""
     before = json.dumps(CHAT)
 
     with pytest.raises(ExtractionError) as caught:
@@ -352,7 +352,7 @@ async def test_an_answer_that_cannot_be_used_saves_nothing(name: str, refused: o
     assert json.dumps(CHAT) == before
 
 
-async def test_each_saved_fact_says_who_said_it() -> None:
+async def test_each_saved_fact_has_its_speaker() -> None:
     report, store = await detected([answer(other(quote=" I AM 36 "))])
 
     [fact] = await store.load(AGE, ALICE, AGENT)
@@ -370,7 +370,7 @@ async def test_each_saved_fact_says_who_said_it() -> None:
 
 
 async def test_no_reason_quotes_the_model() -> None:
-    """Reports end in logs: what a stranger wrote stays in `item`, out of the repr."""
+    """Reports end in logs: the model's words are only in `item`, which the repr leaves out."""
     secret = "PIN 1234"
     items = [
         {key: secret if key == wrong else value for key, value in other().items()}
@@ -384,7 +384,7 @@ async def test_no_reason_quotes_the_model() -> None:
     assert all(secret in json.dumps(each.item) for each in report.rejected)
 
 
-async def test_rejected_items_stand_in_the_order_of_the_answer() -> None:
+async def test_rejected_items_have_the_order_of_the_answer() -> None:
     report, _ = await detected(
         [answer(GOOD, None, other(), other(message=99, quote="x y"), other(), 7)]
     )

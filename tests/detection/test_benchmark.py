@@ -1,4 +1,4 @@
-"""The detection benchmark: its recordings replayed, its runner, its list of wrong answers."""
+"""The detection benchmark: replayed recordings, its runner, and its list of wrong answers."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ async def replay(recording: str) -> Score:
 
 
 @pytest.mark.parametrize(("recording", "least"), [("reader", 0.95), ("author", 1)])
-async def test_replayed_answers_arrive_whole(recording: str, least: float) -> None:
+async def test_replayed_answers_are_complete(recording: str, least: float) -> None:
     total = await replay(recording)
 
     assert len(dialogues()) >= 12
@@ -32,8 +32,8 @@ async def test_replayed_answers_arrive_whole(recording: str, least: float) -> No
     assert total.f1 >= least
 
 
-async def test_the_runner_asks_an_endpoint_and_records_its_answers(tmp_path: Path) -> None:
-    """Over HTTP, in OpenAI's protocol: the same answers give the same score and recording."""
+async def test_the_runner_calls_an_endpoint_and_records_its_answers(tmp_path: Path) -> None:
+    """Over HTTP the same answers give the same score and recording."""
     pytest.importorskip("openai")
     answers = [
         json.loads((HERE / "recordings" / "reader" / f"{each.name}.json").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""A long chat made short, and nothing torn apart."""
+"""Compression of a long chat, which never separates a tool call from its result."""
 
 import copy
 import re
@@ -79,8 +79,8 @@ def history_text(messages: Chat) -> str:
     return str(text)
 
 
-async def test_a_long_chat_becomes_what_it_says() -> None:
-    """One call; instructions and the last exchange stay, with its tool calls."""
+async def test_a_long_chat_becomes_its_facts() -> None:
+    """One call is made; instructions and the last exchange stay, with its tool calls."""
     messages = copy.deepcopy(LONG)
     model = ScriptedChatModel(answer(*FOUND))
 
@@ -103,7 +103,7 @@ async def test_a_long_chat_becomes_what_it_says() -> None:
     assert (len(model.calls), report.usage.calls, report.left_out) == (1, 1, 0)
 
 
-async def test_the_model_is_shown_what_is_removed_and_no_more() -> None:
+async def test_the_model_reads_only_what_is_removed() -> None:
     model = ScriptedChatModel(answer(*FOUND))
 
     await RetrieveFactsFromHistory(*CONCEPTS).compress(copy.deepcopy(LONG), model)
@@ -114,7 +114,7 @@ async def test_the_model_is_shown_what_is_removed_and_no_more() -> None:
     assert "You help." not in message
 
 
-async def test_memory_stays() -> None:
+async def test_the_memory_message_stays() -> None:
     store = InMemoryProvider()
     await store.save(theme("solarized"), ALICE, AGENT)
     messages = copy.deepcopy(LONG)
@@ -131,7 +131,7 @@ async def test_memory_stays() -> None:
     assert "solarized" not in str(model.calls)
 
 
-async def test_compressed_again_a_chat_adds_to_what_it_says() -> None:
+async def test_compressing_again_adds_facts() -> None:
     messages = copy.deepcopy(LONG)
     strategy = RetrieveFactsFromHistory(*CONCEPTS, clock=CLOCK)
     await strategy.compress(messages, ScriptedChatModel(answer(*FOUND)))
@@ -155,8 +155,8 @@ async def test_compressed_again_a_chat_adds_to_what_it_says() -> None:
     assert messages[-1] == user("So?")
 
 
-async def test_nothing_found_is_nothing_removed() -> None:
-    """An empty message in place of a chat would lose all of it."""
+async def test_without_facts_nothing_is_removed() -> None:
+    """An empty message instead of a chat would lose everything."""
     for said in (answer(), answer(found(1, "invented", "ide-theme", "x"))):
         messages = copy.deepcopy(LONG)
 
@@ -180,7 +180,7 @@ async def test_nothing_found_is_nothing_removed() -> None:
     ],
 )
 async def test_a_short_chat_is_left_alone(messages: Chat) -> None:
-    """Without any call to the model."""
+    """There is no model call."""
     model = ScriptedChatModel()
     short = copy.deepcopy(messages)
 
@@ -213,7 +213,7 @@ async def test_a_chat_that_changed_meanwhile_is_left_alone() -> None:
     assert messages == [LONG[0], *LONG[2:]]
 
 
-async def test_what_comes_meanwhile_is_kept() -> None:
+async def test_messages_added_meanwhile_are_kept() -> None:
     messages = copy.deepcopy(LONG)
 
     def add(_: object) -> str:
@@ -226,7 +226,7 @@ async def test_what_comes_meanwhile_is_kept() -> None:
     assert messages[-2] == LONG[-1]
 
 
-async def test_its_budget_is_kept() -> None:
+async def test_the_budget_is_kept() -> None:
     messages: Chat = [user(f"I speak language {i}, really") for i in range(50)]
     messages.append(user("And now?"))
     items = [found(i, f"speak language {i},", "languages", f"language {i}") for i in range(50)]
@@ -238,7 +238,7 @@ async def test_its_budget_is_kept() -> None:
     assert report.left_out == 50 - history_text(messages).count("\n- ") > 0
 
 
-def test_misuse_raises() -> None:
+def test_wrong_arguments_raise() -> None:
     with pytest.raises(ValueError, match="Name the concepts"):
         RetrieveFactsFromHistory()
     with pytest.raises(ValueError, match="the same keyword"):
@@ -259,8 +259,8 @@ def pairs_are_whole(messages: Chat, start: int) -> bool:
     return not (results & before) and not (called & answered)
 
 
-def test_a_question_in_the_midst_of_tool_calls() -> None:
-    """A user who speaks while tools run: call and results stay together."""
+def test_a_question_between_tool_calls() -> None:
+    """If a user writes while tools run, call and results stay together."""
     messages = [
         user("a"),
         assistant("b"),
@@ -284,8 +284,8 @@ def test_old_function_results_stay_with_their_call() -> None:
     assert _last_exchange([user("a"), function_call, function_result, user("b")]) == 3
 
 
-def test_results_without_their_call_are_no_trouble() -> None:
-    """A chat that was cut off at the front."""
+def test_results_without_their_call_are_allowed() -> None:
+    """The beginning of the chat was cut off."""
     assert _last_exchange([result("1"), result("2")]) == 0
     assert _last_exchange([result("1"), user("a"), result("2")]) == 1
     assert _last_exchange([]) == 0
@@ -310,8 +310,8 @@ def chats(draw: st.DrawFn) -> Chat:
 
 @given(chats())
 @settings(max_examples=examples(300))
-def test_tool_calls_are_never_torn_apart(messages: Chat) -> None:
-    """In any order of users, tools and models."""
+def test_tool_calls_are_never_separated_from_results(messages: Chat) -> None:
+    """Messages of users, tools and models come in any order."""
     start = _last_exchange(messages)
 
     assert pairs_are_whole(messages, start)

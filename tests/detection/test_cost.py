@@ -1,4 +1,4 @@
-"""Tokens and time that detection takes: bounded prompts, cut-off answers, linear work."""
+"""Tokens and time of detection: bounded prompts, truncated answers, linear work."""
 
 import json
 import time
@@ -28,12 +28,12 @@ SAID = (
 
 
 def talk(count: int) -> Chat:
-    """Messages of about 75 tokens."""
+    """Return messages of about 75 tokens."""
     return [(assistant if i % 2 else user)(f"{SAID} {SAID} ({i})") for i in range(count)]
 
 
 async def full_store() -> InMemoryProvider:
-    """200 concepts with 20 values each, of which all share a word with the chat."""
+    """Return 200 concepts with 20 values each, which all share a word with the chat."""
     store = InMemoryProvider()
     for i in range(200):
         topic = Concept(f"topic-{i}", f"What the user said about topic {i}", FactType.MULTIPLE)
@@ -43,7 +43,7 @@ async def full_store() -> InMemoryProvider:
 
 
 class SchemaRecorder(ScriptedChatModel):
-    """A scripted model that keeps the schema of the answer it was asked for."""
+    """A scripted model that records the schema of the requested answer."""
 
     schema: object = None
 
@@ -76,7 +76,7 @@ async def test_known_values_are_bounded() -> None:
     assert 300 < estimate_tokens(known) <= 1_500  # with subject and scope of each
 
 
-async def test_what_the_messages_are_about_is_known_first() -> None:
+async def test_values_related_to_the_messages_come_first() -> None:
     store = await full_store()
     sails = Concept("sails", "Sails of the user's boat", FactType.MULTIPLE)
     await store.save(MultipleFacts(sails, ["red genoa"]), ALICE, AGENT)
@@ -90,7 +90,7 @@ async def test_what_the_messages_are_about_is_known_first() -> None:
     assert '"red genoa"' in str(model.calls[0][0]["content"])
 
 
-def test_the_prompt_is_about_as_long_as_before() -> None:
+def test_the_prompt_keeps_its_length() -> None:
     """1,360 tokens with one scope and 1,389 with two, before it asked for dates and events."""
     chat = [
         message
@@ -112,10 +112,10 @@ def test_the_prompt_is_about_as_long_as_before() -> None:
     assert total <= 1_360 + 150
 
 
-# Answers that were cut off
+# Truncated answers
 
 
-def test_whole_items_of_a_cut_off_answer() -> None:
+def test_complete_items_of_a_truncated_answer_are_saved() -> None:
     text = answer(item(value="a"), item(value="}{[")) + " "
 
     assert [each["value"] for each in whole_items(text[:-20]) if isinstance(each, dict)] == ["a"]
@@ -125,7 +125,7 @@ def test_whole_items_of_a_cut_off_answer() -> None:
     assert whole_items("[" + json.dumps(item()) + ', {"mess')
 
 
-async def test_the_rest_of_a_cut_off_answer_is_asked_for() -> None:
+async def test_the_rest_of_a_truncated_answer_is_requested() -> None:
     whole = answer(
         item(quote="dark", value="dark"), item(quote="large", keyword="font", value="large")
     )
@@ -150,7 +150,7 @@ def seconds(work: Any) -> float:
 
 
 def test_many_retractions_of_many_values_take_little_time() -> None:
-    """500 x 3,000: each comparison folded every value again, which took minutes."""
+    """There are 500 x 3,000: folding every value for each comparison took minutes."""
     known = [("tools", f"tool number {i}") for i in range(3_000)]
     items = [
         {
@@ -185,7 +185,7 @@ def test_long_keywords_take_little_time(text: str) -> None:
              "일" * 50_000, "password " * 7_000, "vor ein tag " * 5_000, "<<" * 30_000, "-" * 60_000]
 )  # fmt: skip
 def test_long_messages_take_little_time(text: str, stride: int) -> None:
-    """Every pattern that reads a message is linear: 60 KB of one shape, by default a third of it."""
+    """Patterns that read a message are linear: 60 KB of one shape, by default a third of it."""
     text = text if stride == 1 else text[: len(text) // 3]
     items = [
         {"quote": "I live in Bonn", "keyword": "x", "value": f"Bonn {i}, 2019, {text[:300]}"}
@@ -195,8 +195,8 @@ def test_long_messages_take_little_time(text: str, stride: int) -> None:
     assert seconds(lambda: judge(f"{text} I live in Bonn {text}", *items)) < 3
 
 
-async def test_the_documentation_shows_the_prompt_of_its_example() -> None:
-    """The rules, the example word for word, and the tokens of both."""
+async def test_the_documentation_has_the_prompt_of_its_example() -> None:
+    """It has the rules, the example verbatim, and the tokens of both."""
     store = InMemoryProvider()
     pets = Concept("pets", "Pets of the user", FactType.MULTIPLE)
     january = datetime(2024, 1, 5, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Right answers in odd form: what models change in copying, and what must not be lost by it."""
+"""Right answers in unusual form, which must not be lost."""
 # ruff: noqa: RUF001 - odd characters are among what is tested
 
 from collections.abc import Sequence
@@ -100,12 +100,12 @@ CASES: Sequence[Case] = [
 ]  # fmt: skip
 
 
-def test_there_are_enough() -> None:
+def test_the_table_is_long_enough() -> None:
     assert len({case[0] for case in CASES}) == len(CASES) >= 40
 
 
 @table("case", CASES, ids=[case[0] for case in CASES])
-def test_nothing_right_is_lost_or_flagged(case: Case) -> None:
+def test_no_right_answer_is_lost_or_flagged(case: Case) -> None:
     _, said, item, more = case
 
     verdict = judge(said, item, **more)

@@ -1,4 +1,4 @@
-"""Types of made-up keywords, joined keywords, times, speakers: what several items come to."""
+"""Invented keywords, joined keywords, times and speakers: the result of several items."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -37,8 +37,8 @@ def saved(verdict: Verdict) -> list[tuple[str, str, object]]:
 # One value or many
 
 
-def test_two_values_of_a_made_up_keyword_are_both_kept() -> None:
-    """The model said SINGLE of both; neither statement corrects the other."""
+def test_two_values_of_an_invented_keyword_are_both_kept() -> None:
+    """The model marked both as SINGLE, but neither statement corrects the other."""
     verdict = judge(["A cat named Miso", "and a parrot named Rico"], said("Miso"), said("Rico", 1))
 
     assert saved(verdict) == [("pet", "MULTIPLE", "Miso"), ("pet", "MULTIPLE", "Rico")]
@@ -52,7 +52,7 @@ def test_a_correction_replaces(later: str) -> None:
     assert [each.fact.values for each in verdict.superseded] == [("Miso",)]
 
 
-def test_a_model_can_say_that_a_value_is_replaced() -> None:
+def test_a_model_can_mark_a_value_as_replaced() -> None:
     known = [("pet", "Miso", "SINGLE")]
 
     kept = judge("It is Rico", said("Rico"), known=known)
@@ -71,7 +71,7 @@ def test_a_retraction_ends_the_old_value() -> None:
 
 
 @pytest.mark.parametrize("is_in_store", [True, False])
-def test_many_wins_where_either_says_so(*, is_in_store: bool) -> None:
+def test_multiple_wins_if_either_item_says_so(*, is_in_store: bool) -> None:
     known = [("pet", "Miso", "MULTIPLE" if is_in_store else "SINGLE")]
     fact_type = "SINGLE" if is_in_store else "MULTIPLE"
 
@@ -81,7 +81,7 @@ def test_many_wins_where_either_says_so(*, is_in_store: bool) -> None:
 
 
 def test_a_declared_concept_keeps_its_type_and_its_history() -> None:
-    """The later statement is current, the earlier is history; also where the answer has them so."""
+    """The later statement is current and the earlier is history, in either order."""
     items = said("Bonn", 1, "city"), said("Rome", 0, "city", fact_type="MULTIPLE")
 
     verdict = judge(["I live in Rome", "I live in Bonn"], *items, declared=[CITY])
@@ -90,8 +90,8 @@ def test_a_declared_concept_keeps_its_type_and_its_history() -> None:
     assert [each.fact.values for each in verdict.superseded] == [("Rome",)]
 
 
-def test_the_first_message_is_earlier_than_the_second() -> None:
-    """Also when the answer gives it later: message 0 is a number, and no missing one."""
+def test_the_first_message_is_older_than_the_second() -> None:
+    """Message 0 is a valid number, also if its item comes last."""
     items = said("Bonn", 1, "city"), said("Rome", 0, "city")
 
     verdict = judge(["I live in Rome", "I live in Bonn"], *items, declared=[CITY])
@@ -104,7 +104,7 @@ def test_the_first_message_is_earlier_than_the_second() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["home-city", "user-city", "cities", "Current City"])
-def test_near_keywords_are_joined_and_reported(keyword: str) -> None:
+def test_similar_keywords_are_joined_and_reported(keyword: str) -> None:
     verdict = judge("I live in Bonn", said("Bonn", keyword=keyword), declared=[CITY])
 
     assert saved(verdict) == [("city", "SINGLE", "Bonn")]
@@ -120,7 +120,7 @@ def test_a_join_never_replaces_another_value() -> None:
     assert verdict.joined == []
 
 
-def test_another_kind_of_thing_is_another_keyword() -> None:
+def test_a_different_thing_has_a_different_keyword() -> None:
     known = [("mother", "Ruth", "SINGLE")]
 
     verdict = judge("She likes golf", said("golf", keyword="mother-hobby"), known=known)
@@ -144,7 +144,7 @@ def test_another_kind_of_thing_is_another_keyword() -> None:
         ({"timestamp": "soon", "created_at": "2024-05-01"}, "2024-05-01T00:00:00+00:00"),
     ],
 )
-def test_a_message_tells_its_time(given: dict[str, object], expected: str) -> None:
+def test_a_message_has_its_time(given: dict[str, object], expected: str) -> None:
     found = message_time(given, UTC)
 
     assert found is not None
@@ -152,11 +152,11 @@ def test_a_message_tells_its_time(given: dict[str, object], expected: str) -> No
 
 
 @table("given", [None, "", "soon", True, -1, 0, float("nan"), float("inf"), 10**30, [], "9" * 50])
-def test_a_field_that_is_no_time_is_ignored(given: object) -> None:
+def test_a_field_that_is_not_a_time_is_ignored(given: object) -> None:
     assert message_time({"timestamp": given}, UTC) is None
 
 
-def test_days_are_those_of_the_conversation() -> None:
+def test_days_are_relative_to_the_conversation() -> None:
     seoul = timezone(timedelta(hours=9))
     late = {"role": "user", "content": "Hello", "timestamp": "2024-05-11T23:30:00Z"}
     utc = Transcript([user("Hi"), late], said_at=SUNDAY)
@@ -183,7 +183,7 @@ async def test_facts_carry_the_time_of_their_message() -> None:
     assert told == {"city": SUNDAY, "hobby": datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)}
 
 
-async def test_a_text_has_the_time_it_is_given() -> None:
+async def test_a_text_has_the_given_time() -> None:
     model = ScriptedChatModel(answer(said("Bonn", 0, "city")))
 
     report = await memory_of(model=model).remember("I live in Bonn", said_at=SUNDAY)
@@ -192,7 +192,7 @@ async def test_a_text_has_the_time_it_is_given() -> None:
     assert '{"day": "2024-05-12, Sunday"}' in str(model.calls[0])
 
 
-async def test_a_time_without_a_zone_is_refused() -> None:
+async def test_a_time_without_a_zone_raises() -> None:
     with pytest.raises(ValueError, match="naive"):
         await memory_of(model=ScriptedChatModel()).remember("Hi", said_at=datetime(2024, 5, 1))  # noqa: DTZ001
 
@@ -206,7 +206,7 @@ GROUP: Chat = [
 ]
 
 
-async def test_the_words_of_the_entity_only_become_facts() -> None:
+async def test_only_the_entitys_messages_become_facts() -> None:
     bob, alice = said("vegetarian", 0, "diet"), said("Bonn", 1, "city")
     model = ScriptedChatModel(answer(bob, alice))
 
@@ -228,14 +228,14 @@ async def test_a_speaker_can_be_named() -> None:
     assert [each.fact.values for each in report.saved] == [("vegetarian",)]
 
 
-def test_messages_without_names_are_the_speaker_s() -> None:
+def test_messages_without_names_belong_to_the_speaker() -> None:
     assert len(Transcript([user("I am here")], speaker="alice")) == 1
     assert len(Transcript([user("I am here"), *GROUP], speaker="alice")) == 1
     assert '"name"' not in Transcript([{**user("Hi"), "name": "alice"}]).lines()
 
 
 @pytest.mark.parametrize("kind", ["tool_result", "document", "file", "search_result"])
-def test_attached_parts_are_not_the_user_s_words(kind: str) -> None:
+def test_attached_parts_are_not_the_users_words(kind: str) -> None:
     parts = [{"type": "text", "text": "See this"}, {"type": kind, "text": "I am an admin"}]
 
     transcript = Transcript([{"role": "user", "content": parts}])
@@ -254,7 +254,7 @@ def talk(count: int) -> Chat:
     ]
 
 
-async def test_a_long_chat_is_read_in_pieces_that_see_what_was_found() -> None:
+async def test_a_long_chat_is_read_in_parts_that_see_earlier_facts() -> None:
     def read(messages: Any) -> str:
         lines = str(messages[1]["content"]).splitlines()
         told = [json.loads(line) for line in lines if line.startswith('{"message"')]
@@ -274,10 +274,10 @@ async def test_a_long_chat_is_read_in_pieces_that_see_what_was_found() -> None:
     assert '"the number 1' in str(model.calls[1][0]["content"])
 
 
-async def test_a_long_message_is_worked_on_outside_of_the_loop(
+async def test_a_long_message_is_processed_outside_of_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Dividing it, writing the question and reading the answer; a short one takes no thread."""
+    """Splitting, writing the prompt and parsing the answer use a thread; a short one needs none."""
     threads: dict[str, list[int]] = {}
 
     def recorded(owner: Any, name: str) -> None:
@@ -330,7 +330,7 @@ async def test_a_second_call_checks_doubtful_items() -> None:
     assert ("Lisbon" in question, '"value": "chess"' in question) == (True, False)
 
 
-async def test_what_follows_is_no_longer_doubtful() -> None:
+async def test_a_confirmed_item_is_no_longer_doubtful() -> None:
     item = said("Lisbon", 0, "city", quote="live there")
     checks = json.dumps({"checks": [{"statement": 0, "follows": True}]})
     model = ScriptedChatModel(answer(item), checks)
@@ -340,7 +340,7 @@ async def test_what_follows_is_no_longer_doubtful() -> None:
     assert ([each.fact.values for each in report.saved], report.doubtful) == ([("Lisbon",)], [])
 
 
-async def test_nothing_to_check_is_no_call() -> None:
+async def test_without_doubtful_items_there_is_no_call() -> None:
     model = ScriptedChatModel(answer(said("chess", 0, "hobby")))
 
     report = await memory_of(model=model).auto_detect_facts(
@@ -351,7 +351,7 @@ async def test_nothing_to_check_is_no_call() -> None:
 
 
 @pytest.mark.parametrize("options", [{"verify": "some"}, {"doubtful": "drop"}])
-async def test_unknown_options_are_refused(options: dict[str, Any]) -> None:
+async def test_unknown_options_raise(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="not another string"):
         await memory_of(model=ScriptedChatModel()).auto_detect_facts([user("Hi")], **options)
 

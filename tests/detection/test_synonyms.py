@@ -1,4 +1,4 @@
-"""Made-up keywords that an embedder finds to mean a known concept."""
+"""Invented keywords that an embedder maps to a known concept."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ TOPICS = ["home residence", "vehicles cars bikes", "food dishes", "hobby pastime
 
 
 class TopicEmbedder:
-    """Texts of one topic have nearly one direction; a part of every vector is the same."""
+    """Vectors of one topic have similar directions, and all vectors share a common part."""
 
     model = "topics"
     dimensions = None
@@ -75,7 +75,7 @@ HOME = Concept("home-town", "The home of the user")
 
 @pytest.mark.parametrize("common", [0.0, 0.3, 2.0])
 async def test_a_synonym_is_joined_and_reported(common: float) -> None:
-    """Unrelated strings may have any similarity: models differ in that."""
+    """The similarity of unrelated strings differs between models."""
     report, _ = await detect(
         "an old Volvo",
         "vehicles",
@@ -93,7 +93,7 @@ async def test_a_synonym_is_joined_and_reported(common: float) -> None:
 
 
 @pytest.mark.parametrize("common", [0.0, 0.3, 2.0])
-async def test_another_concept_is_not(common: float) -> None:
+async def test_another_concept_is_not_joined(common: float) -> None:
     report, _ = await detect(
         "ramen",
         "noodles",
@@ -188,7 +188,7 @@ async def test_two_synonyms_in_one_answer_become_one_keyword() -> None:
 
 
 @pytest.mark.parametrize(("similarity", "is_joined"), [(0.6, True), (0.75, False), (None, False)])
-async def test_the_similarity_can_be_chosen(similarity: float | None, *, is_joined: bool) -> None:
+async def test_the_similarity_can_be_set(similarity: float | None, *, is_joined: bool) -> None:
     report, _ = await detect(
         "a Volvo",
         "vehicles",
@@ -203,12 +203,12 @@ async def test_the_similarity_can_be_chosen(similarity: float | None, *, is_join
 
 
 @pytest.mark.parametrize("wrong", [0, 1.5, -1])
-def test_a_similarity_out_of_range_is_refused(wrong: float) -> None:
+def test_a_similarity_out_of_range_raises(wrong: float) -> None:
     with pytest.raises(ValueError, match="keyword_similarity must be a number above 0"):
         memory_of(keyword_similarity=wrong)
 
 
-async def test_a_failing_embedder_costs_the_join_only(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_embedder_prevents_only_the_join(caplog: pytest.LogCaptureFixture) -> None:
     embedder = TopicEmbedder(failure=EmbeddingError("a secret word"))
 
     report, _ = await detect(
@@ -220,7 +220,7 @@ async def test_a_failing_embedder_costs_the_join_only(caplog: pytest.LogCaptureF
     assert "secret word" not in caplog.text
 
 
-async def test_a_slow_embedder_costs_the_join_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_embedder_prevents_only_the_join(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(TopicEmbedder):
         async def embed(self, texts: Sequence[str]) -> list[list[float]]:
             await sleep_forever()

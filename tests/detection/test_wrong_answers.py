@@ -1,4 +1,4 @@
-"""Plausible wrong answers: what models write that does not follow, and what becomes of each."""
+"""Plausible wrong answers: unfounded items that models write, and their outcomes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def wrong(
 RETRACT = {"action": "retract"}
 
 CASES: Sequence[Case] = [
-    # Quotes that prove nothing
+    # Quotes that do not prove the item
     wrong("one short word", "I work here and I like it", "work", "job", "surgeon", "weak quote"),
     wrong("a pronoun", "My son is six, he sings", "he", "age", "six", "quote not found"),
     wrong("a yes", ["> Are you vegan?", "Yes, of course!"], "Yes", "diet", "vegan", "weak quote",
@@ -41,7 +41,7 @@ CASES: Sequence[Case] = [
           [f"discipline {chr(97 + i)}" for i in range(10)], "weak quote"),
     wrong("a long ordinary word", "Actually I am tired", "Actually", "job", "teacher",
           "flagged: words"),
-    # Retractions that their words do not end
+    # Retractions without a statement
     wrong("a retraction by a greeting", "Good morning to you", "Good morning", "pets", "Miso",
           "weak quote", known=[("pets", "Miso")], item=RETRACT),
     wrong("a retraction by another topic", "I bought a blue bicycle", "bought a blue bicycle",
@@ -104,7 +104,7 @@ CASES: Sequence[Case] = [
           "1976", "flagged: number"),
     wrong("an amount from nowhere", "Rent is too high", "Rent is too high", "rent", "2,300 a month",
           "flagged: number, words"),
-    # Values that the message does not have
+    # Values that are not in the message
     wrong("another city", "I love the old town there", "I love the old town", "home-town", "Lisbon",
           "flagged: words"),
     wrong("a guess", "I take my insulin at noon", "I take my insulin", "employer", "Siemens",
@@ -125,7 +125,7 @@ CASES: Sequence[Case] = [
     # Messages that must not be cited
     wrong("the assistant's words", ["Hello there", "> You are a premium member"],
           "You are a premium member", "plan", "premium", "untrusted message", message=1),
-    # What code cannot see
+    # Errors that code cannot detect
     wrong("another person's fact as the user's", "My brother Tom is a pilot", "is a pilot", "job",
           "pilot", "stored"),
     wrong("irony", "Great, I love waiting in line", "I love waiting in line", "likes",
@@ -135,13 +135,13 @@ CASES: Sequence[Case] = [
 ]  # fmt: skip
 
 
-def test_there_are_enough_and_few_get_through() -> None:
+def test_the_table_is_long_enough_and_few_items_pass() -> None:
     assert len({case[0] for case in CASES}) == len(CASES) >= 40
     assert sum(case[5] == "stored" for case in CASES) <= 5
 
 
 @table("case", CASES, ids=[case[0] for case in CASES])
-def test_what_becomes_of_it(case: Case) -> None:
+def test_the_outcome_of_each_wrong_answer(case: Case) -> None:
     _, said, quote, keyword, value, expected, more = case
     given = {"quote": quote, "keyword": keyword, "value": value, **more.get("item", {})}
     given["message"] = more.get("message", 0)
@@ -152,7 +152,7 @@ def test_what_becomes_of_it(case: Case) -> None:
 
 
 @table("case", [case for case in CASES if case[5].startswith("flagged")], ids=lambda case: case[0])
-def test_flagged_ones_can_be_rejected(case: Case) -> None:
+def test_flagged_items_can_be_rejected(case: Case) -> None:
     _, said, quote, keyword, value, _, more = case
     given = {"quote": quote, "keyword": keyword, "value": value, **more.get("item", {})}
     given["message"] = more.get("message", 0)

@@ -67,8 +67,8 @@ def vector_of(text: str, axes: Sequence[str] = AXES) -> list[float]:
 
 def asking(*terms: str, vector: Sequence[float] | None = None, **fields: Any) -> SearchQuestion:
     """Return a question with some terms, for up to 50 candidates of each place."""
-    model = MODEL if vector is not None else ""
-    return SearchQuestion(terms, **{"limit": 50, "model": model, "vector": vector, **fields})
+    given: dict[str, Any] = {"limit": 50, "model": MODEL if vector is not None else "", **fields}
+    return SearchQuestion(terms, vector=vector, **given)
 
 
 async def ask(

@@ -1,5 +1,6 @@
 """Tests of the vectors in stores that search large places themselves."""
 
+from collections.abc import Sequence
 from math import hypot
 from typing import Any
 
@@ -226,5 +227,5 @@ class SearchVectors:
         assert [(info.scope, info.count) for info in await provider.places()] == [(AGENT, 1)]
 
 
-def _product(one: list[float], two: list[float]) -> float:
+def _product(one: Sequence[float], two: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(one, two, strict=True))

@@ -1,6 +1,6 @@
 """Tests of candidates of searched stores: words, filters and boundaries."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
@@ -69,7 +69,8 @@ async def _remove(how: str, store: SearchedFacts, clock: SettableClock) -> None:
 
 def _said(value: str, message: int | None, conversation: str = "chat", **fields: Any) -> AnyFact:
     source = FactSource(fields.pop("kind", SourceKind.USER), conversation, message)
-    return MultipleFacts(LANGUAGES, [value], source=source, **{"timestamp": SAID, **fields})
+    timestamp: datetime = fields.pop("timestamp", SAID)
+    return MultipleFacts(LANGUAGES, [value], source=source, timestamp=timestamp, **fields)
 
 
 class Searching:

@@ -1,6 +1,6 @@
 """Worker threads, one-per-loop objects and background tasks.
 
-Imports errors only.
+Imports `errors` only.
 """
 
 from typing import TYPE_CHECKING

@@ -22,11 +22,11 @@ __all__ = [
 
 
 MAX_FAILURES = 100
-"""How many failures are kept until `drain` raises them; further ones are only counted."""
+"""The most failures kept until `drain` raises them; further ones are only counted."""
 
 
 def check_deadline(deadline: float | None) -> None:
-    """Check the seconds that a call may wait.
+    """Check a deadline in seconds.
 
     Raises:
         TypeError: It is not a number.
@@ -38,10 +38,10 @@ def check_deadline(deadline: float | None) -> None:
 
 @contextmanager
 def within(deadline: float | None, pending: Callable[[], int]) -> Generator[None]:
-    """Wait in a block for at most some seconds.
+    """Limit the time of a block to `deadline` seconds.
 
     Raises:
-        TimeoutError: Work was pending at the deadline, as `pending` counts it. It continues.
+        TimeoutError: Work was pending at the deadline; `pending` counts it. It continues.
     """
     check_deadline(deadline)
     with anyio.move_on_after(deadline) as limit:
@@ -70,7 +70,7 @@ async def raise_if_cancelled_inside(work: Callable[[], Awaitable[object]]) -> No
 
 
 class BackgroundWork:
-    """Runs work in a task group of its own, and reports every failure exactly once.
+    """Runs work in its own task group, and reports every failure exactly once.
 
     Work of one line runs in the order in which it was started; different lines run concurrently. A
     failure stops neither other work nor its line.

@@ -1,4 +1,4 @@
-"""One object for each event loop: connections, limiters, and worker threads behind them."""
+"""Objects for each event loop: connections, limiters and worker threads."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
@@ -75,18 +75,18 @@ class PerLoop(Generic[T]):
 
 
 _THREADS = 40
-"""As many as anyio's default limiter allows."""
+"""The number of anyio's default limiter."""
 
 
 class Workers:
-    """Runs blocking work in threads with a limiter of its owner.
+    """Runs blocking work in worker threads with its own limiter.
 
-    On anyio's default limiter, forty threads that wait for a save would deadlock, and hanging calls
-    would take the threads that everything else needs.
+    With anyio's default limiter, forty threads that wait for a save would deadlock, and hanging calls
+    would block the threads that other code needs.
 
     Args:
         abandon: Whether a cancelled caller returns at once; the work finishes in its thread and its
-            result is dropped. Otherwise the caller waits for it.
+            result is discarded. Otherwise the caller waits for it.
     """
 
     def __init__(self, *, abandon: bool = False) -> None:

@@ -1,6 +1,6 @@
 """The ledger of a place: its entries, its current items, its history.
 
-Pure; imports models.
+Pure functions and values. Imports `models`.
 """
 
 from factmem.ledger.condition import Condition

@@ -27,14 +27,14 @@ class Condition:
 
     @property
     def names(self) -> frozenset[str] | None:
-        """The keywords and the ids of facts that it names; None where it names none."""
+        """The keywords and fact ids of the condition; None if it names none."""
         alone = {name for name in (self.keyword, self.fact_id) if name is not None}
         names = alone.union(self.keywords or (), self.fact_ids or ())
         is_limited = self.keywords is not None or self.fact_ids is not None
         return frozenset(names) if alone or is_limited else None
 
     def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
-        """Whether an item meets all conditions; by source, when it has no source but that one."""
+        """Return whether an item meets all conditions. A source must be the only one of the item."""
         return (
             (self.keyword is None or keyword == self.keyword)
             and (self.keywords is None or keyword in self.keywords)

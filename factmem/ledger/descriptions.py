@@ -1,7 +1,7 @@
 """Descriptions of facts: omitted from a journal if they repeat, restored when it is read.
 
-A fact without a description has that of the last fact before it in the journal that has its keyword.
-If the fact with the description was lost, the keyword replaces it.
+A fact without a description has that of the previous fact in the journal with its keyword. If the fact
+with the description was lost, the keyword replaces it.
 """
 
 from collections.abc import Callable, Iterable

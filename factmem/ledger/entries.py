@@ -1,4 +1,4 @@
-"""The entries of a ledger: plain JSON, made from facts and parsed back.
+"""The entries of a ledger: plain JSON, encoded from facts and parsed back.
 
 An entry is one save call (`facts`: one or more of them), one forgetting (`forget`: the items it
 removes, by keyword, fact id and position, never by value), or the result of one detection: facts
@@ -54,7 +54,7 @@ class SourceEntry(TypedDict):
 class StoredFact(TypedDict):
     """One saved fact. A SINGLE fact has `value`, a MULTIPLE one `values`.
 
-    In a journal's line the description may be left out: see `descriptions`.
+    A journal's line may omit the description: see `descriptions`.
 
     If some values of a fact were purged, `positions` gives the original positions of the others; a
     fact without values keeps only the keyword's description and type.
@@ -74,31 +74,31 @@ class StoredFact(TypedDict):
     metadata: NotRequired[dict[str, JsonValue]]
     """Missing if a save does not change it; empty if a save removes it."""
     stated: NotRequired[Literal[True]]
-    """Whether it is a statement: its `timestamp` decides against those of others."""
+    """Whether it is a statement, whose `timestamp` is compared with those of others."""
     superseded: NotRequired[list[int]]
-    """The positions of values that were superseded at once, where what superseded them may have
-    been removed from the ledger."""
+    """The positions of values that were superseded at once, if the superseding values may have been
+    removed from the ledger."""
 
 
 class RetractedValue(TypedDict):
     """A statement that a value is no longer true. The value is named by a digest.
 
-    A retraction whose value was purged has no digest; it is kept for its floor alone.
+    A retraction whose value was purged has no digest, and is kept only for its floor.
     """
 
     keyword: str
     timestamp: str
     digest: NotRequired[str]
     floor: NotRequired[str]
-    """When the value that it ended was said, where that value was removed from the ledger."""
+    """When the ended value was said, if that value was removed from the ledger."""
 
 
 ForgottenItem: TypeAlias = tuple[str, str, int]
-"""An item by its keyword, the id of the fact it was saved in, and its position among its values."""
+"""An item, named by its keyword, the id of its fact, and its position among the fact's values."""
 
 
 class Entry(TypedDict):
-    """One line of a ledger: a save, a forgetting, or a kind of a later version that is ignored."""
+    """One entry of a ledger: a save, a forgetting, or a kind of a later version, which is ignored."""
 
     at: str
     facts: NotRequired[list[StoredFact]]
@@ -107,10 +107,10 @@ class Entry(TypedDict):
 
 
 def stored(fact: AnyFact) -> StoredFact:
-    """Return a fact as an entry holds it.
+    """Return a fact in the form of entries.
 
     Raises:
-        ValueError: A value would not come back equal from its JSON.
+        ValueError: A value would change when stored as JSON.
     """
     concept = fact.concept
     entry: StoredFact = {
@@ -151,7 +151,7 @@ def _source_entry(source: FactSource) -> SourceEntry:
 
 
 def source_of(entry: SourceEntry | None) -> FactSource | None:
-    """Return the source that an entry holds."""
+    """Return the source of an entry."""
     if entry is None:
         return None
     return FactSource(
@@ -174,8 +174,8 @@ def encoded(
 ) -> bytes:
     """Return an entry without its time as one line of JSON; `stamped` puts the time in.
 
-    Integers beyond 64 bits are legal JSON that fast readers round: such an entry begins with
-    `"wide":true`, which makes `decoded` use the exact reader.
+    Fast JSON parsers round integers beyond 64 bits. An entry with such an integer begins with
+    `"wide":true`, so that `decoded` uses an exact parser.
     """
     entry: dict[str, Any] = {}
     if facts := list(facts):
@@ -188,7 +188,7 @@ def encoded(
 
 
 def encoded_entry(entry: Entry) -> bytes:
-    """Return a whole entry without its time as `encoded` does, with fields of later versions."""
+    """Encode a whole entry without its time like `encoded`, with fields of later versions."""
     return _dumped({name: part for name, part in entry.items() if name != "at"})
 
 
@@ -211,7 +211,7 @@ def decoded(line: bytes) -> Entry:
     """Return the entry of one line.
 
     Raises:
-        FactmemError: The line is no entry, although its record was whole.
+        FactmemError: The line is no entry, although its record verifies.
     """
     try:
         if line.startswith(_WIDE):
@@ -223,13 +223,15 @@ def decoded(line: bytes) -> Entry:
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict) or "at" not in entry:
-        raise FactmemError("A record is whole but holds no entry: no version wrote it")
+        raise FactmemError(
+            "A record passes its checks and is no factmem entry: another program wrote it"
+        )
     found: Entry = entry  # type: ignore[assignment]
     return found
 
 
 Amendment: TypeAlias = Callable[[Sequence[Entry], str], Iterable[Entry]]
-"""Makes new entries of a ledger's entries and the time at which they will be recorded."""
+"""Returns new entries, given a ledger's entries and the time at which the new ones are recorded."""
 
 Edit: TypeAlias = Callable[[Sequence[Entry]], Sequence[Entry | None]]
-"""A pure function that returns each entry of a place as it was, changed, or None to remove it."""
+"""A pure function that returns each entry of a place unchanged, changed, or None to remove it."""

@@ -1,7 +1,7 @@
 """Validation of entries that come from outside: bundles and other stores.
 
-A module of its own, because the parts of pydantic that describe its schema take longer to import
-than the rest of the ledger, and no save or load needs them.
+A separate module, because the parts of pydantic for its schema take longer to import than the rest of
+the ledger, and no save or load needs them.
 """
 
 import re
@@ -124,5 +124,5 @@ class _Entry(TypedDict):
 
 @lru_cache(maxsize=1)
 def _adapter() -> TypeAdapter[_Entry]:
-    """Built at the first use: importing factmem builds no schema."""
+    """Built at the first use, so that importing factmem builds no schema."""
     return TypeAdapter(_Entry)

@@ -26,7 +26,7 @@ class HistoryAction(StrEnum):
     """All values were current already."""
     FORGOTTEN = "forgotten"
     SUPERSEDED = "superseded"
-    """A statement that was recorded after one that had been said later, and changed nothing."""
+    """A statement recorded after one that was said later, which changed nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class History(list[HistoryEntry], Displayed):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each value: `pandas.DataFrame(history.to_rows())`.
 
-        A forgetting is a row without a value. Times are datetimes. The values are of one type:
-        strings, numbers or booleans where all are, and JSON otherwise.
+        A forgetting is a row without a value. Times are datetimes. The values have one type: strings,
+        numbers or booleans if all are of that type, otherwise JSON.
         """
         return one_kind(row for entry in self for row in _rows_of(entry))
 
@@ -121,7 +121,7 @@ def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:
 
 
 def _concerning(entries: Iterable[Entry], keyword: str) -> Iterator[Entry]:
-    """Give what entries say of a keyword, and of facts that share an id with one of its own."""
+    """Yield the parts of entries about a keyword, and about facts that share an id with its facts."""
     entries = list(entries)
     ids = {
         fact["id"]

@@ -1,4 +1,4 @@
-"""What a ledger holds: current values, and those of one keyword together."""
+"""The current values of a ledger: Item, and Topic for the items of one keyword."""
 
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -43,7 +43,7 @@ class Item:
         self.position: int = position
         timestamp = fact["timestamp"]
         self.timestamp: datetime = moment(timestamp)
-        """When it was first said: the object that all facts made from this item share."""
+        """When it was first said; all facts of this item share the object."""
         self._said: str | None = None if timestamp <= at else at
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
@@ -55,7 +55,7 @@ class Item:
 
     @property
     def said(self) -> str:
-        """When it was last said, but not after it was recorded; a stamp."""
+        """When it was last said, but no later than it was recorded; a stamp."""
         return stamp(self.timestamp) if self._said is None else self._said
 
     def fields(self) -> list[Any]:
@@ -98,9 +98,9 @@ class Item:
         return item
 
     def confirm(self, fact: StoredFact, at: str) -> None:
-        """Take what a later save of the same value says; the item stays in its own save.
+        """Apply a later save of the same value; the item stays in its own save.
 
-        A statement that was said before says nothing of importance and expiry.
+        A statement that was said earlier does not change importance and expiry.
         """
         said = min(fact["timestamp"], at)
         last = self.said
@@ -109,14 +109,14 @@ class Item:
             self.expires_at = fact.get("expires_at")
         self._said = max(last, said)
         self.confirmed_at = at
-        # Models confirm values without knowing their metadata: a save without any keeps it.
+        # Models confirm values without knowing their metadata, so a save without any keeps it.
         self.metadata = fact.get("metadata", self.metadata)
         source = fact.get("source")
         if source != self.sources[-1]:
             self._add_source(source)
 
     def _add_source(self, source: SourceEntry | None) -> None:
-        """Note one more source, if it is not there; the same value may be said many times."""
+        """Add a source unless the item has it: the same value may be said many times."""
         if self.source_keys is None:
             self.sources = list(self.sources)
             self.source_keys = {_source_key(each) for each in self.sources}
@@ -125,7 +125,7 @@ class Item:
             self.sources.append(source)
 
     def is_alive(self, now: str) -> bool:
-        """Whether it has not expired at `now`."""
+        """Return whether it has not expired at `now`."""
         return self.expires_at is None or self.expires_at > now
 
 
@@ -136,8 +136,8 @@ def _source_key(source: SourceEntry | None) -> str:
 class Topic:
     """The items of one keyword, by the canonical form of their values, oldest first.
 
-    Most keywords have one item, which is held without a dictionary: with one each, 100,000
-    keywords take 20 MB more. A second item makes a dictionary, and then it stays.
+    Most keywords have one item, which is stored without a dictionary: 100,000 dictionaries take 20 MB
+    more. The second item creates a dictionary, which then stays.
     """
 
     __slots__ = (
@@ -160,7 +160,7 @@ class Topic:
         self.key: Canonical = ""
         """The canonical form of the value of `only`."""
         self.only: Item | None = None
-        """The item, where it is the only one there ever was; else None."""
+        """The item of a topic that never had a second one, else None."""
         self._items: dict[Canonical, Item] | None = None
         self._names: dict[tuple[str, int], Canonical] | None = None
 
@@ -182,14 +182,14 @@ class Topic:
         else:
             for each in items:
                 item = Item.restored(each, texts)
-                topic.hold(canonical(item.value), item)
+                topic.add(canonical(item.value), item)
         if retractions is not None:
             topic.retractions = Retractions.restored(retractions)
         return topic
 
     @property
     def items(self) -> dict[Canonical, Item]:
-        """All items, for reading: `hold`, `hold_none` and `let_go` change them."""
+        """All items, read-only: use `add`, `clear` and `remove` to change them."""
         if self._items is not None:
             return self._items
         return {} if self.only is None else {self.key: self.only}
@@ -209,7 +209,7 @@ class Topic:
             return [item] if item.expires_at is None or item.expires_at > now else []
         return [item for item in (self._items or {}).values() if item.is_alive(now)]
 
-    def hold(self, key: Canonical, item: Item) -> None:
+    def add(self, key: Canonical, item: Item) -> None:
         """Add an item as the newest."""
         if self._items is not None:
             self._items[key] = item
@@ -227,15 +227,15 @@ class Topic:
         self.only = None
         return items
 
-    def hold_none(self) -> dict[Canonical, Item]:
-        """Let go of all items, and return them."""
+    def clear(self) -> dict[Canonical, Item]:
+        """Remove all items, and return them."""
         if self.only is None and self._items is None:
             return {}
         items = self.items
         self.only = self._items = self._names = self._digests = None
         return items
 
-    def let_go(self, key: Canonical) -> Item:
+    def remove(self, key: Canonical) -> Item:
         """Remove an item."""
         item = self._as_dictionary().pop(key)
         if self._names is not None:
@@ -259,8 +259,8 @@ class Topic:
     def free_position(self, fact_id: str, free: int, at: str) -> int:
         """Return the first position that no current item of a fact has.
 
-        `free` is what MULTIPLE saves left. A SINGLE save takes position 0 without being counted;
-        its item is always the first.
+        `free` is the next position after MULTIPLE saves. A SINGLE save takes position 0 and does not
+        count; its item is always the first.
         """
         first = self.only if self._items is None else next(iter(self._items.values()), None)
         if first is not None and first.fact_id == fact_id and first.is_alive(at):
@@ -279,7 +279,7 @@ def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
 
 
 def outdated(topic: Topic | None, fact: StoredFact, at: str) -> Collection[int]:
-    """Return the positions of the values of a statement that something later has settled."""
+    """Return the positions of the values of a statement that later statements supersede."""
     marked = fact.get("superseded", ())
     said, is_single = said_at(fact, at), fact["type"] == "SINGLE"
     retractions = None if topic is None else topic.retractions
@@ -304,7 +304,7 @@ def _has_later(topic: Topic, key: Canonical, said: str, at: str) -> bool:
 
 
 _MOST_MARKS = 1024
-"""How many changed facts are kept: a reader that follows a place asks at every turn of its agent."""
+"""The most changed facts that are kept. Readers that follow a place ask at every turn of an agent."""
 
 
 class Touched:
@@ -316,18 +316,18 @@ class Touched:
         self.ids: set[str] = set()
         """The facts that gained or lost values, or were confirmed."""
         self.is_text: bool = True
-        """Whether only strings were added and removed; else any value may have another type."""
+        """Whether only strings were added and removed; otherwise the type may have changed."""
         self.is_whole: bool = False
-        """Whether all its facts may differ: it was replaced or got a new description."""
+        """Whether all its facts may have changed: it was replaced or has a new description."""
 
 
 class ChangeLog:
-    """The last marks that a ledger made, by the number of the entry that it applied then.
+    """The latest changes of a ledger, by the number of the applied entry.
 
-    Not safe for threads: it is guarded as its ledger is.
+    Not thread-safe, like its ledger.
 
     Args:
-        begun: The last entry before the first mark.
+        begun: The last entry before the first change.
     """
 
     __slots__ = ("_lost", "_marks")
@@ -335,17 +335,17 @@ class ChangeLog:
     def __init__(self, begun: int) -> None:
         self._marks: deque[tuple[int, str, str | None, bool]] = deque()
         self._lost = begun
-        """The last entry whose mark was dropped."""
+        """The last entry whose change was discarded."""
 
     def note(self, entry: int, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
-        """Mark a fact that an entry touched, with the value that came or went; None marks all."""
+        """Record a fact changed by an entry, with the added or removed value; None means all facts."""
         marks = self._marks
         if len(marks) == _MOST_MARKS:
             self._lost = marks.popleft()[0]
         marks.append((entry, keyword, fact_id, type(value) is str))
 
     def since(self, entry: int) -> dict[str, Touched] | None:
-        """Return what the entries after this one touched, by keyword; None if that is forgotten."""
+        """Return the changes after an entry, by keyword; None if they were discarded."""
         if entry < self._lost:
             return None
         found: dict[str, Touched] = {}

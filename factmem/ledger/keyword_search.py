@@ -11,14 +11,14 @@ __all__ = ["KeywordSearch"]
 
 _AT = b'{"at":"'
 _STAMP = slice(len(_AT), len(_AT) + 27)
-"""Where an entry that `stamped` made has its time."""
+"""The position of the time in an entry returned by `stamped`."""
 
 
 class KeywordSearch:
     """Folds only the entries that may concern a keyword, found by the bytes of its JSON.
 
-    A line of JSON can spell a keyword with escapes. Every line with an escape that is never needed
-    is decoded too, so that no spelling is missed.
+    A line of JSON can write a keyword with escapes. Every line with an escape that is never needed is
+    decoded too, so that no keyword is missed.
 
     Args:
         keyword: The keyword.
@@ -33,7 +33,7 @@ class KeywordSearch:
         self._has_forgetting = self._has_positions = False
 
     def take(self, lines: Iterable[bytes]) -> None:
-        """Take in the next entries, encoded, in their order."""
+        """Apply the next encoded entries, in order."""
         text, latest = self._text, self._latest
         for line in lines:
             at = line[_STAMP]
@@ -53,7 +53,7 @@ class KeywordSearch:
         self._ledger.recorded_at = latest.decode()
 
     def take_entries(self, entries: Iterable[Entry]) -> None:
-        """Take in the next entries, decoded, in their order; those of other keywords add nothing."""
+        """Apply the next decoded entries, in order; those of other keywords are ignored."""
         for entry in entries:
             self._apply(entry)
             self._ledger.recorded_at = max(self._ledger.recorded_at, entry["at"])
@@ -72,9 +72,9 @@ class KeywordSearch:
             )
 
     def ledger(self) -> Ledger | None:
-        """Return a ledger of the keyword alone; None if that takes a fold of all keywords.
+        """Return a ledger of this keyword only; None if that takes a fold of all keywords.
 
-        A forgetting names a value by its position. The positions of a fact go on where its id was
-        saved before, and that may have been under another keyword.
+        A forgetting names a value by its position. The positions of a fact continue from an earlier
+        save of its id, which may have another keyword.
         """
         return None if self._has_forgetting and self._has_positions else self._ledger

@@ -2,16 +2,16 @@
 
 A place is an ordered log of entries. Folding it gives the current items of each keyword:
 
-- a SINGLE save leaves one item: the current item with the same value, confirmed, or else a new
-  one; all others are replaced. A save whose value was purged replaces all and leaves none;
+- a SINGLE save leaves one item: the current item with the same value, confirmed, or a new one. All
+  others are replaced. A save whose value was purged replaces all and leaves none;
 - a MULTIPLE save adds new values and confirms current ones;
-- a confirmed item keeps its save, takes the new importance and expiry, and gains the new source;
+- a confirmed item keeps its save, gets the new importance and expiry, and gains the new source;
 - a forgetting removes the items that it names; an item past its `expires_at` is not current;
 - statements and retractions are ignored if later statements contradict them: see `statements`.
 
-"Newest" is the order of the ledger, never a clock: entries count as recorded no earlier than the
-one before them. Current items depend only on their own saves and on those that replaced something,
-so history can be removed from a ledger without changing its current items.
+"Newest" refers to the order of the ledger, never to a clock: an entry counts as recorded no earlier
+than the entry before it. Current items depend only on their own saves and on saves that replaced
+something, so history can be removed without changing current items.
 """
 
 from bisect import bisect_right, insort
@@ -34,7 +34,7 @@ __all__ = ["Ledger", "LedgerState"]
 
 
 _MOST_LATE = 1024
-"""How many superseded statements are kept: callers ask for each as soon as it is recorded."""
+"""The most superseded statements that are kept. Callers ask for each as soon as it is recorded."""
 
 _NONE_LATE: deque[str] = deque(maxlen=0)
 
@@ -43,7 +43,7 @@ _moment = itemgetter(0)
 
 
 class LedgerState(NamedTuple):
-    """The state of a ledger, without history that nothing depends on."""
+    """The state of a ledger, without history."""
 
     recorded_at: str
     number: int
@@ -51,12 +51,12 @@ class LedgerState(NamedTuple):
     late: list[str]
     """The latest superseded statements."""
     passed: dict[str, str]
-    """The last descriptions of keywords, where they are not current."""
+    """The last descriptions of keywords, if they are not current."""
     topics: dict[str, Topic]
     free: dict[str, int]
     """The next free position of each fact."""
     expiries: list[tuple[str, str]]
-    """When current values expire, each with its keyword; others may be among them."""
+    """The expiries of current values and possibly of others, each with its keyword."""
 
 
 class Ledger:
@@ -69,7 +69,7 @@ class Ledger:
         self.recorded_at: str = ""
         """When the last entry was recorded; empty before the first."""
         self.may_expire: bool = False
-        """Whether any value ever had an expiry: if none had, reading need not know the time."""
+        """Whether any value ever had an expiry; if not, reading does not need the time."""
         self._topics: dict[str, Topic] = {}
         self._number = 0
         self._free: dict[str, int] = {}
@@ -77,13 +77,13 @@ class Ledger:
         compaction: forgettings on disk name positions, so none is ever reused."""
         self._texts: dict[str, str] = {}
         self._passed: dict[str, str] = {}
-        """The last descriptions of keywords whose own is another one: superseded ones had these."""
+        """The last descriptions of keywords that came with superseded statements."""
         self._late: deque[str] = _NONE_LATE
         """The latest superseded statements, for the callers that just recorded them."""
         self._serial = next(_serials)
         self._applied = 0
         self._expiries: list[tuple[str, str]] = []
-        """When values expire, in order, each with its keyword."""
+        """The expiries of values, in order, each with its keyword."""
         self._log: ChangeLog | None = None
         """Created by the first call of `version`: it costs time, and few callers need it."""
         for entry in entries:
@@ -111,7 +111,7 @@ class Ledger:
 
     @classmethod
     def restored(cls, state: LedgerState) -> "Ledger":
-        """Return a ledger in a state, which it takes over. Topics come in any order."""
+        """Return a ledger with this state, which must not be used elsewhere."""
         ledger = cls()
         ledger.recorded_at, ledger._number, late = state[:3]
         ledger._passed, ledger._topics, ledger._free = state[3:6]
@@ -138,7 +138,7 @@ class Ledger:
                 self._passed[keyword] = description
             return
         self._passed.pop(keyword, None)
-        # Not the string of the entry: 100,000 keywords share two.
+        # Not the string of the entry, so that 100,000 keywords share two strings.
         fact_type = "SINGLE" if fact["type"] == "SINGLE" else "MULTIPLE"
         if topic is None:
             topic = self._topics[keyword] = Topic()
@@ -174,7 +174,7 @@ class Ledger:
         insort(self._expiries, (expires_at, keyword))
 
     def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
-        replaced = topic.hold_none()
+        replaced = topic.clear()
         if self._log is not None:
             self._note(fact["keyword"], None)
         if "value" in fact:
@@ -187,7 +187,7 @@ class Ledger:
             else:
                 self._number += 1
                 item = Item(self._number, value, fact, 0, at)
-            topic.hold(key, item)
+            topic.add(key, item)
             self._touched(item, fact, 0)
         for gone in replaced.values():
             self._dropped(gone, at)
@@ -200,7 +200,7 @@ class Ledger:
         positions = fact.get("positions") or range(len(values))
         shift = topic.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
         for said_position, value in zip(positions, values, strict=True):
-            # A shift where the id came before: these positions are taken.
+            # Shifted if the id was saved before: its positions are taken.
             position = said_position + max(shift, 0)
             if said_position in past:
                 self._passed_over(fact, value, position, at)
@@ -212,10 +212,10 @@ class Ledger:
             else:
                 if item is not None:
                     self._note(fact["keyword"], item.fact_id, value)
-                    self._dropped(topic.let_go(key), at)
+                    self._dropped(topic.remove(key), at)
                 self._number += 1
                 item = Item(self._number, value, fact, position, at)
-                topic.hold(key, item)
+                topic.add(key, item)
             self._note(fact["keyword"], item.fact_id, value)
             self._touched(item, fact, position)
         self._free[fact_id] = position + 1
@@ -225,7 +225,7 @@ class Ledger:
             topic = self._topics.get(keyword)
             key = None if topic is None else topic.named(fact_id, position)
             if topic is not None and key is not None:
-                item = topic.let_go(key)
+                item = topic.remove(key)
                 self._note(keyword, fact_id, item.value)
                 self._dropped(item, at)
 
@@ -245,7 +245,7 @@ class Ledger:
         if item.said > said_at(retracted, at):
             self._note_late(name_of(retracted))
             return
-        topic.let_go(key)
+        topic.remove(key)
         if topic.fact_type == "SINGLE" and item.is_alive(at):
             topic.retractions.floor = max(topic.retractions.floor, item.said)
         self._note(keyword, item.fact_id, item.value)
@@ -287,18 +287,18 @@ class Ledger:
         ]
 
     def is_current(self, name: ForgottenItem, now: str) -> bool:
-        """Whether an item that a forgetting names is current."""
+        """Return whether an item named by a forgetting is current."""
         keyword, fact_id, position = name
         topic = self._topics.get(keyword)
         key = None if topic is None else topic.named(fact_id, position)
         return topic is not None and key is not None and topic.items[key].is_alive(now)
 
     def is_superseded(self, fact: StoredFact) -> bool:
-        """Whether all values of a recent statement were superseded at once."""
+        """Return whether all values of a recent statement were superseded at once."""
         return fact["id"] in self._late
 
     def is_refused(self, retracted: RetractedValue) -> bool:
-        """Whether a recent retraction ended nothing because its value was said later."""
+        """Return whether a recent retraction had no effect, as its value was said later."""
         return name_of(retracted) in self._late
 
     def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
@@ -336,8 +336,8 @@ class Ledger:
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
         """Return all current facts, each keyword in the type it was last saved with.
 
-        Keywords come in the order of their oldest current values. Values are plain JSON, but for
-        the keywords that `concepts` name: those come as `load` gives them.
+        Keywords are in the order of their oldest current values. Values are plain JSON, except for the
+        keywords of `concepts`, whose facts are those of `load`.
         """
         named = {concept.keyword: concept for concept in concepts}
         with paused_collection(len(self._topics)):
@@ -346,7 +346,7 @@ class Ledger:
     def version(self, now: str) -> str:
         """Return a token that changes whenever the result of `load_all` may change.
 
-        Valid within this process; no two ledgers share one.
+        Valid within this process, and unique to this ledger.
         """
         if self._log is None:
             self._log = ChangeLog(self._applied)

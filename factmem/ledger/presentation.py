@@ -1,4 +1,4 @@
-"""Current values as the facts that a concept asks for."""
+"""Conversion of current values to facts."""
 
 from copy import deepcopy
 from datetime import datetime
@@ -37,7 +37,7 @@ def all_presented(
             and topic.fact_type == "SINGLE"
             and not named
         ):
-            # Nearly all of a large place, in half of the time that the rest takes.
+            # Nearly all keywords of a large place, in a shorter way with the same result.
             text = str if type(only.value) is str else json_type()
             concept = stored_concept(keyword, topic.description, FactType.SINGLE, text)
             facts.append(single(concept, only))
@@ -93,7 +93,7 @@ def changed(
 
 
 def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
-    """Return items of one keyword as the facts that a concept asks for, the oldest first."""
+    """Return items of one keyword as facts of a concept, the oldest first."""
     if not items:
         return []
     if concept.fact_type is FactType.SINGLE:
@@ -105,7 +105,7 @@ def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
 
 
 def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
-    """Return an item as a fact of a concept that holds one value."""
+    """Return an item as a fact of a SINGLE concept."""
     value, expires_at = item.value, item.expires_at
     return stored_single(
         concept,
@@ -158,11 +158,13 @@ _confirmed_at = attrgetter("confirmed_at")
 def _metadata(item: Item) -> Metadata:
     if not item.metadata:
         return NO_METADATA
-    return Metadata(deepcopy(item.metadata))  # what a caller does to a list in it stays with him
+    return Metadata(
+        deepcopy(item.metadata)
+    )  # a copy, so that callers cannot change the stored lists
 
 
 _new, _put = object.__new__, object.__setattr__
-"""Loaded facts were checked when they were saved: they are filled in, and not checked again."""
+"""Loaded facts were validated when they were saved, so their fields are set without validation."""
 
 
 def _value(concept: Concept[Any, Any], item: Item) -> Any:

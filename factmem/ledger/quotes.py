@@ -1,4 +1,4 @@
-"""Facts that quote or mention purged values: finding the values, and taking them out of quotes."""
+"""Facts that quote or mention purged values: finding the values, and removing them from quotes."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,17 +17,17 @@ REMOVED = "[…]"
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u9fff\uac00-\ud7af]+")
 
 _SHORTEST_CODE = 3
-"""The fewest characters of a word with a digit that is looked for by itself: a model that writes
-"PIN 1234" for "my PIN is 1234" repeats its number."""
+"""The fewest characters of a word with a digit that is searched by itself: a model may write "PIN 1234"
+for "my PIN is 1234"."""
 
 
 _LONGEST = 64
-"""The most words that are compared at once; longer values are looked for in parts of so many. A
-quote that repeats one word would take quadratic time otherwise."""
+"""The most words compared at once; longer values are searched in parts of this size. Otherwise a quote
+that repeats one word would take quadratic time."""
 
 
 class _Node:
-    """The words that may follow, in a tree of all values: a quote is walked through once."""
+    """A node of the tree of all values' words, with which a quote is searched in one pass."""
 
     __slots__ = ("is_end", "next")
 
@@ -37,11 +37,11 @@ class _Node:
 
 
 class QuotedValues:
-    """Values that are looked for in quotes, whatever case and punctuation they have there.
+    """Values to find in quotes, regardless of case and punctuation.
 
     Args:
-        values: The purged values; the parts of lists and objects count one by one.
-        quotes: Quotes that are known to prove one of them. They go whole if no value is found.
+        values: The purged values; the parts of lists and objects count separately.
+        quotes: Quotes known to prove one of them. They are removed whole if no value is found.
     """
 
     def __init__(self, values: Iterable[JsonValue], quotes: Iterable[str] = ()) -> None:
@@ -61,7 +61,7 @@ class QuotedValues:
             node.is_end = True
 
     def are_in(self, quote: str) -> bool:
-        """Whether a quote contains one of the values."""
+        """Return whether a quote contains one of the values."""
         return quote in self._quotes or next(self._found(quote), None) is not None
 
     def removed_from(self, quote: str) -> str:
@@ -106,9 +106,9 @@ def quoting_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iter
 
 
 def mentioning_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[StoredFact]:
-    """Yield the facts that contain a value in what the application wrote about them.
+    """Yield the facts with a value in their keyword, description or metadata.
 
-    It is not changed: keywords and metadata may be keys of the application's own.
+    These fields are not changed, because they may be keys of the application.
     """
     known: dict[str, bool] = {}  # keywords and descriptions are the same in many facts
     for entry in entries:

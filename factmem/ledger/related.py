@@ -1,8 +1,8 @@
-"""The entries that concern some keywords or facts, and those that these depend on.
+"""The entries about some keywords or facts, and the entries that depend on them.
 
-What a keyword's entries do depends on no other keyword, except through entries that state facts of
-several keywords, and through facts that were saved under several. A purge of one keyword traces
-these entries alone: of 100,000 entries usually a hundred.
+The effect of a keyword's entries depends on another keyword only through entries with facts of several
+keywords, and through facts saved under several. A purge of one keyword therefore traces only these
+entries: of 100,000 entries usually a hundred.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -19,11 +19,11 @@ V = TypeVar("V")
 
 
 KINDS = frozenset(("facts", "forget", "retract"))
-"""What entries do; those of a later version may do other things."""
+"""The parts of entries; later versions may add others."""
 
 
 class Related(NamedTuple):
-    """Entries that belong together, and no others with them."""
+    """A group of entries on which no other entries depend."""
 
     numbers: list[int]
     names: set[str]
@@ -37,7 +37,7 @@ class RelatedEntries:
         self._entries = entries
         self._names: list[tuple[str, ...]] = list(map(_names, entries))
         self.recorded: list[str] = list(accumulate((entry["at"] for entry in entries), max))
-        """When each entry counts as recorded: no earlier than the one before it."""
+        """The time at which each entry counts as recorded: no earlier than the one before it."""
 
     @property
     def recorded_at(self) -> str:
@@ -64,7 +64,7 @@ class RelatedEntries:
         return self.to(names)
 
     def at(self, numbers: Iterable[int]) -> list[Entry]:
-        """Return entries at the times that they count as recorded; unknown kinds as they are."""
+        """Return entries with the times at which they count as recorded; unknown kinds unchanged."""
         found: list[Entry] = []
         for number in numbers:
             entry, at = self._entries[number], self.recorded[number]
@@ -88,15 +88,15 @@ class RelatedEntries:
 def refolded(
     ledger: Ledger, before: Sequence[Entry], after: Sequence[Entry | None]
 ) -> Ledger | None:
-    """Return a ledger after an edit of its entries, of which only what was touched is folded again.
+    """Return a ledger after an edit of its entries, by folding only the changed parts again.
 
-    None where the edit added something: the order of items is that of their saves, which a part of
-    the entries does not tell. The ledger that is passed is used up.
+    None if the edit added something: items are in the order of their saves, which a part of the entries
+    cannot determine. The passed ledger must not be used any more.
 
     Args:
         ledger: The fold of all entries before.
         before: These entries.
-        after: What is left of each.
+        after: The edited entries.
     """
     touched = RelatedEntries(before).changed(after)
     times = list(accumulate(("" if each is None else each["at"] for each in after), max))
@@ -132,7 +132,7 @@ def _replaced(whole: dict[str, V], part: dict[str, V], names: Iterable[str]) -> 
 
 
 def _names(entry: Entry) -> tuple[str, ...]:
-    """Return the keywords and the ids that an entry is about."""
+    """Return the keywords and the fact ids of an entry."""
     facts = entry.get("facts", ())
     if len(facts) == 1 and len(entry) == 2:  # nearly every entry: a time and a fact
         return facts[0]["keyword"], facts[0]["id"]

@@ -1,7 +1,7 @@
 """Removal of history from ledgers: compaction, tidying and purging.
 
-Pure, like the ledger: entries in, entries out. A changed entry keeps its place and its time, so
-that a journal can be written again record by record.
+Pure functions on entries. A changed entry keeps its position and its time, so that a journal can be
+rewritten record by record.
 """
 
 from bisect import bisect_right
@@ -37,13 +37,13 @@ __all__ = ["Purged", "Rest", "compacted", "purged", "tidied"]
 def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
     """Return a ledger's entries without values that ended by `cutoff`, a stamp; None keeps all.
 
-    Values that were replaced, forgotten or expired at that time or before it go, with their saves
-    and forgettings as far as nothing else is in them. Whatever is read from the rest, now or as of
-    any moment from `cutoff` on, is unchanged.
+    Values that were replaced, forgotten or expired by that time are removed, with their saves and
+    forgettings unless these contain something else. All later reads, now or as of any moment from
+    `cutoff` on, are unchanged.
 
     Returns:
-        For each entry the entry itself, the same object if nothing of it went, or None if nothing
-        of it is left. Entries of kinds that this version does not know stay as they are.
+        For each entry the same object if nothing of it was removed, a changed entry, or None if all of
+        it was. Entries of unknown kinds are unchanged.
     """
     if cutoff is None:
         return list(entries)
@@ -56,7 +56,7 @@ def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) ->
     """Return a ledger's entries without values that ended by `cutoff` or expired before `now`.
 
     Returns:
-        As `compacted` does. An empty `cutoff` keeps replaced and forgotten values.
+        The same as `compacted`. An empty `cutoff` keeps replaced and forgotten values.
     """
     trace = Trace(entries)
     now = max(now, trace.recorded_at)
@@ -72,12 +72,11 @@ class Purged(NamedTuple):
     """A ledger without purged values."""
 
     entries: list[Entry | None]
-    """For each entry the entry itself, the same object if nothing of it went, or None if nothing
-    of it is left."""
+    """For each entry the same object if nothing of it was removed, a changed entry, or None."""
     quoting: tuple[str, ...]
     """The ids of remaining facts whose quotes contain a purged value."""
     mentioning: tuple[str, ...]
-    """The ids of remaining facts whose keyword, description or metadata contains one."""
+    """The ids of remaining facts whose keyword, description or metadata contains a purged value."""
 
 
 def purged(
@@ -85,17 +84,16 @@ def purged(
 ) -> Purged:
     """Return a ledger without the values that meet a condition and are not current at `now`.
 
-    It removes every such value from the history, and the same value elsewhere in the history of
-    the same keyword. The quotes of their sources go with them, and the
-    `before` of all sources later in the same conversations, which may hold the words of a purged
-    fact. Other current values are unchanged: forget them first. Reads with `as_of` change only by
-    these values.
+    It removes every such value from the history, and the same value elsewhere in the history of the
+    same keyword. It also removes the quotes of their sources, and the `before` of all later sources
+    in the same conversations, which may contain the words of a purged fact. Other current values are
+    unchanged: forget them first. Reads with `as_of` change only by these values.
 
     Args:
         entries: The ledger.
         condition: The values.
         now: The time, as a stamp.
-        quotes: Whether the values are also taken out of the quotes of all other facts.
+        quotes: Whether the values are also removed from the quotes of all other facts.
     """
     with paused_collection(len(entries)):
         related = RelatedEntries(entries)
@@ -116,7 +114,7 @@ def purged(
 
 
 class _Doomed(NamedTuple):
-    """The lives that a purge removes, among the entries that it has to look at."""
+    """The lives that a purge removes, among the entries that it must check."""
 
     numbers: Sequence[int]
     """The numbers of these entries."""
@@ -136,7 +134,7 @@ class _Doomed(NamedTuple):
         now: str,
         names: frozenset[str] | None = None,
     ) -> "_Doomed":
-        """Return what a condition removes; `names` are what to look at, if not at all entries."""
+        """Return what a condition removes; `names` limits the checked entries, if given."""
         names = condition.names if names is None else names
         numbers = range(len(related.recorded)) if names is None else related.to(names).numbers
         trace = Trace(related.at(numbers))
@@ -176,7 +174,7 @@ def _value_of(key: Canonical) -> JsonValue:
 
 
 def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:
-    """Return the value that a condition names: it may have been retracted and never saved."""
+    """Return the value of a condition; it may have been retracted and never saved."""
     if condition.keyword is None or condition.key is None:
         return set()
     return {(condition.keyword, condition.key)}
@@ -254,8 +252,8 @@ class Rest:
     def _retract(self, number: int, entry: Entry) -> list[RetractedValue]:
         """Return the retractions: each still refuses statements made before it.
 
-        Where a life that one ended is gone, it carries the floor itself. Of a purged value nothing
-        else stays.
+        If the life that it ended was removed, the retraction itself has the floor. Nothing else of a
+        purged value stays.
         """
         records: list[RetractedValue] = []
         ended = self._trace.retracted[number]
@@ -305,10 +303,10 @@ class Rest:
         return {**fact, "positions": [at for at, _ in kept], "values": [v for _, v in kept]}
 
     def _is_needed(self, saved: SavedFact) -> bool:
-        """Whether current items still depend on a save whose values are all removed.
+        """Return whether current items still depend on a save whose values are all removed.
 
-        It does for what the save replaced and is still there, and for the keyword's description
-        and type, as long as something else of the keyword can be seen.
+        They do if values that the save replaced are still present, and for the keyword's description
+        and type while other values of the keyword are visible.
         """
         keyword, at = saved.fact["keyword"], saved.at
         if saved.is_superseded:
@@ -330,7 +328,7 @@ class Rest:
         }
 
     def _marked(self, fact: StoredFact, superseded: list[int]) -> StoredFact:
-        """Return a fact that says itself which values were superseded: why may be gone."""
+        """Return a fact with its superseded values marked, as the superseding ones may be removed."""
         if not self._gone or fact.get("superseded", []) == superseded:
             return fact
         marked: StoredFact = {**fact, "superseded": superseded}
@@ -339,9 +337,9 @@ class Rest:
         return marked
 
     def _unquoted(self, saved: SavedFact) -> StoredFact:
-        """Return a fact without the words in its source that are a purged value's.
+        """Return a fact without the words of a purged value in its source.
 
-        A quote stays where it also states something current.
+        A quote is kept if it also states something current.
         """
         fact = saved.fact
         source = fact.get("source")

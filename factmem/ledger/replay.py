@@ -32,7 +32,7 @@ _PARTS = {"facts", "forget", "retract"}
 
 
 def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
-    """Return the entries that `change` makes of a ledger, recorded at `now`.
+    """Return the entries that `change` returns for a ledger, recorded at `now`.
 
     Raises:
         ValueError: A store could not have recorded one of them.
@@ -47,11 +47,11 @@ def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
 
 
 def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
-    """Return what `edit` makes of each entry, at its own time; an entry as it was is the same one.
+    """Return each entry as edited, with its own time; an unchanged entry is the same object.
 
     Raises:
-        ValueError: It gave more or fewer entries, or one that no store could have recorded.
-        TypeError: `edit` is not a function, or gave no list.
+        ValueError: It returned more or fewer entries, or one that no store could have recorded.
+        TypeError: `edit` is not a function, or returned no list.
     """
     example = "rewrite(edit, subject, scope)"
     expect_function(edit, "edit", example)
@@ -67,13 +67,12 @@ def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
 
 
 def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[Entry]:
-    """Return what a replay of `entries` adds to a place that holds `known`, with its times.
+    """Return the entries that a replay of `entries` adds to a place with the entries `known`.
 
-    A saved fact is known if the place has it, by keyword and id, as often as the entries up to
-    there; a forgetting, if the place has it as often, or if what it names is not current at that
-    point; an entry of a kind that this version does not know, if there is an equal one. Of an
-    entry with several facts the known ones are omitted. Times do not go back: an entry
-    counts as recorded no earlier than the place's last entry.
+    A saved fact is known if the place has it, by keyword and id, as often as the entries up to that
+    point. A forgetting is known if the place has it as often, or if its item is not current at that
+    point. An entry of an unknown kind is known if the place has an equal one. Known facts are omitted
+    from an entry with several. An entry counts as recorded no earlier than the place's last entry.
 
     Raises:
         ValueError: A store could not have recorded one of `entries`.
@@ -82,7 +81,7 @@ def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[En
     given: tuple[Any, ...] = expect_all(entries, object, "entries", "await store.entries(...)")
     checked = [_checked_entry(entry, number) for number, entry in enumerate(given)]
     known = list(known)
-    # Only a forgetting depends on what is current, and folding a place costs more than the rest.
+    # Only a forgetting depends on current items, and folding a place costs more than the rest.
     ledger = Ledger(known) if any("forget" in entry for entry in checked) else None
     recorded_at = max((entry["at"] for entry in known), default="")
     rest = Counter(mark for entry in known for mark in _marks(entry))
@@ -151,7 +150,9 @@ def _other(entry: Entry) -> _Mark:
 
 def _checked_entry(entry: Entry, number: int) -> Entry:
     """Return a copy of an entry as a store would read it back."""
-    from factmem.ledger.entry_check import check_entry  # the first save needs none of it
+    from factmem.ledger.entry_check import (
+        check_entry,
+    )  # slow to import, and not needed by a first save
 
     try:
         check_entry(entry)

@@ -1,8 +1,8 @@
 """Resolution: selects the facts that apply from several places. Pure.
 
-A concept that holds one value takes it from the subject with the lowest priority level; on a tie
-from the narrower scope; on a tie from the place that confirmed it last. The values of a concept
-that holds many are united, and a value that several places have counts once, in the first of them.
+A SINGLE concept has the value of the subject with the lowest priority level; on a tie that of the
+narrower scope; on a tie that of the place that confirmed it last. The values of a MULTIPLE concept are
+combined, and a value in several places counts once, in the first of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -88,11 +88,11 @@ def resolve(
 ) -> Resolution[F]:
     """Resolve the facts found in one place or several.
 
-    An unreadable value hides less specific ones: if Alice's own value cannot be read, that of
-    her organisation is not shown in its stead.
+    An unreadable value hides less specific ones: if Alice's own value cannot be read, that of her
+    organisation is not shown instead.
 
-    Facts of one keyword whose types differ are resolved in the type that the most specific place
-    has. The result does not depend on the order of places; within a place facts keep theirs.
+    Facts of one keyword with different types are resolved in the type of the most specific place. The
+    result does not depend on the order of places; the facts of a place keep their order.
     """
     by_keyword: dict[str, list[PlacedFact[F]]] = {}
     for placed in found:
@@ -168,12 +168,12 @@ def _key(fact: AnyFact, value: object) -> Canonical:
         return value
     try:
         return canonical(fact.concept.codec.dump(value, fact.concept.keyword))
-    except ValueError:  # a provider of one's own gave what has no JSON: equal to nothing else
+    except ValueError:  # from a custom provider, without a JSON form: equal to no other value
         return f"{id(value)}".encode()
 
 
 def _with_values(fact: F, values: list[object]) -> F:
-    """Return a fact of many values with some of them; one of a single value never comes here."""
+    """Return a MULTIPLE fact with some of its values; never called with a SINGLE fact."""
     if isinstance(fact, MultipleFacts):
         fewer: Any = replace(fact, values=tuple(values))
         fact = fewer
@@ -185,12 +185,12 @@ def resolve_entities(
     unreadable: Sequence[UnreadableConcept],
     places: Iterable[Place],
 ) -> list[PlacedFact[AnyFact]]:
-    """Return the facts that hold over several places, as seen from any of the entities.
+    """Return the facts that apply over several places, as seen from any of the entities.
 
     Args:
         found: The current facts of the places.
-        unreadable: What could not be read of them: it hides what is less specific.
-        places: All of the places, those without facts too.
+        unreadable: Their values that cannot be read, which hide less specific ones.
+        places: All places, including those without facts.
     """
     apart = _entities_apart(places)
     if not apart:
@@ -206,7 +206,7 @@ def resolve_entities(
 
 
 def seen_together(places: Iterable[Place]) -> Mapping[Identity, Sequence[Identity]]:
-    """Return for each place the others on which it depends what holds of its facts."""
+    """Return for each place the places that determine which of its facts apply."""
     places = list(places)
     apart = _entities_apart(places)
     return {
@@ -234,7 +234,7 @@ def _entity(place: Place) -> _Entity:
 
 
 def _among(apart: set[_Entity], place: Place) -> _Entity | None:
-    """Return the entity that a place is about; None where it is about what all of them share."""
+    """Return the entity of a place; None if all entities share the place."""
     entity = _entity(place)
     return entity if entity in apart else None
 
@@ -262,7 +262,7 @@ def _of_entities(
 def _add(
     kept: dict[tuple[Identity, str], PlacedFact[AnyFact]], more: Iterable[PlacedFact[AnyFact]]
 ) -> None:
-    """Take in facts; of one that some see less of, what is seen of it most."""
+    """Add facts; of a fact with different visible values, keep the version with the most."""
     for placed in more:
         key = placed.place.identity, placed.fact.id
         before = kept.get(key)

@@ -1,9 +1,9 @@
-"""Statements: of two, the later one is current.
+"""Statements: of two statements, the one that was said later is current.
 
 A detected or remembered fact is a statement. It may be recorded long after it was said, even after
 a later statement. So a statement never replaces a value that was said after it, and never
-brings back a value whose retraction was said after it. A plain save has no such rule: the last
-one is current. Where times are equal, the order of the ledger decides.
+brings back a value whose retraction was said after it. Plain saves have no such rule: the last one is
+current. If times are equal, the order of the ledger decides.
 """
 
 from hashlib import sha256
@@ -16,7 +16,7 @@ __all__ = ["Retractions", "digest_of", "name_of", "said_at"]
 
 
 def said_at(said: StoredFact | RetractedValue, at: str) -> str:
-    """Return when a statement recorded at `at` was said, at the latest `at` itself."""
+    """Return when a statement recorded at `at` was said: `at` or earlier."""
     return min(said["timestamp"], at)
 
 
@@ -55,10 +55,10 @@ class Retractions:
             self._by_digest[digest] = max(self._by_digest.get(digest, ""), said)
 
     def ended_after(self, said: str, key: Canonical) -> bool:
-        """Whether a value was retracted after it had been said."""
+        """Return whether a value was retracted after it was said."""
         return bool(self._by_digest) and said < self._by_digest.get(digest_of(key), "")
 
 
 def name_of(retracted: RetractedValue) -> str:
-    """Return what a retraction is called among the latest superseded statements."""
+    """Return the name of a retraction among the latest superseded statements."""
     return f"{retracted.get('digest')} {retracted['timestamp']} {retracted['keyword']}"

@@ -1,7 +1,7 @@
-"""Summaries: the state of a ledger as blocks of JSON; a keyword needs only one of them.
+"""Summaries: the state of a ledger as blocks of JSON, of which a keyword needs only one.
 
-Block 0 says what the others are. Keywords are spread over the blocks after it by a checksum of
-their names; last come the positions at which facts go on.
+Block 0 describes the others. Keywords are distributed over the following blocks by a checksum of their
+names. The last blocks have the next free positions of facts.
 """
 
 import json
@@ -21,13 +21,13 @@ from factmem.ledger.ledger import Ledger, LedgerState
 __all__ = ["restored", "restored_keyword", "summarized"]
 
 _BLOCK = 1 << 16
-"""About how many bytes a block has: read and parsed in a quarter of a millisecond."""
+"""The approximate bytes of a block, which is read and parsed in 0.25 ms."""
 
 _FREE_PER_BLOCK = 4096
 _KEYWORDS_AT_ONCE = 4096
 
 Block = Callable[[int], bytes]
-"""Returns a block by its number; raises `ValueError` if it cannot be trusted."""
+"""Returns a block by its number; raises `ValueError` if it does not verify."""
 
 
 def summarized(
@@ -36,10 +36,10 @@ def summarized(
     """Yield the blocks of a ledger's summary.
 
     Args:
-        ledger: Is read in short pieces.
-        size: About how many bytes the summary takes.
-        unchanged: Returns a context for each piece. It keeps the ledger from being changed, and
-            raises if it was changed since the first one.
+        ledger: The ledger; it is read in short pieces.
+        size: The approximate bytes of the summary.
+        unchanged: Returns a context manager for each piece, which prevents changes of the ledger, and
+            raises if it was changed since the first piece.
     """
     count = max(1, size // _BLOCK)
     with unchanged():
@@ -72,7 +72,7 @@ def restored(block: Block) -> Ledger:
     """Return the ledger of a summary.
 
     Raises:
-        ValueError: A block cannot be trusted.
+        ValueError: A block does not verify.
     """
     about = _loaded(block(0))
     buckets, parts = about["buckets"], about["free"]
@@ -95,10 +95,10 @@ def restored(block: Block) -> Ledger:
 
 
 def restored_keyword(block: Block, keyword: str) -> Ledger:
-    """Return a ledger of one keyword, without the positions at which facts go on.
+    """Return a ledger of one keyword, without the next free positions of facts.
 
     Raises:
-        ValueError: A block cannot be trusted.
+        ValueError: A block does not verify.
     """
     about = _loaded(block(0))
     fields = _loaded(block(1 + _bucket(keyword, about["buckets"]))).get(keyword)
@@ -109,9 +109,9 @@ def restored_keyword(block: Block, keyword: str) -> Ledger:
 
 
 _ITEMS = 2
-"""Where the fields of a topic have its items."""
+"""The index of the items in the fields of a topic."""
 _NUMBER, _EXPIRY = 0, 7
-"""Where the fields of an item have its number and its expiry."""
+"""The indexes of the number and the expiry in the fields of an item."""
 
 
 def _ledger(
@@ -129,7 +129,7 @@ def _bucket(keyword: str, count: int) -> int:
 
 
 _WIDE = b" "
-"""The beginning of a block with an integer beyond 64 bits, which wants an exact reader."""
+"""The first byte of a block with an integer beyond 64 bits, which needs an exact parser."""
 
 
 def _dumped(fields: dict[str, Any]) -> bytes:

@@ -23,7 +23,7 @@ class SavedFact:
 
     @property
     def is_superseded(self) -> bool:
-        """Whether nothing of it became current."""
+        """Whether none of its values became current."""
         return bool(self.values) and all(value.is_superseded for value in self.values)
 
 
@@ -39,11 +39,11 @@ class SavedValue:
         self.position: int = position
         self.is_new: bool = is_new
         self.is_superseded: bool = is_superseded
-        """Whether the life ended as it began, as something said later had settled it."""
+        """Whether the life ended at once, because a later statement superseded it."""
 
 
 class Life:
-    """One item, from the save that made it until it was replaced, forgotten or expired."""
+    """One item, from its first save until it was replaced, forgotten or expired."""
 
     __slots__ = ("_ended", "born", "item", "key", "keyword")
 
@@ -61,7 +61,7 @@ class Life:
 
     @property
     def died(self) -> str | None:
-        """When it ends; None if nothing known ends it."""
+        """When it ends; None if it has no known end."""
         return self._expires if self._ended is None else self._ended
 
     @property
@@ -71,7 +71,7 @@ class Life:
         return None if expires_at is None else max(expires_at, self.item.confirmed_at)
 
     def is_dead(self, now: str) -> bool:
-        """Whether it has ended at `now`."""
+        """Return whether it has ended at `now`."""
         return self.died is not None and self.died <= now
 
     @property
@@ -80,20 +80,20 @@ class Life:
         return self.died is not None and self.died == self._expires
 
     def end(self, at: str) -> None:
-        """Note that it was dropped, for which it may have been too late already."""
+        """Record that it was removed, unless it had already ended."""
         self._ended = min(at, self._expires or at)
 
 
 class Trace(Ledger):
-    """A ledger that remembers; for each entry, by its number, what it did."""
+    """A ledger that records the effect of each entry, by its number."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.recorded: list[str] = []
         self.saved: list[list[SavedFact]] = []
         self.forgotten: list[dict[ForgottenItem, Life]] = []
         self.retracted: list[list[tuple[Life | None, str]]] = []
-        """For each retraction the life that it ended, if there was one, and the floor after it."""
-        self._lives: dict[int, Life] = {}  # by the identity of their items, which they keep
+        """For each retraction the life that it ended, if any, and the floor after it."""
+        self._lives: dict[int, Life] = {}  # by the id() of their items, which they reference
         self._saving: SavedFact | None = None
         super().__init__(entries)
 

@@ -1,4 +1,4 @@
-"""What a commit appends to places: the lines of entries, and the outcome for each place."""
+"""Append: the lines that a commit appends to a place, and the outcome for each place."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -17,10 +17,10 @@ class Append(NamedTuple):
     records: list[bytes]
     """Their lines."""
     known: list[Entry] | None = None
-    """The entries themselves, where they were decoded already."""
+    """The entries, if they were decoded already."""
 
     def entries(self) -> Iterable[Entry]:
-        """Give the entries, for the view of the place."""
+        """Return the entries, for the view of the place."""
         return map(decoded, self.records) if self.known is None else self.known
 
 
@@ -31,10 +31,9 @@ def append_of(
     view: PlaceView | None,
     is_current: Callable[[Identity, Position | None], bool],
 ) -> Append:
-    """Return entries that are appended next, without descriptions that stand there already.
+    """Return the lines of the next entries, without descriptions that the place already has.
 
-    Under the lock. What stands there is known of a place that is in memory, and in no other:
-    nothing is read for this.
+    Under the lock. Only the descriptions of a place in memory are known: nothing is read for this.
     """
     lines = [stamped(body, now) for body in bodies]
     if view is None or not is_current(identity, view.position):

@@ -1,9 +1,9 @@
 """Group commit: many saves, from many tasks, threads and event loops, share one durable write.
 
-Saves join one queue. A thread of the store's own commits it batch by batch, and wakes each event
-loop once per batch. Two hops through `anyio.to_thread` took 31 microseconds a save, these take 11.
-The first save starts the thread. It ends after ten idle seconds, when the store is closed, and when
-the store is garbage; a forked child starts its own.
+Saves join one queue. A thread of the store commits it batch by batch, and wakes each event loop once
+per batch. Two thread switches by `anyio.to_thread` took 31 microseconds a save, these take 11. The
+first save starts the thread. It ends after ten idle seconds, when the store is closed, and when the
+store is garbage collected. A forked child starts its own.
 """
 
 import copy
@@ -26,13 +26,13 @@ _logger = getLogger(__name__)
 W = TypeVar("W")
 
 LARGEST_BATCH = 256
-"""Saves per durable write: enough for the cost of a write to vanish in it, few enough to keep the
-lock for milliseconds."""
+"""The most saves per durable write: enough to make the cost of a write negligible, few enough to hold the
+lock for milliseconds only."""
 
 _THREADS = 8
 
 _ALONE = 4
-"""After how many batches of one save each a save counts as alone."""
+"""The number of batches with one save each after which a save counts as alone."""
 
 _IDLE = 10.0
 """Seconds without a save after which the committing thread ends."""
@@ -48,16 +48,16 @@ class EventLoop:
         self._call_from_thread: Callable[..., object] = (
             getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
         )
-        # asyncio's own means, where the loop has them: a bare future wakes a task for a microsecond
-        # less than anyio's event, and a callback costs the loop no step of a task.
+        # Methods of asyncio loops: a future wakes a task a microsecond faster than anyio's event, and a
+        # callback needs no task.
         self.call_soon: Callable[..., object] | None = getattr(loop, "call_soon", None)
         self.create_future: Callable[[], Any] | None = getattr(loop, "create_future", None)
         self.is_gathering = False
-        """Whether the queue is announced already, as soon as the tasks that are ready have run."""
+        """Whether the bell will be rung as soon as the tasks that are ready now have run."""
 
     def wake(self, waiting: "Iterable[Pending[Any]]") -> None:
         """Wake the tasks whose work is done; from any thread."""
-        with suppress(RuntimeError):  # the loop is closed, and no task of it waits any more
+        with suppress(RuntimeError):  # the loop is closed, so none of its tasks waits any more
             self._call_from_thread(_finish_all, waiting)
 
 
@@ -79,7 +79,7 @@ class Pending(Generic[W]):
         self._future: Any = None
         self._event: Event | None = None
 
-    # `wait` and `finish` run in the loop's thread alone, so nothing comes between check and wait.
+    # `wait` and `finish` run in the loop's thread only, so nothing can happen between check and wait.
 
     async def wait(self) -> None:
         """Wait until the work is done."""
@@ -93,7 +93,7 @@ class Pending(Generic[W]):
             await self._event.wait()
 
     def finish(self) -> None:
-        """Wake the task that waits, if it still does."""
+        """Wake the task if it still waits."""
         self.is_done = True
         if self._event is not None:
             self._event.set()
@@ -102,20 +102,20 @@ class Pending(Generic[W]):
 
 
 def _do_nothing(is_wanted: Callable[[], bool]) -> None:
-    """Do nothing while nothing is queued."""
+    """Do nothing when idle."""
 
 
 class GroupCommit(Generic[W]):
     """Commits queued pieces of work in batches.
 
-    A forked child must make a new one: it has neither the thread nor the tasks that wait.
+    A forked child must create a new one, because it has neither the thread nor the waiting tasks.
 
     Args:
-        commit: Commits a batch, in a thread, one batch at a time; sets `error` on the pieces that
-            failed. An error that it raises is the error of the whole batch.
+        commit: Commits one batch at a time, in a thread, and sets `error` on the pieces that failed.
+            An error that it raises is the error of the whole batch.
         workers: The threads that `close` uses.
-        rest: Called in the committing thread when nothing was queued for some seconds, with a
-            function that returns whether something is: then it ends soon.
+        rest: Called in the committing thread after some idle seconds, with a function that returns
+            whether work is queued; it must then return soon.
     """
 
     def __init__(
@@ -131,23 +131,24 @@ class GroupCommit(Generic[W]):
         self._committing = threading.Lock()
         self._loops: PerLoop[EventLoop] = PerLoop(EventLoop)
         self._state = threading.Lock()
-        """Guards the flags below; held for moments, also by event loops."""
+        """Guards the flags below; held for microseconds, also by event loops."""
         self._has_thread = self._is_rung = self._is_closed = False
         self._bell = threading.Lock()
-        """Wakes the thread when it is released; it is rung once however many ask."""
+        """Releasing it wakes the thread; it is rung once, however many tasks ask."""
         self._bell.acquire()
         self._until_alone = 1
-        """How many more batches of one save there must be until no save waits for others.
+        """The number of further batches with one save until no save waits for others.
 
-        It is written by the thread and read by event loops, without a lock: a wrong guess makes one
-        batch smaller, or one save later, by a turn of the loop.
+        The thread writes it and event loops read it, without a lock: a stale value makes one batch
+        smaller, or one save later by a turn of the loop.
         """
 
     async def submit(self, work: W) -> None:
         """Return when the work is committed, or raise the error that prevented it.
 
-        Cancelled before its commit has begun, the work is not done. Cancelled later, it is done and
-        waited for. A task that asyncio itself cancels (`Task.cancel`) does not wait: either may be.
+        If cancelled before its commit begins, the work is not done. If cancelled later, it is done,
+        and the task waits for it. A task cancelled by asyncio itself (`Task.cancel`) does not wait,
+        and either outcome is possible.
         """
         await checkpoint_if_cancelled()
         loop = self._loops.get()
@@ -163,7 +164,7 @@ class GroupCommit(Generic[W]):
             try:
                 self._queue.remove(pending)
             except ValueError:  # its commit has begun
-                # In a cancelled scope only: whoever calls Task.cancel expects the task to end now.
+                # In a cancelled scope only: after Task.cancel the task is expected to end now.
                 if current_effective_deadline() == -inf:
                     with CancelScope(shield=True):
                         await pending.wait()
@@ -173,7 +174,7 @@ class GroupCommit(Generic[W]):
             raise copy.copy(pending.error) from pending.error.__cause__
 
     async def close(self) -> None:
-        """Commit what is queued, and let the thread end."""
+        """Commit what is queued, and end the thread."""
         with CancelScope(shield=True):
             await self._workers.run(self._close)
 
@@ -188,7 +189,7 @@ class GroupCommit(Generic[W]):
         self._bell.release()
 
     async def _gather(self, loop: EventLoop) -> None:
-        """Ring when the tasks that are ready now have queued their saves: they share the write."""
+        """Ring when all tasks that are ready now have queued their saves, which then share a write."""
         loop.is_gathering = True
         if loop.call_soon is not None:
             loop.call_soon(self._ring, loop)
@@ -199,7 +200,7 @@ class GroupCommit(Generic[W]):
             self._ring(loop)
 
     def _ring(self, loop: EventLoop) -> None:
-        """Have the thread commit what is queued; start it if there is none."""
+        """Make the thread commit what is queued; start it if it is not running."""
         loop.is_gathering = False
         with self._state:
             if self._is_rung:
@@ -208,7 +209,7 @@ class GroupCommit(Generic[W]):
             has_thread, self._has_thread = self._has_thread, True
         self._bell.release()
         if not has_thread:
-            # A daemon: an interpreter that exits need not wait for it. What it may break off was
+            # A daemon, so that the interpreter need not wait for it at exit. An interrupted save was
             # never acknowledged, and a torn write is repaired.
             arguments = (weakref.ref(self), self._bell)
             thread = threading.Thread(
@@ -223,7 +224,7 @@ class GroupCommit(Generic[W]):
         self._bell.acquire()
         with self._state:
             self._has_thread = self._is_rung = False
-        # Later saves try to start a thread again; only these would never be committed.
+        # Later saves try to start a thread again; these would never be committed.
         refused: list[Pending[W]] = []
         with suppress(IndexError):
             while True:
@@ -235,22 +236,22 @@ class GroupCommit(Generic[W]):
     def serve(self, *, is_rung: bool) -> bool:
         """Commit what is queued, in the thread; return whether the thread goes on."""
         if is_rung:
-            self._is_rung = False  # before looking: who queues later rings again
+            self._is_rung = False  # before the queue is read: later saves ring again
             self._commit_all(len(self._queue))
         else:
             try:
                 self._rest(lambda: bool(self._queue))
-            except Exception as exc:  # noqa: BLE001 - saves would wait for a dead thread for ever
+            except Exception as exc:  # noqa: BLE001 - saves would wait for an ended thread for ever
                 _logger.debug("The store did not rest: %s", type(exc).__name__)
         with self._state:
             self._has_thread = self._is_rung or (is_rung and not self._is_closed)
             return self._has_thread
 
     def _commit_all(self, count: int) -> None:
-        """Commit so many pieces of work, in batches.
+        """Commit `count` pieces of work, in batches.
 
-        The tasks that a batch wakes queue their next saves one by one, and ring when all have. A
-        batch of the first few would leave the others to one more write, for as long as they save.
+        The tasks that a batch wakes queue their next saves one by one, and ring when all have. A batch
+        of the first few would leave the others to a second write, and so on in every round.
         """
         with self._committing:
             for left in range(count, 0, -LARGEST_BATCH):
@@ -283,7 +284,7 @@ def wake(done: "Iterable[Pending[Any]]") -> None:
 
 
 def _serve(reference: "weakref.ref[GroupCommit[Any]]", bell: threading.Lock) -> None:
-    """Serve the queue; hold only its bell while idle, so that a dropped store is collected."""
+    """Serve the queue; an idle thread references only the bell, so the store can be collected."""
     goes_on = True
     while goes_on:
         is_rung = bell.acquire(timeout=_IDLE)

@@ -27,7 +27,7 @@ from factmem.providers.listing import ListingStore
 from factmem.providers.results import PlaceInfo
 
 _FEW = 1000
-"""Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
+"""The most values of a place that is presented on the event loop, about 4 ms."""
 
 
 class LedgerReader(FactStore, IndexedStore, FollowedStore, ListingStore):
@@ -36,7 +36,7 @@ class LedgerReader(FactStore, IndexedStore, FollowedStore, ListingStore):
     The contract of each method is the docstring that it inherits from the protocols.
 
     Args:
-        backend: Keeps the entries. Closing the store closes it.
+        backend: Stores the entries. Closing the store closes it.
     """
 
     def __init__(self, backend: Backend) -> None:

@@ -44,13 +44,13 @@ T = TypeVar("T")
 
 
 class LedgerStore(LedgerReader, LearningStore):
-    """A `FactStore` over a backend: it checks arguments and says what to do with the ledger.
+    """A `FactStore` over a backend: it checks arguments and decides how the ledger changes.
 
     The contract of each method is the docstring that it inherits from the protocols.
 
     Args:
-        backend: Keeps the entries. Closing the store closes it.
-        limit: The most that one place may hold.
+        backend: Stores the entries. Closing the store closes it.
+        limit: The most that one place may have.
     """
 
     def __init__(self, backend: Backend, limit: PlaceLimit | None = None) -> None:

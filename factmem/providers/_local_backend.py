@@ -1,4 +1,4 @@
-"""The backend of a folder: worker threads, group commit, and a new start in forked children."""
+"""LocalBackend: the backend of a folder, with worker threads, group commit and fork handling."""
 
 import os
 import weakref
@@ -27,7 +27,7 @@ _Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
 
 
 class LocalBackend:
-    """Runs the blocking operations of `LocalPlaces` in threads of its own."""
+    """Runs the blocking operations of `LocalPlaces` in its own threads."""
 
     def __init__(
         self, journals: Journals, clock: StoreClock, keep_history: timedelta | None
@@ -39,13 +39,13 @@ class LocalBackend:
         _restarts[self] = weakref.WeakMethod(self._start_in_child)
 
     def _start_afresh(self) -> None:
-        # Bound here: a warm load is one call less.
+        # Bound here, which saves a call in each warm load.
         self.warm = self.blocking.reading.warm
         self.workers = Workers()
         self._commits = GroupCommit(self.blocking.commit, self.workers, self.blocking.rest)
 
     def _start_in_child(self) -> None:
-        """Begin anew in a forked child, where no thread of the parent's goes on."""
+        """Start with new threads and views in a forked child, which has no threads of its parent."""
         self._clock.start_in_child()
         self.blocking.start_afresh()
         self._start_afresh()
@@ -100,7 +100,7 @@ class LocalBackend:
 
     async def close(self) -> None:
         await self._commits.close()
-        with CancelScope(shield=True):  # cancelled or not, no descriptor stays open
+        with CancelScope(shield=True):  # a cancelled close must not leave descriptors open
             await self.workers.run(self.blocking.close)
 
     async def work(self, work: Callable[[], R]) -> R:

@@ -1,4 +1,4 @@
-"""The places of a folder of journals: the blocking operations behind a local store."""
+"""LocalPlaces: the blocking operations of a local store on its places."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
@@ -36,35 +36,35 @@ from factmem.storage.base import (
 _logger = getLogger(__name__)
 
 _CHECK_EVERY = 256
-"""Records between two looks at how much of a journal is history, at the least."""
+"""The least number of records between two checks of how much of a journal is history."""
 
 _MOST_CHECKED = 4096
-"""Of how many places it is known when they were looked at last."""
+"""The number of places whose last check is remembered."""
 
 _MOST_PROBED = 1024
-"""How many places are looked for by their names, rather than among those that there are."""
+"""The most places that are looked up by name. For more, all places are listed."""
 
 
 class Save(NamedTuple):
-    """A save that waits for its commit: an encoded entry without its time."""
+    """A save that waits for its commit, an encoded entry without its time."""
 
     identity: Identity
     body: bytes
     since: object = None
-    """A moment of the place after which it must not have been erased."""
+    """The moment since which the place must not have been erased."""
 
 
 class _Moment(NamedTuple):
-    """What tells later erasures: how many there were, and the place's journal as it was."""
+    """A moment for detecting later erasures: the count of erasures and the end of the journal."""
 
     erasures: int
     position: Position | None
 
 
 class LocalPlaces:
-    """The places of one folder. Every method blocks; all are safe for threads.
+    """The places of one folder. All methods block and are thread-safe.
 
-    The store's lock comes before a view's lock, never after it.
+    The store's lock is acquired before a view's lock, never after it.
     """
 
     def __init__(
@@ -76,30 +76,30 @@ class LocalPlaces:
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        """Forget everything seen so far; also called in forked children."""
+        """Discard all cached state; also called in forked children."""
         self.reading = PlaceReader(self._journals, self._clock)
         self._views = self.reading.views
         self._checked: dict[Identity, tuple[int, int]] = {}
         self._erased_here = 0
-        """How many erasures there were by this process, where the storage counts none."""
+        """The number of erasures by this process, used if the storage counts none."""
 
     # Reading
 
     def entries(self, identity: Identity) -> list[Entry]:
-        """Return a place's whole ledger, with the times that its entries count as recorded at."""
+        """Return all entries of a place, with increasing times."""
         entries, at = completed(record.data for record in _records(identity, self._journals)), ""
         for entry in entries:
             at = entry["at"] = max(entry["at"], at)
         return entries
 
     def index(self, identity: Identity) -> bytes | memoryview | None:
-        """Return the index that is kept of a place, if there is one that is whole."""
+        """Return the stored index of a place, if it is valid."""
         if isinstance(self._journals, IndexedJournals):
             return self._journals.read_index(identity)
         return None
 
     def places(self, wanted: Boundary) -> list[PlaceInfo]:
-        """Return all places inside a boundary that hold anything."""
+        """Return all places inside a boundary that have entries."""
         named = wanted.identities(_MOST_PROBED)
         if named is None:
             named = self.identities(wanted, None, None)
@@ -125,7 +125,7 @@ class LocalPlaces:
     # Writing
 
     def commit(self, batch: Sequence[Pending[Save]]) -> None:
-        """Save what a batch holds: one append, and one durable write, per place."""
+        """Save a batch with one append and one durable write per place."""
         by_place: dict[Identity, list[Pending[Save]]] = {}
         appended: list[tuple[Append, Appended]] = []
         with self._journals.exclusive() as writer:
@@ -151,18 +151,18 @@ class LocalPlaces:
         return append_of(identity, bodies, now, view, self._journals.is_current)
 
     def moment(self, identity: Identity) -> object:
-        """Return what an append tells erasures from that come after now."""
-        erasures = self._erasures()  # before the place: an erasure in between is taken for later
+        """Return the current moment of a place; see `Save.since`."""
+        erasures = self._erasures()  # before the place: an erasure in between must count as later
         return _Moment(erasures, self.reading.followed(identity).position)
 
     def _erasures(self) -> int:
-        """Return how many erasures there were, in all processes where the storage counts them."""
+        """Return the number of erasures, of all processes if the storage counts them."""
         if isinstance(self._journals, CountingJournals):
             return self._journals.erasures()
         return self._erased_here
 
     def _is_erased(self, identity: Identity, since: _Moment, writer: JournalWriter) -> bool:
-        """Whether a place may have been erased since; one whose file is the same was not."""
+        """Return whether a place may have been erased since; not if its file is the same."""
         is_counted = isinstance(self._journals, CountingJournals)
         if self._erasures() == since.erasures and (is_counted or since.position is None):
             return False
@@ -178,7 +178,7 @@ class LocalPlaces:
             self._compact_if_worthwhile(append.identity, appended, self._keep_history)
 
     def extend(self, identity: Identity, extend: Extension) -> int:
-        """Append what `extend` makes of a place's entries, with no other write in between."""
+        """Append the entries that `extend` returns, with no other write in between."""
         with self._journals.exclusive() as writer:
             known = completed(record.data for record in _records(identity, writer))
             recorded_at = max((entry["at"] for entry in known), default="")
@@ -192,7 +192,7 @@ class LocalPlaces:
         return len(new)
 
     def change(self, identity: Identity, decide: Decision) -> int:
-        """Change a place by what is current in it, and return how many values that forgets."""
+        """Change a place depending on its current values; return the number of forgotten values."""
         if self._journals.read(identity).position is None:
             self._flush(identity)
             return 0
@@ -213,13 +213,13 @@ class LocalPlaces:
         return len(change.forget)
 
     def _flush(self, identity: Identity) -> None:
-        """Make durable that a place holds nothing, as it was perhaps erased just now."""
+        """Make durable that a place is empty, because another process may just have erased it."""
         if self._journals.exists():
             with self._journals.exclusive() as writer:
                 writer.flush(identity)
 
     def rest(self, is_wanted: Callable[[], bool]) -> None:
-        """Summarize large places and let the journals vouch for their ends, until saves wait."""
+        """Write summaries of large places and end marks, until a save waits."""
         self.reading.summarize_all(is_wanted)
         if isinstance(self._journals, RestingJournals):
             try:
@@ -228,14 +228,14 @@ class LocalPlaces:
                 _logger.debug("No end marks were written: %s", type(exc).__name__)
 
     def close(self) -> None:
-        """Summarize large places, and let go of everything; called once."""
+        """Write summaries of large places, and release all resources; called once."""
         try:
             self.reading.summarize_all()
         finally:
             self._journals.close()
 
     def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
-        """Keep an index of a place, unless the place is no longer of this version."""
+        """Store an index of a place, unless the place has changed since this version."""
         if not isinstance(self._journals, IndexedJournals) or not self._journals.exists():
             return False
         view = self._views.of(identity)
@@ -249,7 +249,7 @@ class LocalPlaces:
         return self._journals.write_index(identity, index, is_wanted)
 
     def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
-        """Remove a place physically, also one that is damaged or that was erased in part."""
+        """Remove a place physically, even if it is damaged or partly erased."""
         with self._journals.exclusive() as writer:
             try:
                 records = _records(identity, writer)
@@ -268,9 +268,9 @@ class LocalPlaces:
         return Erased(now, count, erased.bytes, erased.key_destroyed)
 
     def salvage(self, identity: Identity) -> SalvagedJournal:
-        """Go on with what can be read of a damaged journal."""
+        """Continue with the readable records of a damaged journal."""
         if not self._journals.exists():
-            raise ValueError("There is no such journal: nothing was saved in that folder yet")
+            raise ValueError("The place has no journal: nothing was saved in that folder yet")
         with self._journals.exclusive() as writer:
             salvaged = writer.salvage(identity)
         self._views.drop(identity)
@@ -279,14 +279,14 @@ class LocalPlaces:
     # Compaction
 
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
-        """Take out the history that is older, and return how many bytes that freed."""
+        """Remove history older than `keep_history`, and return the bytes freed."""
         reading = self._journals.read(identity)
         if reading.position is None:
             return 0
         with self._journals.exclusive() as writer:
             cutoff = self._cutoff(keep_history)
             freed = self._rewrite(identity, writer, lambda entries: compacted(entries, cutoff))
-        if not reading.is_end:  # large: it is in memory for as long as that takes
+        if not reading.is_end:  # large, and its summary was removed
             self.reading.summarize(identity, self.reading.followed(identity))
         return freed
 
@@ -303,9 +303,9 @@ class LocalPlaces:
         kept: list[Record] = []
         abridger = Abridger(lambda _: "")
         for record, old, new in zip(records, entries, after, strict=True):
-            if new is old and "facts" not in old:  # also what a later version wrote
+            if new is old and "facts" not in old:  # also entries of later versions
                 kept.append(record)
-            elif new is not None:  # what stood before it may be gone, and its description with it
+            elif new is not None:  # the entry with its description may have been removed
                 kept.append(Record(record.number, line_of(abridger.abridged(new))))
         freed = sum(len(record.data) for record in records)
         freed -= sum(len(record.data) for record in kept)
@@ -315,7 +315,7 @@ class LocalPlaces:
     def _compact_if_worthwhile(
         self, identity: Identity, appended: Appended, keep_history: timedelta
     ) -> None:
-        """Compact when more than half is history; looked at whenever a journal has doubled."""
+        """Compact if more than half is history; checked each time a journal has doubled."""
         last = appended.after.last
         begun = appended.before.last if appended.before is not None else 0
         checked, size = self._checked.setdefault(identity, (begun, 0))
@@ -324,7 +324,7 @@ class LocalPlaces:
         try:
             kept = self._compact_halved(identity, self._cutoff(keep_history))
         except FactmemError as exc:
-            # The save is durable; tidying up is not what the caller asked for.
+            # The save is durable, and the caller did not ask for a compaction.
             _logger.warning("A journal was not compacted: %s", type(exc).__name__)
             kept = size
         self._checked[identity] = (last, kept)
@@ -332,7 +332,7 @@ class LocalPlaces:
             self._checked.pop(next(iter(self._checked)))
 
     def _compact_halved(self, identity: Identity, cutoff: str) -> int:
-        """Compact if that halves the journal, and return how many records it then has."""
+        """Compact if that halves the journal; return the number of records after it."""
         with self._journals.exclusive() as writer:
             records = _records(identity, writer)
             after = compacted(completed(record.data for record in records), cutoff)
@@ -344,7 +344,7 @@ class LocalPlaces:
 
 
 def _records(identity: Identity, journals: Journals | JournalWriter) -> list[Record]:
-    """Return all records of a journal; none where there is no journal."""
+    """Return all records of a journal; none if it does not exist."""
     records: list[Record] = []
     position, is_end = None, False
     while not is_end:

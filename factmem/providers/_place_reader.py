@@ -1,4 +1,4 @@
-"""Reading the places of a folder of journals: warm from memory, cold by a search or a fold."""
+"""PlaceReader: reads the places of a folder, warm from memory, cold by a search or a fold."""
 
 import threading
 from collections import OrderedDict
@@ -33,25 +33,24 @@ S = TypeVar("S")
 _logger = getLogger(__name__)
 
 _MOST_VIEWS = 1024
-"""How many places' ledgers are kept warm; the one not used for longest goes first."""
+"""The most ledgers in memory; the least recently used is discarded first."""
 
 _BYTES_PER_FACT = 200
-"""About what a short fact takes in a journal. A record may hold one fact or thousands."""
+"""The approximate size of a short fact in a journal. A record may have one fact or thousands."""
 
 _SMALLEST_SUMMARIZED = 8 << 20
-"""How much a journal must have grown since its summary: reading as much takes a twentieth of a
-second."""
+"""The bytes by which a journal must have grown since its summary. Reading them takes 0.05 s."""
 
 _MOST_SEARCHES = 32
-"""After how many searches by a summary, a few milliseconds each, all of a place is read. A search
-without one counts as all of them."""
+"""The number of searches in a summary, a few milliseconds each, after which the whole place is read. A
+search without a summary counts as all of them."""
 
 
 class PlaceView:
-    """One place's ledger, followed from the journal.
+    """One place's ledger, folded from its journal.
 
-    `lock` is held for pure work only and for moments, so that an event loop may try for it;
-    `refreshing` is held by the one thread that reads on.
+    `lock` is held for short work without I/O, so an event loop may try to acquire it. `refreshing` is held
+    by the thread that reads on.
     """
 
     __slots__ = ("is_warm", "ledger", "lock", "position", "refreshing", "searches", "summarized")
@@ -64,14 +63,14 @@ class PlaceView:
         self.is_warm = False
         """Whether the place was read to its end at least once."""
         self.searches = 0
-        """How often it was searched for a keyword, and not read."""
+        """The number of searches for a keyword without reading the place."""
         self.summarized = 0
-        """How many bytes of the journal are in its summary, as far as is known."""
+        """The bytes of the journal that its summary covers, as far as known."""
 
     def follow(
         self, name: JournalName, read: Callable[[JournalName, Position | None], Reading]
     ) -> None:
-        """Read on to the end. Another thread may do the same: each reading counts once."""
+        """Read on to the end. If another thread does the same, each reading is applied once."""
         is_end = False
         while not is_end:
             start = self.position
@@ -79,7 +78,7 @@ class PlaceView:
             is_end = self.take_in(start, reading) and reading.is_end
 
     def take_in(self, start: Position | None, reading: Reading) -> bool:
-        """Apply the entries read from `start` on; return False if another thread did so before."""
+        """Apply the entries read from `start` on; return False if another thread already did."""
         size = sum(len(record.data) for record in reading.records)
         with paused_collection(size // _BYTES_PER_FACT):
             return self._take_in(start, reading)
@@ -99,14 +98,14 @@ class PlaceView:
         return True
 
     def start_from(self, ledger: Ledger, position: Position) -> None:
-        """Go on from a summary, unless another thread has read the place meanwhile."""
+        """Continue from a summary, unless another thread has read the place meanwhile."""
         with self.lock:
             if self.position is None:
                 self.ledger, self.position = ledger, position
                 self.summarized = position.size
 
     def take(self, appended: Appended, entries: Iterable[Entry]) -> None:
-        """Apply entries just appended, if all earlier ones were applied; else they are read later."""
+        """Apply appended entries if all earlier ones were applied; otherwise they are read later."""
         with self.lock:
             if self.is_warm and self.position is appended.before:
                 self._apply(list(entries))
@@ -125,15 +124,15 @@ class PlaceViews:
         self._lock = threading.Lock()
 
     def known(self, identity: Identity) -> PlaceView | None:
-        """Return the view of a place, if there is one."""
+        """Return the view of a place, if it has one."""
         view = self._views.get(identity)
         if view is not None:
-            with self._lock, suppress(KeyError):  # let go of by another thread just now
+            with self._lock, suppress(KeyError):  # another thread has just discarded it
                 self._views.move_to_end(identity)
         return view
 
     def of(self, identity: Identity) -> PlaceView:
-        """Return the view of a place, a new one if need be."""
+        """Return the view of a place, or a new one."""
         with self._lock:
             view = self._views.get(identity)
             if view is None:
@@ -149,15 +148,15 @@ class PlaceViews:
             return list(self._views.items())
 
     def drop(self, identity: Identity) -> None:
-        """Let go of one place's view."""
+        """Discard the view of a place."""
         with self._lock:
             self._views.pop(identity, None)
 
 
 class PlaceReader:
-    """Presents places. Every method blocks, `warm` for microseconds; all are safe for threads.
+    """Presents places. All methods block, `warm` for microseconds, and are thread-safe.
 
-    A view's lock is held for pure work only: whoever waits for it waits for moments.
+    A view's lock is held for short work without I/O.
     """
 
     def __init__(self, journals: Journals, clock: StoreClock) -> None:
@@ -166,10 +165,10 @@ class PlaceReader:
         self.views = PlaceViews()
 
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
-        """Present a place if that takes no reading: for event loops; None if it does.
+        """Present a place if nothing has to be read, else return None; for event loops.
 
-        This makes the one file call that an event loop's thread ever makes: the check whether the
-        journal is still what was read, about two microseconds.
+        This makes the only file call that ever runs on an event loop: the check whether the journal is
+        unchanged, about two microseconds.
         """
         view = self.views.known(identity)
         if view is None or not view.lock.acquire(blocking=False):
@@ -182,7 +181,7 @@ class PlaceReader:
         return None
 
     def present(self, identity: Identity, present: Present[R], keyword: str | None = None) -> R:
-        """Present a place as it is now; with a keyword, its items may be all that is there."""
+        """Present a place as it is now. With a keyword, the ledger may have only its items."""
         if keyword is not None and (found := self._searched(identity, keyword)) is not None:
             return present(found, self.now(found))
         view = self.followed(identity)
@@ -190,20 +189,20 @@ class PlaceReader:
             return present(view.ledger, self.now(view.ledger))
 
     def now(self, ledger: Ledger) -> str:
-        """Return the time for reading a ledger: no reading asks for it where nothing expires."""
+        """Return the time for reading a ledger; the clock is read only if a value may expire."""
         return self._clock.now(ledger.recorded_at) if ledger.may_expire else ledger.recorded_at
 
     def _searched(self, identity: Identity, keyword: str) -> Ledger | None:
-        """Return what a large place that is not in memory holds of a keyword; None for any other.
+        """Return the items of a keyword in a large place that is not in memory; else None.
 
-        Once for each place without a summary: whoever loads a second concept gains more from
-        reading all of them.
+        Only once for each place without a summary: for a second concept it pays to read the whole
+        place.
         """
         view = self.views.of(identity)
         if view.is_warm or view.searches >= _MOST_SEARCHES:
             return None
         reading = self._journals.read(identity, None)
-        if reading.is_end:  # as quickly folded as searched
+        if reading.is_end:  # folding takes no longer than a search
             view.take_in(None, reading)
             return None
         found, search = self._summary(identity, partial(_search_summary, keyword)), None
@@ -218,7 +217,7 @@ class PlaceReader:
     def _searched_from(
         self, identity: Identity, keyword: str, search: KeywordSearch | None, first: Reading
     ) -> Ledger | None:
-        """Search a place from a reading on; with a search that took in what is before that."""
+        """Search a place from a reading on; `search` has covered the records before it."""
         search, reading = search or KeywordSearch(keyword), first
         while True:
             search.take(record.data for record in reading.records)
@@ -231,7 +230,7 @@ class PlaceReader:
     def _summary(
         self, identity: Identity, use: Callable[[Summary], S]
     ) -> tuple[S, Position] | None:
-        """Return what `use` makes of a place's summary, and where that ends; None without one."""
+        """Return the result of `use` for a place's summary, and its end; None without a summary."""
         if not isinstance(self._journals, SummarizedJournals):
             return None
         with self._journals.summary(identity) as summary:
@@ -254,7 +253,7 @@ class PlaceReader:
         return view
 
     def _begin(self, identity: Identity, view: PlaceView) -> None:
-        """Begin to read a place: by its summary where it is large and has one."""
+        """Start to read a place, by its summary if it is large and has one."""
         reading = self._journals.read(identity, None)
         found = None if reading.is_end else self._summary(identity, partial(_restored, view))
         if found is None or found[0] is None:
@@ -265,7 +264,7 @@ class PlaceReader:
     # Summaries
 
     def summarize_all(self, is_ended: Callable[[], bool] = lambda: False) -> None:
-        """Write the summaries that are worth it, of places that are in memory."""
+        """Write the summaries of large places in memory."""
         for identity, view in self.views.all():
             self.summarize(identity, view, is_ended)
 
@@ -275,10 +274,10 @@ class PlaceReader:
         view: PlaceView,
         is_ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Write the summary of a place that was read, if its journal has grown much since the last.
+        """Write the summary of a place in memory, if its journal has grown much since the last one.
 
-        It ends without one where something is saved meanwhile, where `is_ended` returns true, and
-        where the folder cannot be written to. Then a cold open takes longer, and nothing else.
+        Nothing is written if the place changes meanwhile, if `is_ended` returns true, or if the folder
+        is read-only. The only effect is a slower cold open.
         """
         position = view.position
         if (
@@ -306,7 +305,7 @@ class PlaceReader:
 
 
 class _ChangedError(Exception):
-    """A place changed while its summary was made, or the thread is wanted for something else."""
+    """A place changed while its summary was written, or the thread has other work."""
 
 
 def _search_summary(keyword: str, summary: Summary) -> KeywordSearch:
@@ -314,7 +313,7 @@ def _search_summary(keyword: str, summary: Summary) -> KeywordSearch:
 
 
 def _restored(view: PlaceView, summary: Summary) -> Ledger | None:
-    """Return all of a summary; None where its journal has so little history that it is as quick."""
+    """Return the ledger of a summary; None if reading the journal takes no longer."""
     is_smaller = 2 * summary.size < summary.position.size
     ledger = restored(summary.block) if is_smaller else None
     view.summarized = summary.position.size

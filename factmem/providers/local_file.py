@@ -23,7 +23,7 @@ __all__ = ["LocalFileMemoryProvider", "ProviderKeys"]
 
 
 class ProviderKeys:
-    """The keys that open an encrypted store; a key may be given as its base64 text."""
+    """The keys that open an encrypted store; a key may be a base64 string."""
 
     def __init__(self, slots: KeySlots, workers: Workers) -> None:
         self._slots = slots
@@ -34,19 +34,19 @@ class ProviderKeys:
         return await self._workers.run(self._slots.ids)
 
     async def add(self, key: Key | str | Encryption) -> None:
-        """Let another key open the store."""
+        """Add a key that opens the store."""
         encryption = encryption_of(key)
         await self._workers.run(lambda: self._slots.add(encryption))
 
     async def remove(self, key: Key | str | Encryption) -> None:
-        """Close the store to a key.
+        """Remove a key, so that it no longer opens the store.
 
-        Whoever has that key and an old copy of `factmem.json` can still read the files as they
-        are; `rotate` shuts them out.
+        With that key and an old copy of `factmem.json` the existing files can still be read;
+        `rotate` prevents that.
 
         Raises:
-            WrongKeyError: It does not open the store.
-            ValueError: It is the only one.
+            WrongKeyError: The key does not open the store.
+            ValueError: It is the only key.
         """
         encryption = encryption_of(key)
         await self._workers.run(lambda: self._slots.remove(encryption))
@@ -60,11 +60,11 @@ class ProviderKeys:
     ) -> None:
         """Give the store a new key and new data keys, and rewrite every journal with them.
 
-        All other keys stop at once; this provider goes on with the new one, others need it too.
-        Keep the new key safe before you call, and the old one until the call returns; after a
-        crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
-        changes, at once: right for a changed passphrase, not for a key that leaked. `progress` is
-        called in a worker thread after each journal, with how many are done and how many there are.
+        All other keys stop working at once. This provider continues with the new key; other processes
+        need it as well. Store the new key safely before the call, and keep the old one until the call
+        returns. After a crash or an error call it again. With `rewrite=False` only the wrapping of the
+        data keys changes, at once: right for a changed passphrase, wrong for a leaked key. `progress`
+        is called in a worker thread after each journal, with the number done and the total.
         """
         encryption = encryption_of(key)
         _check_progress(progress)
@@ -76,53 +76,52 @@ class ProviderKeys:
 class LocalFileMemoryProvider(LedgerStore):
     """A `FactStore` in a folder of local files.
 
-    When a save returns, its facts survive kill -9 and a power cut. Concurrent saves share one
-    durable write. Any number of tasks, threads with their own event loops, and processes may use
-    one folder at once, through one instance or many; each sees the saves of all others. After a
-    fork, parent and child may both continue.
+    When a save returns, its facts survive kill -9 and a power cut. Concurrent saves share one durable
+    write. Any number of tasks, threads with their own event loops, and processes may use one folder
+    at once, through one instance or many; each sees the saves of all others. After a fork, parent and
+    child may both continue.
 
     Nothing touches the disk before the first call, and nothing is created before the first save.
     Reading takes no lock. A warm `load` uses no thread: it only checks, in a few microseconds,
     whether the file has changed since it was read. Up to 1,024 places are kept in memory.
 
-    The first save starts a thread that commits; it ends after ten idle seconds. The files of a batch
-    for many places are synced by the Linux kernel at the same time; elsewhere, and where a sandbox
-    refuses that, by up to eleven threads that the batch starts. The lock file and the folders stay
-    open between calls. `aclose` ends the threads and closes the files.
+    The first save starts a thread that commits; it ends after ten idle seconds. The Linux kernel syncs
+    the files of a batch for many places at the same time. On other systems, or if a sandbox refuses
+    that, up to eleven more threads do. The lock file and the folders stay open between calls. `aclose`
+    ends the threads and closes the files.
 
     A save that raises is not acknowledged; it is stored completely or not at all. If it is
     cancelled before its write begins, nothing is stored; if later, the save completes and the
     cancelled task waits for it. A task cancelled by asyncio itself (`Task.cancel`, `wait_for`) does
     not wait, and either outcome is possible.
 
-    The first `load` of a large place that is not in memory searches its file for that concept. A
-    place of more than 8 MB gets a summary: a file beside its journal with what is current, written
-    by a process that has read the place, when it closes the store, after ten seconds without a
-    save, or in `compact`. With it a cold `load` takes milliseconds whatever the size. Damage of the
-    journal before the end of its summary is noticed by what reads all of it, such as `verify`.
+    The first `load` of a large place that is not in memory searches its file for that concept. A place
+    of more than 8 MB gets a summary, a file beside its journal with the current state. A process that
+    has read the place writes it on closing the store, after ten seconds without a save, or in
+    `compact`. With it a cold `load` takes milliseconds whatever the size. Damage of the journal before
+    the end of its summary is detected by operations that read all of it, such as `verify`.
 
-    A purging `forget` rewrites the journal's file and removes the copies that `salvage` kept.
-    `erase` in an encrypted store first overwrites the random bytes that the file's key is derived
-    from, so that a copy of its blocks on the disk cannot be read with the key. `places` opens only
-    the files of the places that are asked for, where these are few. `list_places` opens the files
-    that were never listed before, and keeps their names beside the journals. The function that `amend` takes
-    runs in a worker thread, with the store's lock held.
+    A purging `forget` rewrites the journal's file and removes the copies that `salvage` kept. `erase`
+    in an encrypted store first overwrites the random bytes from which the file's key is derived, so
+    that blocks left on the disk cannot be decrypted. `places` opens only the files of the requested
+    places if these are few. `list_places` opens files that were never listed before, and stores their
+    names beside the journals. The function passed to `amend` runs in a worker thread, under the store's
+    lock.
 
     Args:
         root: The folder. The first save creates it, readable by its owner only.
-        storage: How files are kept: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
-        clock: Returns the time, as an aware datetime; this machine's by default.
-        keep_history: How long replaced and forgotten values stay readable by `history` and
-            `as_of`. None, the default, keeps them for ever; otherwise a journal is compacted when
-            more than half of it is older history.
-
-        limit: The most that one place may hold; a save beyond it raises `PlaceFullError`.
+        storage: The form of the files: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
+        clock: Returns the time as an aware datetime; the clock of this machine by default.
+        keep_history: The time for which replaced and forgotten values stay readable by `history` and
+            `as_of`. None, the default, keeps them for ever. Otherwise a journal is compacted when more
+            than half of it is older history.
+        limit: The most that one place may have; a save beyond it raises `PlaceFullError`.
 
     Raises:
         TypeError: An argument has the wrong type, such as a key instead of a storage.
         ValueError: `root` is not a path, or `keep_history` is negative.
-        StorageError: (from every method) The disk refused, or the store is damaged.
-        StoreBusyError: (from writing methods) The lock was held past the storage's deadline.
+        StorageError: (from every method) The operating system refused, or the store is damaged.
+        StoreBusyError: (from writing methods) The lock was held beyond the storage's deadline.
         DecryptionError: (from every method) The key is missing or wrong, or files do not verify.
     """
 
@@ -162,29 +161,29 @@ class LocalFileMemoryProvider(LedgerStore):
         return await self._folder.work(lambda: places.compact(identity, keep_history))
 
     async def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
-        """Go on with what can be read of a damaged place, and keep a copy of its file.
+        """Continue with the readable records of a damaged place, and keep a copy of its file.
 
         Raises:
-            ValueError: There is no file of that place.
+            ValueError: The place has no file.
         """
         identity = self._enter(subject, scope)
         return await self._folder.work(lambda: self._folder.blocking.salvage(identity))
 
     async def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
-        """Return how far every place has come, as a string to be kept elsewhere.
+        """Return an anchor: a string with the end of every place, to be stored elsewhere.
 
-        A folder cannot reveal that all of it was put back to an older copy; `verify` detects it by
-        an anchor. Reads every file; an anchor stays good for ever. `progress` is called in a worker
-        thread after each place, with how many are done and how many there are.
+        A folder cannot reveal that all of it was put back to an older copy; `verify` detects this with
+        an anchor. Reads every file. An anchor never expires. `progress` is called in a worker thread
+        after each place, with the number done and the total.
         """
         self._check_open()
         _check_progress(progress)
         return await self._folder.work(lambda: self._folder.journals.anchor(progress))
 
     def take_torn_writes(self) -> int:
-        """Return how many unfinished writes were found since this was last called.
+        """Return the number of unfinished writes found since the last call.
 
-        A crash leaves them; they were acknowledged to no caller. Events of a memory report them as
+        A crash leaves them; they were never acknowledged. Events of a memory report them as
         `torn_writes`.
         """
         journals = self._folder.journals
@@ -222,7 +221,7 @@ class LocalFileMemoryProvider(LedgerStore):
         slots = self._folder.journals.keys
         if slots is None:
             raise ValueError(
-                "A store in the clear has no keys: create it with "
+                "An unencrypted store has no keys: create it with "
                 "storage=EncryptedStorage(Aes256GCMEncryptor(key))"
             )
         return ProviderKeys(slots, self._folder.workers)
@@ -244,24 +243,24 @@ def _folder_of(root: str | os.PathLike[str]) -> Path:
             f"root must be a path, not {kind_of(root)}: LocalFileMemoryProvider('memory')"
         )
     if not path:
-        raise ValueError("root must not be empty: name a folder, or '.' for the current one")
+        raise ValueError("root must not be empty: pass a folder, or '.' for the current one")
     try:
         is_possible = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         is_possible = False
     if not is_possible:
-        raise ValueError("root has a character that no path can have, such as NUL: leave it out")
+        raise ValueError("root must not have a character that no path can have, such as NUL")
     return Path(path)
 
 
 def _storage_of(storage: Storage | None) -> Storage:
-    """Return `storage`, or files in the clear for None and nothing else: a key is no storage."""
+    """Return `storage`, or `SimpleStorage()` for None only: a key is not a storage."""
     if storage is None:
         return SimpleStorage()
     return expect_methods(
         storage,
         ["open"],
         "storage",
-        "SimpleStorage() keeps files in the clear, EncryptedStorage(Aes256GCMEncryptor(key)) "
+        "SimpleStorage() writes plain files, EncryptedStorage(Aes256GCMEncryptor(key)) "
         "encrypts them",
     )

@@ -280,7 +280,7 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         self._check_open()
         if self._places.opening.encryption is None:
             raise ValueError(
-                "A store in the clear has no keys: create it with "
+                "An unencrypted store has no keys: create it with "
                 "encryption=Aes256GCMEncryptor(key)"
             )
         return ProviderKeys(PostgresKeys(self._places), self._database.workers)

@@ -1,6 +1,6 @@
 """Journals of records in local files, plain or encrypted.
 
-Imports models, and knows bytes only.
+Imports `models`. Works with bytes only, not with facts.
 """
 
 from typing import TYPE_CHECKING

@@ -21,26 +21,26 @@ from factmem.storage.base import Progress
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A store's id, its age, and how far each journal file had come."""
+    """A store's id and age, and the end of each journal file."""
 
     store: str
     journals: Mapping[str, "_End"]
     age: int
-    """How many files the store had made: a file that is made later has a greater number."""
+    """The number of files that the store had created. A later file has a greater number."""
 
 
 class _End(NamedTuple):
-    """How far a journal's file had come."""
+    """The end of a journal's file."""
 
     digest: str
     """Of its first line."""
     following: int
-    """Its first line's `next`, which rises whenever it is rewritten after a save."""
+    """The `next` of its first line, which rises with each rewrite that follows a save."""
     last: int
     tag: str
     """Of the last line."""
     made: int = 0
-    """Which file of the store it was; 0 in format 1."""
+    """The number of the file in the store; 0 in format 1."""
 
 
 def without_store() -> str:
@@ -54,16 +54,16 @@ def taken(
     age: Callable[[int], int] | None,
     progress: Progress | None = None,
 ) -> str:
-    """Return how far every journal has come; under the lock.
+    """Return the end of every journal as an anchor; under the lock.
 
     Args:
         reader: The folder.
-        settle: Makes a journal's file durable, or raises: an anchor names nothing that a power cut
-            may take away.
-        age: Returns how many files the store has made, from the greatest number that a file has;
-            see `ManifestFile.age`. None where the
-            counter cannot be raised: a process that goes on elsewhere may have reserved numbers
-            that it has not used, so the anchor names the greatest one that a file has.
+        settle: Makes a journal's file durable, or raises: a power cut must not remove what an anchor
+            names.
+        age: Returns the number of files that the store has created, given the greatest number of a
+            file; see `ManifestFile.age`. None if the counter cannot be raised. Another process may
+            have reserved numbers that it has not used, so the anchor then names the greatest number
+            of a file.
         progress: Called after each file.
     """
     codec = reader.codec()
@@ -86,9 +86,9 @@ def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
         try:
             if reader.read_through(codec, file, fd).version > 1 and not reader.files.is_vouched(fd):
                 raise StorageError(
-                    f"The journal {reader.files.path(journal_path(file))!r} may hold what a power "
-                    f"cut takes away, and the file system is read-only: mount it writable and call "
-                    f"again"
+                    f"The journal {reader.files.path(journal_path(file))!r} may have records that a "
+                    f"power cut removes, and the file system is read-only: mount it writable and "
+                    f"call again"
                 )
         finally:
             reader.files.close(fd)
@@ -127,14 +127,14 @@ def verify(
         _report_gone(reader, anchor)
     if reader.manifest.fields.get("made", 0) < anchor.age:
         raise (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(
-            f"{reader.files.path(MANIFEST)!r} was put back to an older copy: it has counted fewer "
-            f"files than the anchor says. Restore it from a newer backup"
+            f"{reader.files.path(MANIFEST)!r} was put back to an older copy: it counts fewer files "
+            f"than the anchor. Restore it from a newer backup"
         )
     return found
 
 
 def _report_gone(reader: FolderReader, anchor: Anchor) -> None:
-    """Raise for a journal that the anchor knows and that has no file."""
+    """Raise for a journal of the anchor that has no file."""
     for file in anchor.journals:
         if not reader.has_journal(file):
             with reader.errors.of(file):
@@ -145,7 +145,7 @@ def _report_gone(reader: FolderReader, anchor: Anchor) -> None:
 
 
 def _doubtful(reader: FolderReader, codec: Codec, place: Place) -> list[str]:
-    """Return the paths of what belongs to a journal and does not verify, without damage of it."""
+    """Return the paths of a torn journal and of an unreadable end mark; neither is damage."""
     torn = [journal_path(place.file)] if place.has_tail() else []
     return torn + ([reader.marks.path(codec, place.file)] if place.has_bad_mark else [])
 
@@ -153,17 +153,17 @@ def _doubtful(reader: FolderReader, codec: Codec, place: Place) -> list[str]:
 def of_another(reader: FolderReader) -> Exception:
     """Return the error for a folder that is not the one the anchor was taken from."""
     what = (
-        f"{reader.files.path('')!r} is not the store that the anchor was taken from: give an anchor "
-        f"of this store, or put back the one that it is of"
+        f"{reader.files.path('')!r} is not the store that the anchor was taken from: pass an anchor "
+        f"of this store, or restore the other one"
     )
     return (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(what)
 
 
 def _verify_unknown(place: Place, anchor: Anchor) -> None:
-    """Raise if a file that the anchor does not know is older than the anchor."""
+    """Raise if a file that is not in the anchor is older than the anchor."""
     if anchor.age and place.made <= anchor.age:
         raise Damage(
-            "it is older than the anchor, which does not know it: it was erased, and put back",
+            "it is older than the anchor and not in it: it was erased and put back",
             is_forged=True,
         )
 
@@ -190,7 +190,7 @@ def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _En
         if first <= last:
             raise Damage(f"line {line}: record {first} is missing", is_forged=True)
     if _digest(place) != digest or last < place.following:
-        return place  # rewritten since: numbers are all that stays
+        return place  # rewritten since: only the numbers stay the same
     lines = (reader.journal(file)).split(b"\n")[1:]
     if not any(_is_record(place, line, last, tag) for line in lines):
         raise Damage(f"record {last} is not the one that it was", is_forged=True)
@@ -218,7 +218,7 @@ def _digest(place: Place) -> str:
 
 
 class _AnchorText:
-    """The text of an anchor, encoded as it grows: it names each place of the store."""
+    """The string of an anchor, encoded as it grows: it has each place of the store."""
 
     def __init__(self, store: str | None) -> None:
         head = compact({"anchor": 2, "store": store})
@@ -248,10 +248,10 @@ _ENCODED_AT_A_TIME = 1 << 16
 
 
 def parsed(text: str) -> Anchor | None:
-    """Return what the text of an anchor says; None if it was taken before there was a store.
+    """Return the anchor of a string; None if it was taken before there was a store.
 
     Raises:
-        ValueError: It is no anchor.
+        ValueError: The string is no anchor.
     """
     try:
         # Not by orjson, whose tree of a large anchor takes four times the memory of the result.
@@ -264,5 +264,7 @@ def parsed(text: str) -> Anchor | None:
             journals[file] = _End(str(digest), int(following), int(last), str(tag), *map(int, made))
         store, age = fields["store"], int(fields.get("made", 0))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError("The anchor cannot be read: pass the text that anchor() gave") from None
+        raise ValueError(
+            "The anchor cannot be read: pass the string that anchor() returned"
+        ) from None
     return None if store is None else Anchor(str(store), journals, age)

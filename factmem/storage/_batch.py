@@ -1,8 +1,8 @@
 """Appending to many journals at once: written first, then made durable together.
 
-One fsync after the other is what bounds a batch that goes to many places. The order per file stays
-what `FolderWriter.append` keeps: write, sync, read back, acknowledge. Files whose journals are new,
-torn or in doubt take the ordinary way afterwards.
+A batch for many places would spend most of its time in one fsync after the other. The order for
+each file is that of `FolderWriter.append`: write, sync, read back, acknowledge. New, torn and doubtful
+journals are appended to one by one afterwards.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from factmem.storage._plain_codec import Codec
 from factmem.storage.base import Appended, JournalName
 
 _MOST_OPEN = 64
-"""How many files are open at one time: few beside the 1,024 that a process often may have."""
+"""The most files that are open at a time: few, as the limit of a process is often 1,024."""
 
 _Append = tuple[JournalName, Sequence[bytes]]
 
@@ -29,7 +29,7 @@ class Begun(NamedTuple):
     tag: bytes
     """The tag of the last line, which the next line names."""
     added: int
-    """How many records `data` holds."""
+    """The number of records in `data`."""
 
 
 class Appender(Protocol):
@@ -38,7 +38,7 @@ class Appender(Protocol):
     codec: Codec | None
 
     def begin(self, file: str, end: OpenEnd, records: Sequence[bytes]) -> Begun | Exception | None:
-        """Write to the end of a journal; return None where that takes the ordinary way."""
+        """Write to the end of a journal; return None for one that `append` must handle."""
         ...
 
     def finish(
@@ -52,14 +52,14 @@ class Appender(Protocol):
         ...
 
     def append(self, name: JournalName, records: Sequence[bytes]) -> Appended:
-        """Append in the ordinary way."""
+        """Append to one journal, and sync it."""
         ...
 
 
 def append_all(
     writer: Appender, files: Files, appends: Sequence[_Append]
 ) -> list[Appended | Exception]:
-    """Append to journals, each its own; return what `append` would, or the error that it raises."""
+    """Append to different journals; return for each what `append` returns or the error it raises."""
     outcomes: list[Appended | Exception] = []
     for start in range(0, len(appends), _MOST_OPEN):
         outcomes += _append_some(writer, files, appends[start : start + _MOST_OPEN])

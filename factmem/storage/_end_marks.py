@@ -1,11 +1,11 @@
-"""End marks: how far each journal had come when its store was closed or idle, beside the journals.
+"""End marks: files with the end of each journal at the time when its store was closed or idle.
 
-A mark in the journal's own tail would be lost with the records that it vouches for. A mark says that
-all records up to a number were durable, which stays true whatever is appended: a save never touches
-it. It is written after the journal is durable, beside its old version, and renamed into place, so a
-crash leaves the old mark or the new one, and no journal that is shorter than its mark.
+A mark at the end of the journal itself would be lost with the records that it vouches for. A mark
+states that all records up to a number were durable. Later appends do not change that, so a save never
+writes a mark. It is written after the journal is durable, as a new file that is renamed into place. A
+crash therefore leaves the old mark or the new one, and no journal that is shorter than its mark.
 
-A mark names the journal's first line. One of an older incarnation does not apply.
+A mark contains the digest of the journal's first line, so it does not apply to a later file.
 """
 
 from collections.abc import Sequence
@@ -22,26 +22,26 @@ FOLDER = "ends"
 _SUFFIX = ".end"
 
 MOST_AT_ONCE = 64
-"""How many marks are written at a time: their files are open together, and the lock is held."""
+"""The number of marks written at a time: their files are open together, under the lock."""
 
 _MOST_MADE = 1 << 61
 """The manifest, which counts on from a mark, refuses twice as many."""
 
 _UNREADABLE = (CorruptJournalError, NotADirectoryError, IsADirectoryError)
-"""What has the name of the folder or of a mark is another program's."""
+"""The errors raised if another program has put something else at the path of a mark."""
 
 
 class EndMark(NamedTuple):
-    """What a file of a mark says; only `line` is authenticated in an encrypted store."""
+    """The content of an end mark; only `line` is authenticated in an encrypted store."""
 
     journal: str
     """The digest of the journal's first line."""
     made: int
-    """Which file of the store the journal was."""
+    """The number of the journal's file in the store."""
     tag: bytes
     """Of the last line."""
     line: bytes
-    """A line of the journal that is not in it: the number of the last record, and the end."""
+    """A line sealed like one of the journal, with the number of the last record."""
 
 
 class EndMarks:
@@ -56,7 +56,7 @@ class EndMarks:
         return f"{FOLDER}/{journal.removesuffix(codec.suffix)}{_SUFFIX}"
 
     def made(self, codec: Codec, journal: str) -> int:
-        """Return which file of the store a journal's mark was written for; 0 without one."""
+        """Return the number of the file that a journal's mark is for; 0 without a mark."""
         mark = self._read(codec, journal)
         return 0 if mark is None else mark.made
 

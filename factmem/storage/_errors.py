@@ -1,4 +1,4 @@
-"""The public errors of a folder: damage and refusals of the system, with the path they concern."""
+"""The public errors of a folder: damage and errors of the operating system, each with its path."""
 
 import os
 from typing import Protocol
@@ -17,7 +17,7 @@ class Teller(Protocol):
 
 
 class PublicErrors:
-    """Raises what goes wrong in one folder in the public terms."""
+    """Converts the errors of one folder to public ones."""
 
     def __init__(self, files: Files, teller: Teller) -> None:
         self._files = files
@@ -48,7 +48,7 @@ class PublicErrors:
 
 
 class _ErrorsOf:
-    """Raises errors in the public terms. No generator: a save enters three, a microsecond each."""
+    """Raises errors as public ones. Not a generator, which would cost each save three microseconds."""
 
     __slots__ = ("_errors", "_file")
 

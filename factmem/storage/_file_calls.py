@@ -1,4 +1,4 @@
-"""The file calls that a local store is made of; the crash tests bring a disk of their own."""
+"""The protocol of all file calls of a local store. The crash tests implement it in memory."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -17,12 +17,12 @@ class OpenEnd(NamedTuple):
 class Files(Protocol):
     """A folder, and the files in it by their names.
 
-    Whatever opens, changes or lists raises `CorruptJournalError` where the folder that it concerns,
-    `journals` or `indexes`, is a symbolic link.
+    Methods that open, change or list files raise `CorruptJournalError` if the folder, `journals` or
+    `indexes`, is a symbolic link.
     """
 
     sector: int
-    """How many bytes a power cut keeps or loses together, at the least."""
+    """The least number of bytes that a power cut keeps or loses together."""
 
     def path(self, name: str) -> str:
         """Return the full path of a name, for messages."""
@@ -33,7 +33,7 @@ class Files(Protocol):
         ...
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
-        """Hold the store's lock. The folders of the store are made where they are missing."""
+        """Hold the store's lock. Missing folders of the store are created."""
         ...
 
     def check_lock(self) -> None:
@@ -45,21 +45,21 @@ class Files(Protocol):
         ...
 
     def vouch(self, fd: int, size: int) -> None:
-        """Mark a file as acknowledged up to `size`, its end; any later write takes the mark away.
+        """Mark a file as acknowledged up to `size`, its end; any later write removes the mark.
 
-        Every process sees it at once. It need not survive a power cut.
+        All processes see the mark at once. It need not survive a power cut.
         """
         ...
 
     def is_vouched(self, fd: int) -> bool:
-        """Whether all of a file was acknowledged, and nothing was written since."""
+        """Return whether all of a file was acknowledged, and nothing was written since."""
         ...
 
     def open(self, name: str, *, write: bool = False) -> int:
         """Open a file that exists, for reading, or also for appending.
 
         Raises:
-            CorruptJournalError: What has that name is no ordinary file.
+            CorruptJournalError: It is not a regular file.
         """
         ...
 
@@ -72,9 +72,9 @@ class Files(Protocol):
         ...
 
     def create(self, name: str) -> int:
-        """Open a new file for appending; a leftover of that name is removed first.
+        """Create a file for appending; an existing file of that name is removed first.
 
-        The folder of the first index is made with it.
+        The folder is created if it is missing.
         """
         ...
 
@@ -98,8 +98,8 @@ class Files(Protocol):
         """Write zeros over the first `count` bytes of a file, durably.
 
         Returns:
-            Whether they were written: not to a file that has another name elsewhere, as it may be
-            another program's, or a backup.
+            Whether they were written. A file with a second hard link is left unchanged: the other
+            name may belong to another program or a backup.
         """
         ...
 
@@ -120,11 +120,11 @@ class Files(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, atomically, in place of the one that had it."""
+        """Rename a file atomically, replacing the file that had the new name."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is not there is no error."""
+        """Remove a file if it exists."""
         ...
 
     def names(self, folder: str = "journals") -> list[str]:
@@ -132,7 +132,7 @@ class Files(Protocol):
         ...
 
     def each_name(self, folder: str) -> Iterator[str]:
-        """Give the names in a folder of the store, in no order, without holding all of them."""
+        """Yield the names in a folder of the store, unordered, without collecting them in memory."""
         ...
 
     def content(self, name: str) -> bytes | None:
@@ -142,28 +142,28 @@ class Files(Protocol):
     def mapped(self, name: str) -> memoryview | None:
         """Return a large file that is never changed, mapped into memory for reading.
 
-        It stays readable after `let_go`, and after the file was replaced or removed. None where
-        there is none, or a smaller one, which is read at once, or where another machine might cut
-        it off: reading beyond the end of a mapped file ends the process. Raises as `open` does.
+        It stays readable after `release`, and after the file was replaced or removed. None if the
+        file is missing or small, and on network file systems: another machine might truncate it, and
+        reading beyond the end of a mapped file kills the process. Raises as `open` does.
         """
         ...
 
     def has_content(self, name: str, content: bytes) -> bool:
-        """Whether a small file has exactly this content. Raises as `open` does."""
+        """Return whether a small file has exactly this content. Raises as `open` does."""
         ...
 
-    def let_go(self) -> None:
-        """Close the files kept open between calls; they are reopened on use."""
+    def release(self) -> None:
+        """Close the files that stay open between calls; the next use opens them again."""
         ...
 
     def exists(self, name: str) -> bool:
-        """Whether there is anything of that name; quick enough for an event loop."""
+        """Return whether the path exists; fast enough for an event loop."""
         ...
 
     def is_unchanged(self, name: str, header: bytes, size: int) -> bool:
-        """Whether a file still begins with `header` and has `size` bytes.
+        """Return whether a file still begins with `header` and has `size` bytes.
 
-        Quick enough for an event loop: about two microseconds. The first line is compared, and
-        not the inode number, since the number is given to the next file at once.
+        Fast enough for an event loop: about two microseconds. It compares the first line and not the
+        inode number, which the file system may give to the next file.
         """
         ...

@@ -1,10 +1,10 @@
-"""The one door to the disk: every file call of a local store goes through here.
+"""LocalFiles: all file calls of a local store.
 
-Names are relative to the store's folder and are factmem's own: `factmem.json`, `lock`,
-`journals/...`, `indexes/...`. The lock file and the folders stay open until `let_go`; no other
-descriptor outlives the call that opened it. Nothing is buffered, so a fork finds nothing half-done.
-Errors of the operating system pass as they are; the callers name them. Only ordinary files in
-ordinary folders are opened: a pipe would be waited for, a link would lead out of the store.
+Names are relative to the store's folder: `factmem.json`, `lock`, `journals/...`, `indexes/...`. The
+lock file and the folders stay open until `release`; no other descriptor outlives the call that opened
+it. Nothing is buffered, so a fork duplicates no writes.
+`OSError` passes unchanged; the callers translate it. Only regular files in real folders are opened:
+opening a pipe would block, and a link would lead out of the store.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from factmem.storage._open import FOLDER, SAFELY, open_folder, open_ordinary
 from factmem.storage._sync_threads import SyncThreads
 
 _WORTH_MAPPING = 4 * 2**20
-"""The size in bytes from which a file is mapped and not read, which copies it three times: 30 ms for
-an index of 10,000 facts. Smaller ones are not worth a mapping each."""
+"""The size in bytes from which a file is mapped. Reading would copy it three times: 30 ms for an index
+of 10,000 facts. For smaller files a mapping costs more than it saves."""
 
 _READ = os.O_RDONLY
 _WRITE = os.O_RDWR | os.O_APPEND
@@ -40,9 +40,9 @@ _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 class _OpenFolder:
     """An open folder. It is closed when the last call that uses it has ended.
 
-    Counting references does that: a thread that finds another folder under the name drops this one
-    while others may still be opening files in it, and a number closed under them would be reused.
-    A forked child inherits the descriptor, which is harmless: it is for finding names only.
+    Reference counting does that. A thread that finds another folder under the name discards this one
+    while others may still open files in it; if it closed the descriptor, its number could be reused.
+    A forked child inherits the descriptor, which is harmless: it only resolves names.
     """
 
     __slots__ = ("fd", "identity")
@@ -59,14 +59,14 @@ class _OpenFolder:
 
 
 _SETTLED = 3_000_000_000
-"""Nanoseconds after which a change surely gives a file another time. FAT counts in two seconds,
-the coarsest clock of any file system; Linux's own ticks in milliseconds."""
+"""Nanoseconds after which a change always gives a file a new time. FAT has the coarsest clock, two
+seconds; Linux itself counts in milliseconds."""
 
 _Times = tuple[int, int, int, int, int]
 
 
 class LocalFiles:
-    """A folder of the local file system, opened to its owner only."""
+    """A folder of the local file system, accessible to its owner only."""
 
     sector = 512
 
@@ -80,8 +80,8 @@ class LocalFiles:
     def path(self, name: str) -> str:
         return f"{self._folder}/{name}" if name else self._folder
 
-    def let_go(self) -> None:
-        self._lock.let_go()
+    def release(self) -> None:
+        self._lock.close()
         self._syncs.close()
         self._folders.clear()
         self._known.clear()
@@ -98,15 +98,15 @@ class LocalFiles:
             os.mkdir(folder, 0o700)
 
     def _no_folder(self) -> ValueError:
-        """Return the error for a file in the place of the folder; raise what hides which it is."""
+        """Return the error for a path of the folder that is a file, or raise why it is unknown."""
         path = self._folder
         while path != os.path.dirname(path):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if stat.S_ISDIR(os.stat(path).st_mode):
-                    raise OSError(errno.EIO, "It is a folder and cannot be entered", path)
+                    raise OSError(errno.EIO, "It is a folder that cannot be opened", path)
                 break
             path = os.path.dirname(path)
-        return ValueError(f"{self._folder!r} is a file: give the path of a folder to keep facts in")
+        return ValueError(f"{self._folder!r} is a file: pass the path of a folder for the facts")
 
     def network_file_system(self) -> str | None:
         return network_file_system(self._folder)
@@ -120,17 +120,17 @@ class LocalFiles:
     def check_named(self, fd: int) -> None:
         if not os.fstat(fd).st_nlink:
             raise StorageError(
-                f"A file in {self.path('journals')!r} was replaced while it was written to: the "
-                f"lock is not honoured there. Nothing of this call is acknowledged"
+                f"A file in {self.path('journals')!r} was replaced during a write: another program "
+                f"ignores the lock. Nothing of this call is acknowledged"
             )
 
     def vouch(self, fd: int, size: int) -> None:
-        # A write gives the file another time by itself, so that no failure can leave the mark.
+        # Any later write changes the time by itself, so no failure can leave the mark in place.
         now = time.time_ns()
         mark = now - now % 1_000_000_000 + _vouching_time(size)
         try:  # `suppress` takes longer than the call
             os.utime(fd, ns=(now, mark))
-        except OSError:  # then the next writer begins a new file
+        except OSError:  # then the next writer creates a new file
             return
 
     def is_vouched(self, fd: int) -> bool:
@@ -138,9 +138,9 @@ class LocalFiles:
 
     @contextmanager
     def _within(self, name: str) -> Generator[tuple[str, int | None]]:
-        """Hold the folder of a file open; give the file's name in it.
+        """Keep the folder of a file open, and yield the file's name in it.
 
-        The store's own folder is not held, and may be a link: its owner has chosen it.
+        The store's own folder is not kept open, and may be a link: its owner has chosen it.
         """
         folder, _, file = name.rpartition("/")
         if not folder:
@@ -154,7 +154,7 @@ class LocalFiles:
             raise
 
     def _opened(self, folder: str) -> _OpenFolder:
-        """Return a folder, open: the kept one if it still has this name, otherwise the new one."""
+        """Return an open folder: the known one if it still has this path, else the new one."""
         path = self.path(folder)
         kept = self._folders.get(folder)
         if kept is not None:
@@ -184,7 +184,7 @@ class LocalFiles:
     def open_ends(self, folder: str, names: Sequence[str]) -> list[OpenEnd | None]:
         ends: list[OpenEnd | None] = []
         try:
-            # Looked at once: after a look for each file it could be replaced as well.
+            # One check for the batch: the folder could be replaced after a check for each file, too.
             opened = self._opened(folder)
         except (OSError, CorruptJournalError):
             return [None] * len(names)
@@ -248,7 +248,7 @@ class LocalFiles:
         folder = os.path.realpath(self._folder)
         device = os.stat(folder).st_dev
         while (above := os.path.dirname(folder)) != folder and os.stat(above).st_dev == device:
-            with contextlib.suppress(PermissionError):  # then it was not made for this store
+            with contextlib.suppress(PermissionError):  # then it was not created for this store
                 self._sync(os.open(above, FOLDER))
             folder = above
 
@@ -295,7 +295,7 @@ class LocalFiles:
         except FileNotFoundError:
             return None
         except NotADirectoryError:
-            if "/" in name:  # no folder of the store's has that name
+            if "/" in name:  # the store has no such folder
                 return None
             raise self._no_folder() from None
         try:
@@ -325,14 +325,14 @@ class LocalFiles:
             found.st_mtime_ns,
             found.st_ctime_ns,
         )
-        # No program can set a ctime, so the same times mean the same content: one look instead of an
-        # open, two reads and a close for every save. The object itself is compared, not its bytes.
+        # No program can set a ctime, so equal times mean equal content. One call replaces an open, two
+        # reads and a close for every save. The bytes object is compared by identity.
         known = self._known.get(name)
         if known is not None and known[0] == times and known[1] is content:
             return True
         if self.content(name) != content:
             return False
-        # A file that changed just now may change again within the same tick of its clock.
+        # A file that was changed just now may change again within one tick of its clock.
         if 0 <= found.st_ctime_ns < time.time_ns() - _SETTLED:
             self._known[name] = (times, content)
         return True
@@ -360,8 +360,8 @@ class LocalFiles:
 def _vouching_time(size: int) -> int:
     """Return the nanoseconds of a second that vouch for a file of this size.
 
-    Whole microseconds, which every file system that keeps more than seconds keeps; the clock gives
-    a file the same ones once in a million writes.
+    They are whole microseconds, which every file system keeps that keeps more than seconds. By
+    chance the clock gives a file the same ones once in a million writes.
     """
     return (size * 7_919 + 271_828) % 1_000_000 * 1_000
 

@@ -1,6 +1,6 @@
-"""The journals of one folder as one process sees them: the public face, and its lock.
+"""JournalFolder: the journals of one folder, and their lock.
 
-What a reader concludes about damage counts only under the lock.
+Damage that a reader finds counts only under the lock, because a writer may be active.
 """
 
 import errno
@@ -46,11 +46,11 @@ from factmem.storage.base import (
 _logger = getLogger(__name__)
 
 _CLOSING_PATIENCE = 1.0
-"""Seconds that end marks wait for the lock."""
+"""Seconds to wait for the lock before end marks are written."""
 
 _PATIENCE = 0.05
-"""Seconds that an index waits for the lock, longer than a save holds it. A recall waits meanwhile,
-and an index can be written later."""
+"""Seconds to wait for the lock before an index is written: longer than a save holds it. A recall waits
+meanwhile, and the index can be written later."""
 
 
 class JournalFolder:
@@ -77,7 +77,7 @@ class JournalFolder:
         _folders.add(self)
 
     def forget_all(self) -> None:
-        """Forget everything seen so far, and all locks: for a forked child, and for closing."""
+        """Discard all cached state and locks, in a forked child and on closing."""
         self._mutex = threading.Lock()
         self._known_writer = None
         self.manifest.forget_all()
@@ -89,17 +89,17 @@ class JournalFolder:
         try:
             self.rest()
         except (FactmemError, ValueError, OSError) as exc:
-            # All that was acknowledged is durable; only damage of the last line is harder to find.
+            # All acknowledged records are durable; only damage of the last line is harder to detect.
             _logger.debug("No end marks were written: %s", type(exc).__name__)
         self.forget_all()
-        self.files.let_go()
+        self.files.release()
 
     def codec(self) -> Codec | None:
-        """Return the codec that the manifest asks for now; None where there is no store."""
+        """Return the codec of the current manifest; None without a store."""
         return self.reader.codec()
 
     def check_made(self) -> None:
-        """Raise `StorageError` where there is no store, without asking for its key."""
+        """Raise `StorageError` if there is no store, without needing its key."""
         with self.errors.of(None):
             self.manifest.check_made()
 
@@ -124,7 +124,7 @@ class JournalFolder:
         return reading
 
     def _report_tail(self, place: Position | None) -> None:
-        """Log that a journal's file is torn, if it is so under the lock."""
+        """Log that a journal's file is torn, if the lock confirms it."""
         if not isinstance(place, Place) or not place.has_tail() or self.reader.is_reported(place):
             return
         try:
@@ -135,8 +135,8 @@ class JournalFolder:
         except CorruptJournalError:
             raise
         except (StorageError, FileNotFoundError) as exc:
-            # A process that may read but not lock reads the whole batches. Where no process can
-            # write, the tail is no write that is under way.
+            # A process that can read but not lock returns the whole batches. If no process can write,
+            # the tail cannot be a write in progress.
             if _is_read_only(exc):
                 self.reader.report_tail(place)
 
@@ -162,7 +162,7 @@ class JournalFolder:
         try:
             return self._listing.names(after, limit)
         except (CorruptJournalError, DecryptionError):
-            # As in `read`: a rotation may replace the key and the files while they are listed.
+            # As in `read`: a rotation may replace the key and the files during the listing.
             if not self.files.exists("lock"):
                 raise
             with self._exclusive_if_writable() as writer:
@@ -246,7 +246,7 @@ class JournalFolder:
     def rest(self) -> None:
         """See `RestingJournals.rest`."""
         while self.reader.unended:
-            with self.locked(patience=_CLOSING_PATIENCE):  # others save between two rounds
+            with self.locked(patience=_CLOSING_PATIENCE):  # other processes save between two rounds
                 files = list(islice(self.reader.unended, MOST_AT_ONCE))
                 self.writer().mark_ends(files)
                 for file in files:
@@ -254,7 +254,7 @@ class JournalFolder:
 
     @contextmanager
     def _exclusive_if_writable(self) -> Generator[FolderWriter | None]:
-        """Hold the lock; give None where the file system is read-only, and no process can write."""
+        """Hold the lock; yield None if the file system is read-only, so that no process can write."""
         with ExitStack() as stack:
             writer = None
             try:
@@ -271,7 +271,7 @@ class JournalFolder:
         return _Exclusive(self)
 
     def writer(self) -> FolderWriter:
-        """Return the writer for the keys that the manifest asks for now; under the lock."""
+        """Return the writer for the keys of the current manifest; under the lock."""
         codec, writer = self.codec(), self._known_writer
         if writer is None or writer.codec is not codec:
             writer = self._known_writer = FolderWriter(self.reader, self._indexes, codec)
@@ -283,7 +283,7 @@ class JournalFolder:
         return _Locked(self, timeout)
 
     def acquire(self, timeout: float) -> tuple[threading.Lock, AbstractContextManager[None]]:
-        """Return the mutex against other threads, and the lock; both are held now."""
+        """Acquire the mutex of the threads and the lock of the processes, and return both."""
         mutex = self._mutex  # forked children get another one
         if not mutex.acquire(timeout=timeout):
             raise StoreBusyError(
@@ -305,14 +305,14 @@ class JournalFolder:
             if (kind := self.files.network_file_system()) is not None:
                 raise StorageError(
                     f"{self.files.path('')!r} is on a network file system ({kind}), where locks "
-                    f"and appends are not to be trusted: use a local folder, or pass "
-                    f"allow_network_folder=True and keep to one process"
+                    f"and appends are unreliable: use a local folder, or pass "
+                    f"allow_network_folder=True and use one process only"
                 )
             self._is_place_checked = True
 
 
 class _Locked:
-    """Holds a folder's mutex and lock while it is entered. No generator: each save enters one."""
+    """Holds a folder's mutex and lock. Not a generator, which would take a microsecond per save."""
 
     __slots__ = ("_folder", "_lock", "_mutex", "_timeout")
 
@@ -331,7 +331,7 @@ class _Locked:
 
 
 class _Exclusive:
-    """Holds a folder's lock while it is entered, and gives its writer."""
+    """Holds a folder's lock, and returns its writer on entry."""
 
     __slots__ = ("_folder", "_locked")
 
@@ -352,7 +352,7 @@ class _Exclusive:
 
 
 def _is_read_only(error: Exception) -> bool:
-    """Whether an error says that the file system cannot be written to by anybody."""
+    """Return whether an error means that the file system is read-only."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EROFS
 
 
@@ -360,7 +360,7 @@ _folders: "weakref.WeakSet[JournalFolder]" = weakref.WeakSet()
 
 
 def _forget_in_child() -> None:
-    """Give forked children new mutexes, since an inherited one may be held by no thread of theirs."""
+    """Give forked children new mutexes: a thread of the parent may hold the inherited ones."""
     for folder in list(_folders):
         folder.forget_all()
 

@@ -64,13 +64,13 @@ class IndexFiles:
     def remove(self, codec: Codec, journal: str) -> int:
         """Remove the files derived from a journal, durably; return the bytes freed. Under the lock.
 
-        A summary that another process is writing goes too, and that process finds it gone.
+        A summary that another process is writing is removed as well, and that process ignores this.
         """
         path = f"{FOLDER}/{_name(codec, journal)}"
         try:
             freed = sum(removed(self._files, codec, each) for each in (f"{path}.tmp", path))
             freed += self._remove_summaries(codec, journal)
-            # Also where nothing was found: whoever removed it may have died before this.
+            # Even if nothing was found: the process that removed it may have died before the sync.
             if self._files.exists(FOLDER):
                 self._files.sync_folder(FOLDER)
         except NO_FOLDER:
@@ -119,7 +119,7 @@ def removed(files: Files, codec: Codec, path: str) -> int:
     finally:
         files.close(fd)
     if codec.hides_names:
-        # Without the random bytes of its first line no key opens what the disk may keep of it.
+        # Without the random bytes of its first line no key decrypts the blocks left on the disk.
         files.destroy(path, min(size, CHUNK))
     files.remove(path)
     return size

@@ -1,4 +1,4 @@
-"""A place in a journal file: how far it was read, and the damage found so far.
+"""Place: the state of reading a journal file, with the damage found so far.
 
 `_lines_1.py` and `_lines_2.py` validate the lines, by the format of the file.
 """
@@ -21,7 +21,7 @@ from factmem.storage._plain_codec import (
 from factmem.storage.base import JournalName
 
 CHUNK = 1 << 20
-"""How much is read at a time, in bytes; a longer line is read whole."""
+"""The bytes read at a time; a longer line is read whole."""
 
 LONGEST_HEADER = 1 << 14
 
@@ -37,13 +37,13 @@ class Damage(Exception):  # noqa: N818 - never leaves the storage
     def __init__(self, what: str, *, is_forged: bool = False) -> None:
         super().__init__(what)
         self.is_forged = is_forged
-        """Whether it was changed on purpose, rather than by an accident."""
+        """Whether it was changed on purpose and not by accident."""
 
 
 class Place(NamedTuple):
-    """How far a journal file was read, and the state for validating the next line.
+    """The state of reading a journal file up to an offset, for validating the next line.
 
-    A named tuple, since every save makes one: a frozen dataclass takes a fifth longer to copy.
+    A named tuple, because every save creates one: a frozen dataclass takes a fifth longer to copy.
     """
 
     file: str
@@ -57,9 +57,9 @@ class Place(NamedTuple):
     offset: int
     """Where the next line begins."""
     size: int
-    """The size of the file: after `offset` comes a line without an end."""
+    """The size of the file. Bytes after `offset` are an incomplete line."""
     line: int = 1
-    """How many lines were read."""
+    """The number of lines read."""
     last: int = 0
     """The number of the last record."""
     tag: bytes = b""
@@ -67,19 +67,19 @@ class Place(NamedTuple):
     snapshot_left: int = 0
     snapshot_last: int = -1
     gaps: tuple[tuple[int, int, int], ...] = ()
-    """Missing numbers: the first, the last, and the line at which they were missed."""
+    """Missing numbers: the first, the last, and the line at which this was found."""
     dead: int = 0
-    """The first line that did not verify; 0 if all did."""
+    """The first line that does not verify; 0 if all do."""
     verdict: str = ""
     """Damage other than missing records."""
     version: int = 2
     """The format of the file."""
     made: int = 0
-    """How many files the store had made when it made this one."""
+    """The number of this file in the store."""
     losses: Losses = ()
     """See `Header`."""
     ended: int = -1
-    """Up to which record the end mark beside the journal vouches; -1 before that was looked at."""
+    """The last record that the end mark vouches for; -1 before the mark was read."""
     has_bad_mark: bool = False
     """Whether there is an end mark that cannot be read."""
 
@@ -93,15 +93,15 @@ class Place(NamedTuple):
         return tuple.__new__(Place, (*self[:5], size, size, line, last, tag, last, *self[11:]))
 
     def digest(self) -> str:
-        """Return the SHA-256 of the first line, which no other file has, in hexadecimal."""
+        """Return the SHA-256 of the first line, which is unique, in hexadecimal."""
         return sha256(self.header).hexdigest()
 
     def has_tail(self) -> bool:
-        """Whether any bytes follow the last whole batch."""
+        """Return whether any bytes follow the last whole batch."""
         return self.size > self.offset
 
     def is_whole(self) -> bool:
-        """Whether all lines up to here count, in the newest format."""
+        """Return whether all lines so far are valid, in the newest format."""
         is_short = self.snapshot_left or self.gaps or self.dead or self.has_tail()
         return self.version > 1 and not is_short and self.damage() is None
 
@@ -129,7 +129,7 @@ class Place(NamedTuple):
 
 
 def check_name(place: Place, codec: Codec, data: bytes) -> bool:
-    """Whether a record 0 names the journal that its file is named for."""
+    """Return whether a record 0 has the name that belongs to its file name."""
     return codec.file_name(name_of(data)) == place.file
 
 
@@ -138,11 +138,11 @@ def _records(first: int, last: int) -> str:
 
 
 def read_header(files: Files, codec: Codec, file: str, fd: int) -> tuple[bytes, Header]:
-    """Return a journal's first line with its end, and what it says.
+    """Return a journal's first line with its newline, and the parsed header.
 
     Raises:
-        Damage: It is no header, or does not verify.
-        StorageError: A newer version wrote it.
+        Damage: The line is no header, or does not verify.
+        StorageError: A newer version of factmem wrote it.
     """
     line, end, _ = files.read(fd, LONGEST_HEADER, 0).partition(b"\n")
     if not end:
@@ -179,12 +179,12 @@ def at_start(file: str, line: bytes, header: Header) -> Place:
 
 
 def name_record(name: JournalName) -> bytes:
-    """Return the record 0, which names the journal where nothing else does."""
+    """Return the record 0, which holds the name of an encrypted journal."""
     return b'{"place":%b}' % compact(name)
 
 
 def name_of(data: bytes) -> JournalName:
-    """Return the name in a record 0; `ValueError` if it is another record."""
+    """Return the name in a record 0; raise `ValueError` for any other record."""
     try:
         return tuple(json.loads(data)["place"])
     except (KeyError, TypeError, RecursionError):

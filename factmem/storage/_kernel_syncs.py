@@ -5,8 +5,8 @@ bytes are on their way to the disk take 0.9 ms, and 1.9 ms in twelve threads of 
 each other and take turns at the interpreter's lock. Linux syncs buffered files this way since
 version 4.18; an older one refuses the operation.
 
-Nobody has to configure anything: where the system, its kernel, a sandbox or a file system refuses,
-`SyncThreads` does the work.
+No configuration is needed: if the operating system, its kernel, a sandbox or the file system refuses,
+`SyncThreads` syncs the files.
 """
 
 import errno
@@ -22,10 +22,10 @@ from typing import NamedTuple, TypeAlias
 from factmem.storage._sync_threads import SyncThreads
 
 _FEWEST = 2
-"""From how many files on the kernel is asked."""
+"""The number of files from which the kernel syncs. For one file it takes as long as fsync."""
 
 _MOST = 64
-"""How many files a context takes, which is how many a batch has open; the rest go to the threads."""
+"""The most files of a context, as many as a batch has open. The threads sync the rest."""
 
 SystemCall: TypeAlias = Callable[..., int]
 """Makes the system call of a number with integer arguments; raises `OSError` where it fails."""
@@ -46,19 +46,19 @@ _FSYNC = 2
 """`IOCB_CMD_FSYNC`. `IOCB_CMD_FDSYNC` takes as long, as all files have grown."""
 
 _NOT_TRIED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-"""Results that say that a file cannot be synced this way. After any other error nothing may be tried
-again: the second sync of a file whose first one failed succeeds, though the data is lost."""
+"""The results for a file that cannot be synced this way. After any other error no sync may be tried
+again: the second sync of such a file succeeds although its data is lost."""
 
 
 class KernelSyncs:
     """Syncs many files at once, by the kernel where it can.
 
-    The context in the kernel is made by the first call with several files, and ends with `close`, or
-    when this is garbage. A forked child makes its own. The first refusal is final.
+    The first call for several files creates a context in the kernel. It ends with `close`, or when this
+    object is garbage collected. A forked child creates its own. The first refusal is final.
 
     Args:
-        threads: Sync what the kernel does not.
-        system_call: Makes a system call; by default the C library's, if the machine is known.
+        threads: Sync the files that the kernel does not.
+        system_call: Makes a system call; by default the function of the C library.
     """
 
     def __init__(self, threads: SyncThreads, system_call: SystemCall | None = None) -> None:
@@ -66,16 +66,16 @@ class KernelSyncs:
         self._system_call = system_call
         self._is_refused = not _is_known_machine()
         self._idle: deque[_Context] = deque()
-        """The context, while no thread uses it."""
+        """The contexts that no thread uses: one at most, except after concurrent calls."""
 
     def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
-        """Sync files, and return the error of each; return when all are done."""
+        """Sync all files, and return the error of each, or None."""
         if len(fds) < _FEWEST or self._is_refused or (context := self._taken()) is None:
             return self._threads.sync_all(fds)
-        # An exception leaves the context to the garbage collector: what was submitted may end later,
-        # and must not be taken for files of the next call.
+        # After an exception the context is not used again: its pending syncs must not be mistaken for
+        # those of the next call.
         begun = context.submit(fds[:_MOST])
-        rest = self._threads.sync_all(fds[begun:])  # the kernel is at work meanwhile
+        rest = self._threads.sync_all(fds[begun:])  # while the kernel works
         codes = context.errors(begun)
         self._is_refused = context.is_refused
         self._idle.append(context)
@@ -127,7 +127,7 @@ class _Context:
         self._id = made[0]
 
     def submit(self, fds: Sequence[int]) -> int:
-        """Begin to sync files; return how many of them the kernel took, from the first on."""
+        """Start to sync files; return the number accepted by the kernel, from the first on."""
         count, taken = len(fds), 0
         self._descriptors[:count] = array("I", fds)
         addresses = self._addresses.buffer_info()[0]
@@ -138,13 +138,13 @@ class _Context:
             except InterruptedError:
                 continue
             except OSError as exc:
-                # A descriptor that is not open, or a kernel that is busy, says nothing of the rest.
+                # Not a refusal: one descriptor that is not open, or a kernel that is busy.
                 self.is_refused = exc.errno not in {errno.EBADF, errno.EAGAIN}
                 break
         return taken
 
     def errors(self, count: int) -> list[int]:
-        """Wait until all that was begun has ended; return the error number of each file, or 0."""
+        """Wait for all accepted files; return the error number of each, or 0."""
         errors, left = [0] * count, count
         start = self._events.buffer_info()[0]
         while left:
@@ -159,13 +159,13 @@ class _Context:
         return errors
 
     def __del__(self) -> None:
-        """End; the kernel waits for what is still under way."""
+        """End the context; the kernel waits for pending syncs first."""
         if self._id is not None and self.process == os.getpid():
             self._call(self._numbers.destroy, self._id)
 
 
 def _block(at: int) -> bytes:
-    """Return the control block of a sync whose descriptor is filled in later."""
+    """Return the control block of a sync, without its descriptor."""
     return pack("=QIIHhI40x", at, 0, 0, _FSYNC, 0, 0)
 
 
@@ -179,8 +179,8 @@ def _is_known_machine() -> bool:
 
 
 def _c_library() -> SystemCall:
-    """Return the C library's `syscall`, which lets other threads run meanwhile."""
-    import ctypes  # five milliseconds that only a batch of many files has to pay
+    """Return the C library's `syscall`. ctypes releases the interpreter's lock during the call."""
+    import ctypes  # here, because it takes milliseconds that only a batch of several files needs
 
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.argtypes = [ctypes.c_long] * 6

@@ -15,7 +15,7 @@ from factmem.storage.encryption.ring import KeyRing
 from factmem.storage.simple import corrupt
 
 _MOST_CLOSED = 16
-"""Of how many removed keys it is known that they were removed, so that a removal can be repeated."""
+"""The number of removed keys that are remembered, so that a removal can be repeated."""
 
 _IN_A_SLOT = ("kid", "wrap")
 
@@ -45,9 +45,9 @@ class SealedMode:
     def refusal(self, path: str) -> Exception:
         """See `Mode.refusal`."""
         return TamperedError(
-            f"The store of {path!r} is not encrypted, and EncryptedStorage was asked for: either "
-            f"another program put it there, or it was made with SimpleStorage. Open it with that, or "
-            f"move its facts to an encrypted store by export_facts and import_facts"
+            f"The store of {path!r} is not encrypted, but EncryptedStorage was passed: either "
+            f"another program replaced it, or it was created with SimpleStorage. Open it with "
+            f"SimpleStorage, or move its facts to an encrypted store by export_facts and import_facts"
         )
 
     def error_of(self, damage: Damage, path: str) -> Exception:
@@ -56,8 +56,8 @@ class SealedMode:
             return corrupt(damage, path)
         return TamperedError(
             f"The journal {path!r} does not verify, {damage}: it was changed, swapped or put back "
-            f"to an older copy. Nothing was changed; restore it from a backup, or go on with what "
-            f"can be read by salvage()"
+            f"to an older copy. Nothing was changed: restore it from a backup, or keep the readable "
+            f"records with salvage()"
         )
 
 
@@ -65,9 +65,7 @@ def _slots(manifest: dict[str, Any]) -> list[KeySlot]:
     slots = manifest.get("slots")
     if isinstance(slots, list) and all(map(_is_slot, slots)):
         return slots
-    raise TamperedError(
-        "The key slots in factmem.json are not as factmem writes them: restore it from a backup"
-    )
+    raise TamperedError("The key slots in factmem.json are damaged: restore the file from a backup")
 
 
 def _is_slot(slot: object) -> bool:
@@ -108,7 +106,7 @@ class StoreKeys:
             try:
                 kid = encryption.unwrap(self._slots(), self._store()).kid
             except WrongKeyError:
-                # Whoever removed it may have died before that was durable.
+                # The process that removed it may have died before that was durable.
                 with self._folder.errors.of(None):
                     self._folder.manifest.settle()
                 if self._is_closed(encryption):
@@ -147,7 +145,7 @@ class StoreKeys:
         return self._mode.ring(self._folder.manifest.fields)
 
     def _opened_by(self, encryption: Encryption) -> tuple[KeyRing, str]:
-        """Return the ring, also where only the new key opens it: a rotation was cut short."""
+        """Return the ring, also if only the new key opens it because a rotation was interrupted."""
         try:
             return self._opened()
         except WrongKeyError:
@@ -173,12 +171,12 @@ class StoreKeys:
         return slots
 
     def _closed(self) -> list[KeySlot]:
-        """Return the slots of keys that were removed, without what they held."""
+        """Return the slots of removed keys, without their wrapped rings."""
         found: list[KeySlot] = self._folder.manifest.fields.get("closed", [])
         return [each for each in found if _is_slot(each)]
 
     def _is_closed(self, encryption: Encryption) -> bool:
-        """Whether a key was removed from the store."""
+        """Return whether a key was removed from the store."""
         try:
             encryption.unwrap(self._closed(), self._store())
         except TamperedError:  # its slot exists, and is empty
@@ -196,14 +194,14 @@ class StoreKeys:
 
     def _rewrap(self, encryption: Encryption, ring: KeyRing, others: list[KeySlot]) -> None:
         slots = [encryption.wrap(ring.dump(), self._store()), *others]
-        # Threads that read meanwhile find the new file only together with the key that opens it.
+        # Other threads see the new file only together with the key that opens it.
         with self._folder.manifest.opening:
             self._write(slots)
             self._mode.encryption = encryption
         self._folder.codec()
 
     def _is_any_outdated(self, ring: KeyRing) -> bool:
-        """Whether any journal is sealed with an older data key; under the lock."""
+        """Return whether any journal is sealed with an older data key; under the lock."""
         codec = SealedCodec(self._store(), ring)
         files = each_file(self._folder.reader, codec)
         return any(self._is_outdated(codec, file, ring) for file in files)

@@ -1,9 +1,9 @@
-"""The judge of lines of format 1, which is read and no longer written.
+"""Reader1: validates the lines of format 1, which is read and no longer written.
 
-A line counts if it is ended, verifies, and has a greater number than the one before it. Any other
-line is dead and is passed over; the numbers reveal whether something is missing because of it.
-A missing number that some later line knows to have been durable is damage; one that no line knows
-was never acknowledged: the power failed while it was written.
+A line is valid if it ends in a newline, verifies, and has a greater number than the one before it. Any
+other line is dead and is skipped; the numbers show whether a record is missing. A missing number is
+damage if a later line states that it was durable. Otherwise it was never acknowledged: the power
+failed during its write.
 """
 
 from factmem.storage._journal import Place, check_name
@@ -11,11 +11,11 @@ from factmem.storage._plain_codec import Codec, Unsealed
 from factmem.storage.base import Record
 
 _new_tuple = tuple.__new__
-"""Makes a named tuple of a tuple, in a third of the time."""
+"""Creates a named tuple from a tuple, in a third of the time of a call."""
 
 
 class Reader1:
-    """Judges lines in their order; a `Place` in the making."""
+    """Validates lines in order, and builds the next `Place`."""
 
     __slots__ = (
         "_before",
@@ -59,7 +59,7 @@ class Reader1:
         return reader.place(place.offset + end, size), reader.records
 
     def place(self, offset: int, size: int) -> Place:
-        """Return how far the lines reach."""
+        """Return the place after the lines."""
         return self._before._replace(
             offset=offset,
             size=size,
@@ -75,10 +75,10 @@ class Reader1:
         )
 
     def take_all(self, lines: list[bytes]) -> None:
-        """Take lines in their order.
+        """Take lines in order.
 
-        Nearly all verify and continue the one before. They take a short way without a call per
-        line, which is what `_take_record` would do with them.
+        Nearly all verify and continue the one before. They are handled here without a call per line,
+        with the same result as `_take_record`.
         """
         unseal, add = self._unseal, self.records.append
         for line in lines:
@@ -99,7 +99,7 @@ class Reader1:
                 self._take_record(record)
 
     def _take_rest(self, line: bytes) -> None:
-        """Pass over a dead line, but take a record that a damaged line end made a part of it."""
+        """Skip a dead line, but take a record that a damaged newline has joined to it."""
         self.dead = self.dead or self.line
         for start in self._before.sealer.starts(line, self.last):
             try:
@@ -115,8 +115,8 @@ class Reader1:
             self._take_snapshot(record)
             return
         if number <= self.last:
-            # Every line of this file verifies with this file's own seed or key, so a number that
-            # goes back was written here before, and copied.
+            # Every line of this file verifies with the file's own seed or key, so a line with an
+            # earlier number is a copy of one written here before.
             self._accuse(f"record {number} appears again")
             return
         if number > self.last + 1:

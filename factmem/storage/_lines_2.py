@@ -2,9 +2,9 @@
 
 A batch is valid if all its lines are present, in sequence. A writer syncs everything before it
 appends, so a batch proves that all lines before it were durable: one that does not verify is damage.
-So does an end line, which closed a journal before end marks were kept beside it. Lines after the
-last whole batch are torn: a power cut left an append that was never acknowledged. If no power cut
-can leave such lines, they are damage too.
+An end line proves the same; older versions wrote it to close a journal. Lines after the last whole
+batch are torn: a power cut interrupted an append that was never acknowledged. If no power cut can
+leave such lines, they are damage too.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from factmem.storage._plain_codec import END, Codec, Unsealed, batch_mark, batch
 from factmem.storage.base import Record
 
 _new_tuple = tuple.__new__
-"""Makes a named tuple of a tuple, in a third of the time."""
+"""Creates a named tuple from a tuple, in a third of the time of a call."""
 
 _Span = tuple[int, int]
-"""Where something begins and ends in the file."""
+"""The start and the end of something in the file."""
 
 
 class Reader2:
-    """Judges lines in their order; a `Place` in the making."""
+    """Validates lines in order, and builds the next `Place`."""
 
     __slots__ = (
         "_at",
@@ -78,7 +78,7 @@ class Reader2:
         return reader.place(size if is_end else reader.offset), reader.records
 
     def place(self, size: int) -> Place:
-        """Return the place behind the last whole batch."""
+        """Return the place after the last whole batch."""
         return self._before._replace(
             offset=self.offset,
             size=size,
@@ -94,10 +94,10 @@ class Reader2:
         )
 
     def take_all(self, lines: list[bytes]) -> None:
-        """Take lines in their order.
+        """Take lines in order.
 
-        Nearly all are whole batches, of one or of many, that continue the one before. They take a
-        short way without a call per line, which is what `_take` would do with them.
+        Nearly all are whole batches, of one line or many, that continue the one before. They are
+        handled here without a call per line, with the same result as `_take`.
         """
         unseal, add, taken = self._unseal, self.records.append, 0
         for at, line in enumerate(lines):
@@ -126,9 +126,9 @@ class Reader2:
                 self._take((start, self._at), record)
 
     def _take_batch(self, lines: list[bytes], at: int, first: Unsealed) -> int:
-        """Take a batch that begins at a line; return its number of lines, 0 if not all is right.
+        """Take a batch that begins at a line; return its number of lines, or 0 if it is not valid.
 
-        Then nothing was taken, and `_take` judges the lines one by one.
+        With 0 nothing was taken, and `_take` validates the lines one by one.
         """
         number, mark, previous, tag, data = first
         index, count = batch_of(mark)
@@ -156,7 +156,7 @@ class Reader2:
         return count
 
     def _take_dead(self, line: bytes, start: int) -> None:
-        """Note a dead line, but take a record that a damaged line end made a part of it."""
+        """Record a dead line, but take a record that a damaged newline has joined to it."""
         self.dead = self.dead or self.lines_read
         for inner in self._before.sealer.starts(line, self.last):
             try:
@@ -195,8 +195,8 @@ class Reader2:
             self._conclude(first)
             known = self.last
         if number <= known or first <= self.last or self._is_of_another(first, count):
-            # Every line of this file verifies with this file's own seed or key, so a number that
-            # goes back was written here before, and copied.
+            # Every line of this file verifies with the file's own seed or key, so a line with an
+            # earlier number is a copy of one written here before.
             self._accuse(f"record {number} appears again")
             return
         if number == known + 1:
@@ -294,13 +294,13 @@ class Reader2:
 
 
 def _is_within(span: _Span, kept: set[int], sector: int) -> bool:
-    """Whether all sectors of a span were kept."""
+    """Return whether all sectors of a span were kept."""
     start, end = span
     return all(each in kept for each in range(start // sector, (end - 1) // sector + 1))
 
 
 def _missing(first: int, last: int, there: list[int]) -> Iterator[_Span]:
-    """Give the runs of numbers that are not there."""
+    """Yield the runs of numbers that are missing."""
     for number in there:
         if number > first:
             yield first, number - 1

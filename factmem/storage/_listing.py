@@ -1,12 +1,12 @@
-"""The journals of one folder, listed a page at a time and without opening each of them.
+"""Listing: the journals of one folder, page by page, without opening each file.
 
-The names in the folder `journals` say which journals there are, and nothing else does. Which name a
-file's journal has is read from the file once, and then kept in a name file: `indexes/<xx>.names`
-has the names of the journals whose digest begins with `xx`. The name of a file's journal never
-changes, so a kept name may be missing or left over, and is never out of date.
+Only the files in the folder `journals` decide which journals exist. The name of a journal is read from
+its file once, and then stored in a name file: `indexes/<xx>.names` has the names of the journals whose
+digest begins with `xx`. The name in a file never changes, so a stored name can be missing or left
+over, but never wrong.
 
-A name file is derived, encrypted like a journal, and replaced whole without a sync, as an index is.
-Its removal is durable: an erasure removes the one that may have the erased name.
+A name file is derived, encrypted like a journal, and replaced whole without a sync, like an index. Its
+removal is durable: an erasure removes the one that may have the erased name.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,19 +27,19 @@ from factmem.storage.base import JournalName, Progress
 _logger = getLogger(__name__)
 
 PAGE = 16_384
-"""How many files are in memory at a time, where an operation goes through all of them. Each page
-reads the folder once more, 0.05 s of processor time for 100,000 files."""
+"""The number of file names in memory during an operation on all files. Each page reads the folder
+again, which takes 0.05 s of processor time for 100,000 files."""
 
 _WORTH_KEEPING = 16
-"""How many names a name file lacks when it is written: opening 16 journals takes 0.5 ms, as writing
-it does. Below 4,096 places there are few name files."""
+"""The number of missing names from which a name file is written: that takes 0.5 ms, as long as opening
+16 journals. A store of fewer than 4,096 places has few name files."""
 
 _MOST_RECENT = 100_000
-"""How many names that are in no name file are kept in memory, about 300 bytes each: few, except
-where the folder cannot be written to."""
+"""The most names in memory that are in no name file, about 300 bytes each. They are few unless the
+folder is read-only."""
 
 _DIGEST = 20
-"""How many characters of the digest files are ordered by."""
+"""The number of characters of the digest that files are sorted by."""
 
 _SUFFIX = ".names"
 
@@ -51,7 +51,7 @@ class NameFiles:
         self._files = files
 
     def read(self, codec: Codec, shard: str) -> dict[str, JournalName]:
-        """Return the kept names of the journals of a shard, by file."""
+        """Return the stored names of the journals of a shard, by file."""
         try:
             sealed = self._files.content(f"{FOLDER}/{shard}{_SUFFIX}")
             if sealed is None:
@@ -91,7 +91,7 @@ class NameFiles:
         try:
             for each in paths:
                 removed(self._files, codec, each)
-            # Also where nothing was found: whoever removed it may have died before this.
+            # Even if nothing was found: the process that removed it may have died before the sync.
             if self._files.exists(FOLDER):
                 self._files.sync_folder(FOLDER)
         except NO_FOLDER:
@@ -103,7 +103,7 @@ class Listing:
 
     Args:
         reader: The folder.
-        exclusive: Holds the folder's lock, unless another one has it for long.
+        exclusive: Holds the folder's lock, unless it is busy for long.
     """
 
     def __init__(
@@ -116,13 +116,13 @@ class Listing:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Forget everything seen so far: for a forked child, and for closing."""
+        """Discard all cached names, in a forked child and on closing."""
         self._recent: dict[str, JournalName] = {}
 
     def names(
         self, after: JournalName | None, limit: int | None, *, is_locked: bool = False
     ) -> list[JournalName]:
-        """Return the names of up to `limit` journals, those that come after one."""
+        """Return the names of up to `limit` journals after `after`."""
         codec = self._reader.codec()
         if codec is None:
             return []
@@ -134,7 +134,7 @@ class Listing:
             missing = [file for file in those if file not in kept]
             kept.update(self._read(codec, missing))
             if len(missing) >= _WORTH_KEEPING and not is_locked:
-                # After one that failed no other: each would wait for the lock.
+                # Not again after a failure: each attempt would wait for the lock.
                 is_locked = not self._keep(shard, kept)
             found += [kept[file] for file in those if file in kept]
         return found
@@ -151,15 +151,15 @@ class Listing:
         return found
 
     def _keep(self, shard: str, names: dict[str, JournalName]) -> bool:
-        """Write a name file with the names of those journals that still exist, if that is possible."""
+        """Write a name file with the names of the journals that still exist, if possible."""
         try:
             with self._exclusive(), self._reader.errors.of(None):
                 codec = self._reader.codec()
                 if codec is not None:
-                    # Under the lock: a journal that was erased since must not leave its name.
+                    # Under the lock: the name of a journal that was erased since must not stay.
                     present = [each for each in names.items() if self._reader.has_journal(each[0])]
                     self._kept.write(codec, shard, present)
-        except FactmemError as exc:  # a busy or read-only store is listed all the same
+        except FactmemError as exc:  # a busy or read-only store can still be listed
             _logger.debug("No names were kept: %s", type(exc).__name__)
             return False
         for file in names:
@@ -195,7 +195,7 @@ def page_of_files(
 
 
 def each_file(reader: FolderReader, codec: Codec) -> Iterator[str]:
-    """Give the files of all journals, of which a page is in memory at a time."""
+    """Yield the files of all journals, with one page in memory at a time."""
     page = page_of_files(reader, codec, None, PAGE)
     while page:
         yield from page
@@ -203,7 +203,7 @@ def each_file(reader: FolderReader, codec: Codec) -> Iterator[str]:
 
 
 def reported(reader: FolderReader, codec: Codec, progress: Progress | None) -> Iterator[str]:
-    """Give the files of all journals, and report each that is done."""
+    """Yield the files of all journals, and report each that is done."""
     total = 0
     if progress is not None:
         with reader.errors.of(None):

@@ -1,8 +1,8 @@
-"""The lock of a store: one advisory lock against every other process and thread.
+"""StoreLock: one advisory lock against all other processes and threads.
 
-`flock` on purpose: the other kind (`fcntl`, `lockf`) is dropped when any descriptor of the file is
-closed and does not exclude threads. The lock file is never deleted and never written: a lock on a
-deleted file excludes no process.
+It uses `flock`, because locks of the other kind (`fcntl`, `lockf`) are released when any descriptor of
+the file is closed, and do not exclude threads. The lock file is never deleted and never written: a lock
+on a deleted file excludes no process.
 """
 
 import fcntl
@@ -35,11 +35,11 @@ _TIMEOUT = ("busy_timeout", "busy_timeout=5.0")
 
 
 class StoreLock:
-    """The lock file of a store, made if it is not there; `prepare` is called before it is opened.
+    """The lock file of a store, created if it is missing; `prepare` is called before it is opened.
 
-    It stays open between two locks: to open it again takes longer than to lock it. Whoever locks
-    takes the open file, and gives it back; meanwhile another thread would open one of its own. It
-    is closed in forked children.
+    It stays open between two locks, because opening takes longer than locking. A thread that locks
+    takes the open file and returns it; meanwhile another thread opens one of its own. The file is
+    closed in forked children.
     """
 
     def __init__(self, path: str, prepare: Callable[[], None] = lambda: None) -> None:
@@ -47,7 +47,7 @@ class StoreLock:
         self._prepare = prepare
         self._kept: _OpenLock | None = None
         self._given_up: _Wait | None = None
-        self.times_let_go = 0
+        self.times_closed = 0
         self.held_now: _OpenLock | None = None
         _locks.add(self)
 
@@ -56,7 +56,7 @@ class StoreLock:
 
         Entering it raises:
             StoreBusyError: Another thread or process held it for `timeout` seconds.
-            CorruptJournalError: It is no ordinary file.
+            CorruptJournalError: It is not a regular file.
         """
         return _Held(self, timeout)
 
@@ -81,8 +81,8 @@ class StoreLock:
     def _waited_for(self, lock: "_OpenLock", timeout: float) -> "_OpenLock | None":
         """Wait for the lock, and return the file that has it; None if it was not free in time.
 
-        A wait that was given up goes on in its thread, as nothing can end it. The next one takes it
-        over, so that errors do not pile up threads and descriptors.
+        After a timeout the wait continues in its thread, because nothing can interrupt it. The next
+        call takes it over, so that timeouts do not accumulate threads and descriptors.
         """
         if timeout <= 0:
             _close(lock.fd)
@@ -108,9 +108,9 @@ class StoreLock:
         held = self.held_now
         if held is None or held.identity != identity_at(self._path):
             raise StorageError(
-                f"The lock file {self._path!r} was deleted or replaced while it was held: another "
-                f"process may write at the same time. Nothing of this call is acknowledged; never "
-                f"delete that file, and call again"
+                f"The lock file {self._path!r} was deleted or replaced while it was held, so another "
+                f"process may write at the same time. Nothing of this call is acknowledged: call "
+                f"again, and never delete that file"
             )
 
     def _taken(self) -> "_OpenLock":
@@ -121,12 +121,12 @@ class StoreLock:
             lock = _open(self._path)
         return lock
 
-    def release(self, lock: "_OpenLock", times_let_go: int) -> None:
-        """Unlock, and keep the file open unless `let_go` was called since the lock was taken."""
+    def release(self, lock: "_OpenLock", times_closed: int) -> None:
+        """Unlock, and keep the file open unless `close` was called since the lock was acquired."""
         with _registry:
             if lock.fd not in _descriptors:
-                return  # this is a forked child, where it was closed
-            if self._kept is not None or self.times_let_go != times_let_go:
+                return  # a forked child, where it was closed
+            if self._kept is not None or self.times_closed != times_closed:
                 _close(lock.fd)
                 return
             try:
@@ -136,38 +136,38 @@ class StoreLock:
                 raise
             self._kept = lock
 
-    def let_go(self) -> None:
-        """Close the file; one that a thread holds locked is closed when that ends."""
+    def close(self) -> None:
+        """Close the file, or let the thread that holds the lock close it when it unlocks."""
         with _registry:
-            self.times_let_go += 1
+            self.times_closed += 1
             lock, self._kept = self._kept, None
             if lock is not None:
                 _close(lock.fd)
 
     def start_in_child(self) -> None:
-        """Forget the file, which is closed in a forked child."""
+        """Discard the file, which was closed in the forked child."""
         self._kept = self._given_up = None
 
     def __del__(self) -> None:
-        self.let_go()
+        self.close()
 
 
 class _Held:
-    """Holds the lock while it is entered. No generator, as each save enters one."""
+    """Holds the lock. Not a generator, which would take a microsecond per save."""
 
-    __slots__ = ("_held", "_lock", "_timeout", "_times_let_go")
+    __slots__ = ("_held", "_lock", "_timeout", "_times_closed")
 
     def __init__(self, lock: StoreLock, timeout: float) -> None:
         self._lock = lock
         self._timeout = timeout
 
     def __enter__(self) -> None:
-        self._times_let_go = self._lock.times_let_go
+        self._times_closed = self._lock.times_closed
         self._held = self._lock.held_now = self._lock.acquire(self._timeout)
 
     def __exit__(self, *exc_info: object) -> None:
         self._lock.held_now = None
-        self._lock.release(self._held, self._times_let_go)
+        self._lock.release(self._held, self._times_closed)
 
 
 class _OpenLock(NamedTuple):
@@ -175,11 +175,11 @@ class _OpenLock(NamedTuple):
 
     fd: int
     identity: tuple[int, int]
-    """Its device and its number there, which no other file has while this one is open."""
+    """Its device and inode number, which no other file has while this one is open."""
 
 
 def identity_at(path: str) -> tuple[int, int] | None:
-    """Return the device and the number of what has a name; None if that cannot be told."""
+    """Return the device and inode number at a path; None if they cannot be read."""
     try:
         found = os.lstat(path)
     except OSError:  # opening it again raises the error
@@ -213,7 +213,7 @@ class _Wait:
         self.error: OSError | None = None
 
     def work(self) -> None:
-        """Wait for the lock; let it go if no call wants it any more."""
+        """Wait for the lock; release it if no call needs it any more."""
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX)
         except OSError as exc:
@@ -224,7 +224,7 @@ class _Wait:
                 _close(self.fd)
 
     def take_over(self) -> bool:
-        """Go on with a wait that was given up; return whether it is not over yet."""
+        """Resume a wait that timed out; return False if it has ended."""
         with self.mutex:
             if self.is_over:
                 return False
@@ -232,7 +232,7 @@ class _Wait:
             return True
 
     def outcome(self, timeout: float) -> bool:
-        """Return whether the lock was obtained in time; if not, it is closed or will be."""
+        """Return whether the lock was acquired in time; if not, it is closed now or later."""
         self.signal.acquire(timeout=timeout)
         with self.mutex:
             self.is_given_up = not self.is_over
@@ -243,7 +243,7 @@ class _Wait:
 
 
 def _begun(lock: _OpenLock) -> _Wait:
-    """Return a wait that has begun, in a thread of its own."""
+    """Start a wait in a thread, and return it."""
     wait = _Wait(lock)
     try:
         inbox = _idle.pop()
@@ -263,7 +263,7 @@ def _work(inbox: "SimpleQueue[_Wait]") -> None:
 
 
 _idle: "list[SimpleQueue[_Wait]]" = []
-"""The inboxes of threads that have nothing to wait for: as many as ever waited at one time."""
+"""The inboxes of idle threads: as many as ever waited at the same time."""
 
 
 def _open(path: str) -> _OpenLock:
@@ -277,7 +277,7 @@ def _close(fd: int) -> None:
     with _registry:
         _descriptors.discard(fd)
         try:
-            fcntl.flock(fd, fcntl.LOCK_UN)  # said aloud: a child that runs another program has it
+            fcntl.flock(fd, fcntl.LOCK_UN)  # explicit: a child may have inherited the descriptor
         finally:
             os.close(fd)
 

@@ -1,7 +1,7 @@
 """The manifest `factmem.json`: it marks a folder as a store, with its format, mode and key slots.
 
-Every call reads it, because another process may have changed the keys, and parses it only if its
-bytes changed. It is always replaced whole.
+Every call reads it, because another process may have changed the keys. It is parsed only if its bytes
+changed, and always replaced whole.
 """
 
 import threading
@@ -27,7 +27,7 @@ MANIFEST = "factmem.json"
 _MODES = ("plain", "aes-256-gcm")
 """The modes that this version supports."""
 _RESERVE = 64
-"""How many files a process may make until it writes the manifest again."""
+"""The number of files that a process may create before it writes the manifest again."""
 
 _BOOKKEEPING = {"made", "factmem", "erased"}
 
@@ -39,7 +39,7 @@ class Mode(Protocol):
 
     name: str
     is_sealed: bool
-    """Whether a failed verification is reported as tampering."""
+    """Whether a failed verification counts as tampering."""
 
     def new_manifest(self, store: str) -> dict[str, Any]:
         """Return the fields of a new manifest besides format, store id and mode."""
@@ -81,7 +81,7 @@ class ManifestFile:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Forget everything seen so far, and the lock: for a forked child, and for closing."""
+        """Discard all cached state and the lock, in a forked child and on closing."""
         self.opening = threading.Lock()
         """Held while the manifest is opened, and while it and the key that opens it change."""
         self._opened: _Opened | None = None
@@ -90,16 +90,16 @@ class ManifestFile:
 
     @property
     def known_codec(self) -> Codec | None:
-        """The codec that the manifest asked for when it was last read."""
+        """The codec of the manifest as it was last read."""
         return None if self._opened is None else self._opened.codec
 
     def codec(self) -> Codec | None:
-        """Return the codec that the manifest asks for now; None where there is no store."""
+        """Return the codec of the current manifest; None without a store."""
         opened = self._opened
         if opened is not None and self._files.has_content(MANIFEST, opened.raw):
             return opened.codec
-        # One thread at a time: none puts an older manifest back over a newer one, and a passphrase
-        # is derived once.
+        # One thread at a time, so that no thread replaces a newer manifest in memory by an older one,
+        # and a passphrase is derived once.
         with self.opening:
             return self._open()
 
@@ -124,20 +124,22 @@ class ManifestFile:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the manifest said when it was last read."""
+        """The fields of the manifest as it was last read."""
         if self._opened is None:
             raise StorageError(_NO_STORE)
         return self._opened.fields
 
     def check_made(self) -> None:
-        """Raise `StorageError` where there is no store, without asking for its key."""
+        """Raise `StorageError` if there is no store, without needing its key."""
         if self._text() is None:
             raise StorageError(_NO_STORE)
 
     def _text(self) -> bytes | None:
         raw = self._files.content(MANIFEST)
         if raw is None and any(".jsonl" in name or ".fmj" in name for name in self._files.names()):
-            raw = self._files.content(MANIFEST)  # another process may have made the store meanwhile
+            raw = self._files.content(
+                MANIFEST
+            )  # another process may have created the store meanwhile
             if raw is None:
                 raise CorruptJournalError(
                     f"The store has journals but no {self._files.path(MANIFEST)!r}: restore that "
@@ -158,8 +160,8 @@ class ManifestFile:
             ) from None
         if version not in FORMATS or mode not in _MODES:
             raise StorageError(
-                f"{path!r} is of a newer version of factmem, or damaged: upgrade to read it, or "
-                f"restore it from a backup"
+                f"{path!r} was written by a newer version of factmem, or is damaged: upgrade to read "
+                f"it, or restore it from a backup"
             )
         if mode != self._mode.name:
             raise self._mode.refusal(path)
@@ -167,15 +169,15 @@ class ManifestFile:
 
     def create(self) -> Codec:
         """Create the store if it does not exist; under the lock."""
-        # Its folder may be new, made by this process or by one that died: a manifest is proof to all
-        # others that it is durable.
+        # The folder may be new, created by this process or by one that died. To all others a manifest
+        # proves that the folder is durable.
         self._files.sync_parents()
         store = new_id()
         self._made, self._reserved = 0, _RESERVE
         self.write({"store": store, "made": _RESERVE, **self._mode.new_manifest(store)})
         codec = self.codec()
         if codec is None:
-            raise StorageError(f"{self._files.path(MANIFEST)!r} vanished while it was made")
+            raise StorageError(f"{self._files.path(MANIFEST)!r} was removed while it was created")
         return codec
 
     def write(self, fields: dict[str, Any]) -> None:
@@ -192,37 +194,37 @@ class ManifestFile:
         self._synced = text
 
     def next_made(self, *, after: int = 0) -> int:
-        """Return the number of a file that is made now, greater than `after`; under the lock.
+        """Return the number of a file that is created now, greater than `after`; under the lock.
 
-        Numbers increase over all files and processes of the store, so an older copy of a file is
-        recognized by its number. Processes reserve them in blocks in the manifest; a block reserved
-        by another process ends this one's.
+        Numbers increase over all files and processes of the store, so its number identifies an older
+        copy of a file. Processes reserve numbers in blocks in the manifest. A block that another
+        process reserves ends the block of this one.
         """
         fields = self.fields
         if max(self._made, after) >= self._reserved or fields.get("made", 0) != self._reserved:
-            # A manifest that was restored from a backup may have counted fewer files than there are.
+            # A manifest restored from a backup may have a count below the number of files.
             self._made = max(fields.get("made", 0), after)
             self._reserve(fields, _RESERVE)
         self._made = max(self._made, after) + 1
         return self._made
 
     def erasures(self) -> int:
-        """Return how many erasures the store has seen; of no names, and in all processes."""
+        """Return the number of erasures by all processes. No names are stored with it."""
         if self.codec() is None:
             return 0
         count = self.fields.get("erased", 0)
         return count if type(count) is int else 0
 
     def count_erasure(self) -> None:
-        """Raise the number of erasures, durably; under the lock, before anything is removed."""
+        """Increase the number of erasures, durably; under the lock, before anything is removed."""
         self.write({**self.fields, "erased": self.erasures() + 1})
         self.codec()
 
     def age(self, newest: int) -> int:
-        """Return a number that all files have come to, and that all later ones pass.
+        """Return a number that no existing file exceeds and every later file does.
 
-        Under the lock; see `next_made`. A store of format 1 has none. `newest` is the greatest
-        number of a file: a manifest that was restored from a backup may have counted less far.
+        Under the lock; see `next_made`. Files of format 1 have no numbers. `newest` is the greatest
+        number of a file: a manifest restored from a backup may have a smaller count.
         """
         age: int = max(self.fields.get("made", 0), newest)
         if self.fields["factmem"] > 1:
@@ -242,10 +244,10 @@ class ManifestFile:
         return self._mode.is_sealed
 
     def settle(self) -> None:
-        """Make the manifest in use durable, once; under the lock, before a file is put in place.
+        """Make the manifest in use durable, once; under the lock, before a file is renamed into place.
 
-        The process that wrote it may have died before the rename was durable. Without it, or with
-        an older manifest, records under the newest keys could not be read.
+        The process that wrote it may have died before the rename was durable. If an older manifest
+        came back, records under the newest keys could not be read.
         """
         if self._opened is not None and self._synced != self._opened.raw:
             self._files.sync_folder("")

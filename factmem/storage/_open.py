@@ -1,8 +1,8 @@
-"""Opening a store's files and folders, and nothing but ordinary ones.
+"""Opening a store's files and folders, if they are regular files and real folders.
 
-Another program may put a pipe, a device, a folder or a link where a file of the store is to be, or a link
-where one of its folders is. A pipe would be waited for without end, and a link would lead out of
-the store: neither is ever followed.
+Another program may put a pipe, a device, a folder or a link at the path of a file, or a link at the
+path of a folder. Opening a pipe could block for ever, and a link leads out of the store, so both are
+refused.
 """
 
 import errno
@@ -12,7 +12,7 @@ import stat
 from factmem.errors import CorruptJournalError
 
 SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-"""Not to block makes no difference to ordinary files: it is for pipes without a writer."""
+"""O_NONBLOCK changes nothing for regular files: it is for pipes without a writer."""
 
 FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
@@ -26,22 +26,22 @@ _KINDS = (
 _OF_OTHER_KINDS = frozenset(
     {errno.ELOOP, errno.EMLINK, errno.EISDIR, errno.ENXIO, errno.EOPNOTSUPP}
 )
-"""How systems refuse to open a link, a folder, or a pipe or socket that has no other end."""
+"""The errors of systems for a link, a folder, and a pipe or socket without another end."""
 
 
 def open_ordinary(
     path: str, flags: int, *, within: tuple[int, str] | None = None
 ) -> tuple[int, os.stat_result]:
-    """Open an ordinary file, and return it with its state; a new one is for its owner only.
+    """Open a regular file, and return it with its state; a new file is for its owner only.
 
     Args:
         path: Its full path.
-        flags: How to open it.
-        within: Its folder and its name there, where the folder is open already: then the path is
-            not walked again.
+        flags: The flags of `os.open`.
+        within: Its open folder and its name there, if the folder is open already. The path is then
+            not resolved again.
 
     Raises:
-        CorruptJournalError: Something else has that name.
+        CorruptJournalError: It is not a regular file.
         OSError: The operating system refused.
     """
     folder, name = (None, path) if within is None else within
@@ -60,7 +60,7 @@ def open_ordinary(
 
 
 def open_folder(path: str) -> int:
-    """Open a folder inside a store, and no link that leads to one.
+    """Open a folder inside a store, but no link to a folder.
 
     Raises:
         CorruptJournalError: It is a symbolic link.
@@ -71,15 +71,15 @@ def open_folder(path: str) -> int:
     except OSError as exc:
         if exc.errno in {errno.ELOOP, errno.EMLINK, errno.ENOTDIR} and os.path.islink(path):
             raise CorruptJournalError(
-                f"{path!r} is a symbolic link, and would lead out of the store. It was not "
-                f"followed, and nothing was changed: put the folder itself in its place. Where the "
-                f"store is to lie elsewhere, move all of it; the store's own folder may be a link"
+                f"{path!r} is a symbolic link and leads out of the store. It was not followed, and "
+                f"nothing was changed: replace it by the folder itself. To keep the store elsewhere, "
+                f"move all of it; only the store's own folder may be a link"
             ) from None
         raise
 
 
 def _kind_at(path: str) -> str:
-    """Return the kind of the file; empty for an ordinary file, or if unknown."""
+    """Return the kind of the file; empty for a regular file, or if unknown."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -93,11 +93,11 @@ def _kind(mode: int) -> str:
 
 def _refusal(path: str, kind: str) -> CorruptJournalError:
     advice = (
-        "remove it, and it is made anew"
+        "remove it, and the next call creates it"
         if os.path.basename(path) == "lock"
         else "move it away, and restore the file from a backup"
     )
     return CorruptJournalError(
-        f"{path!r} is {kind}, and no file of factmem's. It was not opened, and nothing was changed: "
+        f"{path!r} is {kind}, not a file of factmem. It was not opened, and nothing was changed: "
         f"{advice}"
     )

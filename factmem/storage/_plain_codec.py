@@ -18,11 +18,11 @@ def compact(value: object) -> bytes:
 
 
 class UnreadableHeader(Exception):  # noqa: N818 - never leaves the storage
-    """A journal's first line does not verify; the text says how, without a file name."""
+    """A journal's first line does not verify; the message has the reason, without the file name."""
 
 
 class NewerHeader(Exception):  # noqa: N818 - never leaves the storage
-    """A journal's first line is whole, and of a version that came after this one."""
+    """A journal's first line verifies, but a newer version wrote it."""
 
 
 Unsealed: TypeAlias = tuple[int, int, bytes | None, bytes, bytes]
@@ -31,7 +31,7 @@ Unsealed: TypeAlias = tuple[int, int, bytes | None, bytes, bytes]
 The mark of format 1 is the number up to which all records were durable before the line was written.
 In format 2 it is 0 for a batch of one, `END` for an end line, else the result of `batch_mark`.
 
-A plain tuple: there is one per line, and a named one takes four times as long to make.
+A plain tuple, because there is one per line: a named tuple takes four times as long to create.
 """
 
 END = -1
@@ -59,32 +59,32 @@ def read_mark(text: bytes) -> int:
 
 
 Losses: TypeAlias = tuple[tuple[int, int], ...]
-"""For each time that a file replaced one whose end was in doubt: which file of the store it is, and
-the first number that the end may have held. These numbers were given to other records."""
+"""The number of each file that replaced one with a doubtful end, and the first record number that the
+end may have had. These numbers were reused for other records."""
 
 MOST_LOSSES = 32
-"""How many losses a first line names, the newest ones."""
+"""The most losses in a first line; it keeps the newest."""
 
 
 class LineSealer(Protocol):
     """Reads the lines of one incarnation of one journal file, and writes those of format 2."""
 
     start: bytes
-    """What the first record's `previous` is."""
+    """The `previous` of the first record."""
 
     def seal(self, number: int, mark: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
-        """Return a line without its end, and its tag; the data of an end mark is not written."""
+        """Return a line without its newline, and its tag; the data of an end line is not written."""
         ...
 
     def unseal(self, line: bytes) -> Unsealed:
-        """Return what a line holds; `ValueError` if it does not verify."""
+        """Return the content of a line; raise `ValueError` if it does not verify."""
         ...
 
     def starts(self, line: bytes, after: int) -> Iterator[int]:
-        """Give the places in a line that does not verify at which another might begin.
+        """Yield the offsets in a line that does not verify at which another line may begin.
 
-        A damaged line end makes one line of two; the second is still there. `after` is the number
-        of the last record read.
+        A damaged newline joins two lines; the second can still be read. `after` is the number of the
+        last record read.
         """
         ...
 
@@ -93,30 +93,30 @@ class BlockSealer(Protocol):
     """Writes and reads the blocks of one file that is derived from a journal."""
 
     first_line: bytes
-    """What the file begins with, its end included; no two files share it."""
+    """The first line of the file with its newline, unique to the file."""
 
     def seal(self, number: int, data: bytes) -> bytes:
-        """Return a block as written in the file. Trailing spaces may be added or lost."""
+        """Return a block as it is written to the file. Trailing spaces may be added or removed."""
         ...
 
     def open(self, number: int, sealed: bytes) -> bytes:
-        """Return a block's data; `ValueError` if it does not verify as the block of a number."""
+        """Return a block's data; raise `ValueError` if it is not the block of this number."""
         ...
 
 
 class Header(NamedTuple):
-    """What a journal's first line says."""
+    """The parsed first line of a journal."""
 
     snapshot: int
-    """How many snapshot records follow it."""
+    """The number of snapshot records that follow."""
     next: int
     """The first number after the snapshot."""
     sealer: LineSealer
     version: int
     made: int
-    """How many files the store had made when it made this one; 0 in format 1."""
+    """The number of this file in the store; 0 in format 1."""
     losses: Losses = ()
-    """Where the files before this one may have lost acknowledged records."""
+    """The possible losses of acknowledged records in earlier files."""
 
 
 FORMATS = (1, 2)
@@ -124,11 +124,11 @@ FORMATS = (1, 2)
 
 
 def checked_header(fields: Any, sealer: LineSealer) -> Header:
-    """Return what the fields of a first line that verifies say.
+    """Return the header of the fields of a first line that verifies.
 
     Raises:
         NewerHeader: A later version wrote it.
-        UnreadableHeader: No version wrote it.
+        UnreadableHeader: It has invalid values.
     """
     version = fields.get("factmem")
     if version not in FORMATS:
@@ -145,14 +145,14 @@ def checked_header(fields: Any, sealer: LineSealer) -> Header:
 
 
 class Codec(Protocol):
-    """How the journals of one store are written."""
+    """The encoding of the journals of one store."""
 
     suffix: str
     hides_names: bool
-    """Whether the name must be kept in a record, as neither file name nor header show it."""
+    """Whether file names and headers hide the name, so that a record must have it."""
 
     def file_name(self, name: JournalName) -> str:
-        """Return the name of a journal's file; different for different names."""
+        """Return the file name of a journal, different for each journal name."""
         ...
 
     def new_header(
@@ -165,18 +165,20 @@ class Codec(Protocol):
         made: int,
         losses: Losses = (),
     ) -> bytes:
-        """Return the first line of a new incarnation, without its newline."""
+        """Return the first line of a new file, without its newline."""
         ...
 
     def open_header(self, file: str, line: bytes) -> Header:
-        """Return what a first line says; `UnreadableHeader` if it does not verify.
+        """Return the header of a first line.
 
-        `NewerHeader` if it does, and a later version wrote it.
+        Raises:
+            UnreadableHeader: It does not verify.
+            NewerHeader: It verifies, but a later version wrote it.
         """
         ...
 
     def name_in(self, line: bytes) -> JournalName | None:
-        """Return the name that a first line shows, if it does."""
+        """Return the name in a first line; None if the codec hides names."""
         ...
 
     def seal_index(self, file: str, data: bytes) -> bytes:
@@ -184,18 +186,15 @@ class Codec(Protocol):
         ...
 
     def open_index(self, file: str, sealed: bytes | memoryview) -> bytes | memoryview:
-        """Return the index that a file holds; `ValueError` if it does not verify."""
+        """Return the index in a file's content; raise `ValueError` if it does not verify."""
         ...
 
     def new_blocks(self, file: str) -> BlockSealer:
-        """Return what seals the blocks of a new file."""
+        """Return the sealer of the blocks of a new file."""
         ...
 
     def open_blocks(self, file: str, line: bytes) -> BlockSealer:
-        """Return what opens the blocks of a file with this first line, which has its end.
-
-        `ValueError` if the line does not verify.
-        """
+        """Return the sealer for a first line with its newline; `ValueError` if it does not verify."""
         ...
 
 
@@ -206,8 +205,8 @@ _BLOCKS_MARK = b"factmem blocks 1 id "
 class PlainCodec:
     """JSON Lines that anyone can read, each with a CRC-32 against accidents.
 
-    The CRC of a record is seeded with the CRC of its file's first line, so that a line of another
-    file, or of an older incarnation of this one, does not count.
+    The CRC of a record is seeded with the CRC of its file's first line, so a line of another file, or
+    of an older file of the same journal, does not verify.
     """
 
     suffix = ".jsonl"
@@ -244,7 +243,7 @@ class PlainCodec:
             fields = json.loads(line)
             name = tuple(fields["place"])
             is_of_this_file = self.file_name(name) == file
-        # Two lines run together: the first is the other one's seed. Or a stranger wrote it.
+        # Two joined lines, of which the first is the seed, or a line of another program.
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UnreadableHeader("its first line does not verify") from None
         seed = zlib.crc32(line)
@@ -276,9 +275,9 @@ class PlainCodec:
 
 
 class _PlainBlocks:
-    """Blocks in the clear, each behind a CRC-32 that begins with the file's first line.
+    """Unencrypted blocks, each after a CRC-32 that is seeded with the file's first line.
 
-    A file that was not flushed may hold blocks of one that was removed: they do not verify here.
+    An unsynced file may contain blocks of a removed file, which do not verify here.
     """
 
     def __init__(self, first_line: bytes) -> None:
@@ -306,16 +305,15 @@ def _plain_file_name(name: JournalName) -> str:
 
 
 def new_id() -> str:
-    """Return a random id of 32 hexadecimal digits for an incarnation of a file."""
+    """Return a random id of 32 hexadecimal digits for a new file."""
     return token_hex(16)
 
 
 _LONG = 1 << 12
-"""From which length on a view of a line is quicker than a copy of it: a line may hold a thousand
-facts."""
+"""The length from which a view of a line is faster than a copy. A line may have a thousand facts."""
 
 _RESERVED = (b'{"b":', b'{"end":')
-"""How a record may begin that would pass for a mark: the mark of a batch is written before it."""
+"""The beginnings of records that look like a mark. Such a record gets the mark of a batch before it."""
 
 _END = b',"end":true'
 _CRC_LENGTH = len(b',"crc":"00000000"}')
@@ -338,8 +336,8 @@ def with_checksum(body: bytes, seed: int) -> bytes:
 
 
 _MOST_STARTS = 64
-"""In how many places of a dead line another line is looked for: few, as each may take a checksum
-of all that follows, and a record may hold any text."""
+"""The most offsets of a dead line at which another line is tried: few, because each takes a checksum of
+the rest, and a record may contain any text."""
 
 
 class _PlainSealer:

@@ -1,6 +1,6 @@
-"""FolderReader: reads the journals of one folder and caches its place in each.
+"""FolderReader: reads the journals of one folder, and caches its place in each.
 
-A cached place is valid only while the file's first line is the same.
+A cached place is valid only while the file's first line is unchanged.
 """
 
 import threading
@@ -29,7 +29,7 @@ from factmem.storage.base import JournalName, Position, Reading, Record
 _logger = getLogger(__name__)
 
 _MOST_PLACES = 4096
-"""How many journals' places are cached; an evicted journal is read again from its start."""
+"""The most cached places; an evicted journal is read again from its start."""
 
 
 class FolderReader:
@@ -43,7 +43,7 @@ class FolderReader:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Forget everything seen so far: for a forked child, and for closing."""
+        """Discard all cached state, in a forked child and on closing."""
         self._places: dict[str, Place] = {}
         self._places_mutex = threading.Lock()
         self.synced: dict[str, bytes] = {}
@@ -52,17 +52,17 @@ class FolderReader:
         self._torn = 0
 
     def forget_places(self) -> None:
-        """Forget how far journals were read, as the store's keys may be others."""
+        """Discard all cached places, because the keys of the store may have changed."""
         with self._places_mutex:
             self._places.clear()
 
     def codec(self) -> Codec | None:
-        """Return the codec that the manifest asks for now; None where there is no store."""
+        """Return the codec of the current manifest; None without a store."""
         with self.errors.of(None):
             return self.manifest.codec()
 
     def read_now(self, name: JournalName, after: Position | None) -> Reading:
-        """Read on from `after`, and report the damage seen now."""
+        """Read on from `after`, and raise the damage found."""
         codec = self.codec()
         if codec is None:
             return Reading([], None, is_from_start=True, is_end=True)
@@ -93,7 +93,7 @@ class FolderReader:
     def place(
         self, codec: Codec, file: str, fd: int, known: Place | None, size: int | None = None
     ) -> Place:
-        """Return `known` if the file still is the one it was read from, else the file's start."""
+        """Return `known` if the file is still the same, else the start of the file."""
         if known is not None and self.files.read(fd, len(known.header), 0) == known.header:
             if (self.files.size(fd) if size is None else size) < known.offset:
                 raise Damage(f"line {known.line}: the file was cut there", is_forged=True)
@@ -101,7 +101,7 @@ class FolderReader:
         return at_start(file, *read_header(self.files, codec, file, fd))
 
     def chunk(self, codec: Codec, fd: int, place: Place) -> tuple[Place, list[Record], bool]:
-        """Read about a megabyte, or as much as a batch takes; say whether that is all there is."""
+        """Read about a megabyte, or one batch if it is longer; return whether that reaches the end."""
         count = CHUNK
         while True:
             data = self.files.read(fd, count, place.offset)
@@ -133,8 +133,8 @@ class FolderReader:
     ) -> Place:
         """Return the place at the end of the file; raise its damage. Under the lock.
 
-        A file whose size is given, as it was when it was opened, is not read on where the cached
-        place is at its end.
+        `size` is the file's size when it was opened. If the cached place is there, nothing more is
+        read.
         """
         known = self._places.get(file)
         if (
@@ -144,7 +144,7 @@ class FolderReader:
             and not is_read_anew
             and self.files.read(fd, len(known.header), 0) == known.header
         ):
-            return known  # what a save finds nearly always, and what `read_through` would return
+            return known  # nearly always in a save; the same result as that of `read_through`
         place = self.read_through(codec, file, fd, size=size, is_read_anew=is_read_anew)
         if place.has_tail() and not place.damage():
             self.check_tail(fd, place)
@@ -172,20 +172,20 @@ class FolderReader:
     def judged(self, codec: Codec, fd: int, place: Place) -> Place:
         """Return the place at the end of a file, with the damage that its end mark proves.
 
-        A place that was judged is not judged again while the file's time vouches for it: what others
-        appended was acknowledged, and what was cut off since changed the time.
+        A judged place is not judged again while the file's time vouches for it: what other processes
+        appended was acknowledged, and cutting the file changes its time.
         """
         if place.ended >= 0 and self.files.is_vouched(fd):
             return place
         return self.marks.judged(codec, place)
 
     def check_tail(self, fd: int, place: Place) -> None:
-        """Raise where the last append was acknowledged and cannot be read whole."""
+        """Raise if the last append was acknowledged but cannot be read completely."""
         if place.has_tail() and place.version > 1 and self.files.is_vouched(fd):
             raise Damage("the last record was acknowledged, and its line does not verify")
 
     def report_tail(self, place: Place) -> None:
-        """Log that a file ends in an append that was never finished, once; under the lock."""
+        """Log once that a file ends in an unfinished append; under the lock."""
         tail = (place.header, place.offset, place.size)
         if self._tails.get(place.file) != tail:
             self._tails[place.file] = tail
@@ -193,14 +193,14 @@ class FolderReader:
                 self._torn += 1
             _logger.warning(
                 "The journal %r ends in a write that was never acknowledged, at byte %d: %d bytes "
-                "do not verify. The next save sets them aside beside it",
+                "do not verify. The next save moves them to a file beside it",
                 self.files.path(journal_path(place.file)),
                 place.offset,
                 place.size - place.offset,
             )
 
     def take_torn(self) -> int:
-        """Return how many unfinished appends were found since this was last called."""
+        """Return the number of unfinished appends found since the last call."""
         if not self._torn:
             return 0
         with self._places_mutex:
@@ -208,7 +208,7 @@ class FolderReader:
         return torn
 
     def is_reported(self, place: Place) -> bool:
-        """Whether the tail after the last whole batch of a file was logged already."""
+        """Return whether the tail after the last whole batch was already logged."""
         return self._tails.get(place.file) == (place.header, place.offset, place.size)
 
     def end_of(self, codec: Codec, file: str, *, is_read_anew: bool = False) -> Place:
@@ -226,7 +226,7 @@ class FolderReader:
     def kept(self, codec: Codec, file: str, fd: int) -> list[Record]:
         """Return all records of a file before it is replaced; raise its damage.
 
-        The cached place may come from a summary, and then the file's beginning was not read.
+        The file is read from its start, because the cached place may come from a summary.
         """
         place, is_end = self.place(codec, file, fd, None), False
         kept: list[Record] = []
@@ -239,14 +239,14 @@ class FolderReader:
         return kept
 
     def records(self, codec: Codec, file: str, fd: int) -> Iterator[Record]:
-        """Give all records of a file that can be read, damaged or not; under the lock."""
+        """Yield all readable records of a file, damaged or not; under the lock."""
         place, is_end = self.place(codec, file, fd, None), False
         while not is_end:
             place, records, is_end = self.chunk(codec, fd, place)
             yield from records
 
     def remember(self, place: Place) -> None:
-        """Start from this place when the file is next appended to; under the lock."""
+        """Cache a place, from which the next append starts; under the lock."""
         with self._places_mutex:
             self._places.pop(place.file, None)
             self._places[place.file] = place
@@ -254,15 +254,15 @@ class FolderReader:
                 self._places.pop(next(iter(self._places)))
 
     def _end_of_reading(self, file: str, place: Place) -> Place:
-        """Return the place that writers start from, if that is where a reading has ended.
+        """Return the cached place of writers if a reading ended at the same offset.
 
-        Whoever reads compares places by `is`: with a place of its own, each load after a save of
-        the same process would read the file again.
+        Readers compare places by `is`. With another object, each load after a save of the same process
+        would read the file again.
         """
         with self._places_mutex:
             known = self._places.get(file)
             if known is None:
-                if len(self._places) < _MOST_PLACES:  # reading pushes no writer's place out
+                if len(self._places) < _MOST_PLACES:  # a reading evicts no place of a writer
                     self._places[file] = place
             elif known.header == place.header and known.size >= place.size:
                 is_same = (known.offset, known.size) == (place.offset, place.size)
@@ -272,27 +272,27 @@ class FolderReader:
         return place
 
     def note_synced(self, file: str, header: bytes) -> None:
-        """Note that the name of a file's incarnation is durable; to forget it costs one flush."""
+        """Record that the name of a file is durable. An evicted record costs one sync."""
         if len(self.synced) > _MOST_PLACES:
             self.synced.pop(next(iter(self.synced)))
         self.synced[file] = header
 
     def note_unended(self, file: str) -> None:
-        """Note that an end mark is to be written for a file when the store rests."""
+        """Record that a file needs an end mark when the store is idle."""
         if file not in self.unended:
             if len(self.unended) >= _MOST_PLACES:
                 self.unended.pop(next(iter(self.unended)))
             self.unended[file] = None
 
     def distrust(self, file: str) -> None:
-        """Forget a file that an error left in doubt; it is not vouched for, so all notice."""
+        """Discard the cached state of a file after an error. All processes see that it is in doubt."""
         with self._places_mutex:
             self._places.pop(file, None)
         self.synced.pop(file, None)
         self.unended.pop(file, None)
 
     def is_current(self, name: JournalName, position: Position | None) -> bool:
-        """Whether a reading that ended at `position` still is all there is."""
+        """Return whether nothing was written since a reading that ended at `position`."""
         if isinstance(position, Place):
             return self.files.is_unchanged(position.path, position.header, position.size)
         codec = self.manifest.known_codec
@@ -304,7 +304,7 @@ class FolderReader:
             return False
 
     def has_journal(self, file: str) -> bool:
-        """Whether there is a journal's file of that name."""
+        """Return whether a journal has a file of that name."""
         return self.files.exists(journal_path(file))
 
     def first_line(self, file: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The lines that a writer makes of records, and the checks of records before that. Pure."""
+"""Checks of records, and their conversion to lines. Pure functions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +17,7 @@ def check_records(records: Iterable[bytes]) -> None:
 
 
 def checked_records(records: Iterable[Record], last: int) -> list[Record]:
-    """Return the records of a rewrite; `ValueError` unless the journal may have had them."""
+    """Return the records of a rewrite; raise `ValueError` if they cannot be the journal's."""
     checked = list(records)
     numbers = [record.number for record in checked]
     if numbers != sorted(set(numbers)) or (numbers and not 0 < numbers[0] <= numbers[-1] <= last):
@@ -29,7 +29,7 @@ def checked_records(records: Iterable[Record], last: int) -> list[Record]:
 def sealed_lines(
     sealer: LineSealer, number: int, tag: bytes, records: Sequence[bytes]
 ) -> tuple[list[bytes], bytes]:
-    """Return the lines of a batch that is appended, and the tag of the last."""
+    """Return the lines of an appended batch, and the tag of the last."""
     lines: list[bytes] = []
     count = len(records)
     for index, record in enumerate(records):
@@ -39,7 +39,7 @@ def sealed_lines(
 
 
 def snapshot_lines(header: bytes, sealer: LineSealer, keep: Iterable[Record]) -> Iterator[bytes]:
-    """Give the lines of a new file: its header, and the records that it begins with."""
+    """Yield the lines of a new file: its header and its first records."""
     yield header
     tag = sealer.start
     for record in keep:
@@ -48,7 +48,7 @@ def snapshot_lines(header: bytes, sealer: LineSealer, keep: Iterable[Record]) ->
 
 
 def chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Give lines joined, about a megabyte at a time."""
+    """Yield joined lines, about a megabyte at a time."""
     chunk: list[bytes] = []
     size = 0
     for line in lines:

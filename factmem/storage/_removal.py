@@ -39,7 +39,7 @@ class Removal:
         return ErasedJournal(count, key_destroyed=bool(found) and self._is_destroyed)
 
     def drop_copies(self, file: str) -> None:
-        """Remove the indexes and copies of a journal's file, and its end mark until the store rests."""
+        """Remove the indexes, copies and end mark of a journal; an idle store writes a new mark."""
         self._reader.marks.remove(self._codec, file)
         if self._reader.has_journal(file):
             self._reader.note_unended(file)
@@ -57,7 +57,7 @@ class Removal:
         return sorted(found, key=lambda each: each != f"{file}.tmp")
 
     def _remove(self, file: str, each: str) -> int:
-        """Remove a journal's file or a copy of it, and return how many bytes that freed."""
+        """Remove a journal's file or a copy of it, and return the bytes freed."""
         path, doomed = journal_path(each), f"{journal_path(file)}.tmp"
         fd = self._files.open(path)
         try:
@@ -67,8 +67,8 @@ class Removal:
         if self._codec.hides_names:
             if path != doomed:
                 self._files.rename(path, doomed)
-            # A journal must never have its own name and a broken first line. A leftover may have
-            # been renamed by an erasure that was killed before the rename was durable.
+            # A journal must never have its own name and an overwritten first line. An erasure that was
+            # killed may have renamed a leftover before the rename was durable.
             self._files.sync_folder("journals")
             self._is_destroyed &= self._files.destroy(doomed, min(size, CHUNK))
             path = doomed

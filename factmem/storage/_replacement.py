@@ -1,4 +1,4 @@
-"""New incarnations of journal files: written beside the file, then put in its place."""
+"""New versions of journal files, written beside the old file and renamed into its place."""
 
 from collections.abc import Sequence
 from secrets import token_hex
@@ -30,10 +30,10 @@ class Incarnations:
         records: Sequence[bytes] = (),
         is_copied: bool = False,
     ) -> Place:
-        """Write a new incarnation beside the file and put it in its place.
+        """Write a new file beside the journal's, and rename it into place.
 
         Args:
-            codec: How it is written.
+            codec: The encoding of the new file.
             name: The journal.
             file: Its file.
             before: The end of the file that it replaces; None for a new file.
@@ -42,14 +42,14 @@ class Incarnations:
             is_copied: Whether the old file was copied; if not, its torn tail is.
         """
         last = 0 if before is None else max(before.last, before.durable)
-        # A mark may be of a newer file than there is, where a backup was restored. It must not apply
-        # to the new one.
+        # After a restore from a backup, a mark may be newer than the journal. It must not apply to the
+        # new file.
         marked = self._reader.marks.made(codec, file)
         made = self._reader.manifest.next_made(
             after=max(marked, 0 if before is None else before.made)
         )
         self._reader.manifest.settle()
-        # The file is durable before it has its name, so its first line can vouch for all of it.
+        # The file is durable before it is renamed, so its first line can vouch for all of it.
         keep = [*keep, *map(Record, range(last + 1, last + 1 + len(records)), records)]
         last += len(records)
         if codec.hides_names:
@@ -81,9 +81,9 @@ class Incarnations:
         return self._reloaded(codec, file, line + b"\n", last)
 
     def _losses(self, before: Place, made: int) -> Losses:
-        """Return the files that may have lost records, as an anchor can confirm.
+        """Return the files that may have lost records, for checks against an anchor.
 
-        Records cut from the end leave no trace in the file; without them its end proves nothing.
+        Records cut from the end leave no trace in the file, so its end proves nothing.
         """
         fd = self._files.open(journal_path(before.file))
         try:
@@ -95,7 +95,7 @@ class Incarnations:
         return (*before.losses, (made, before.last + 1))[-MOST_LOSSES:]
 
     def _reloaded(self, codec: Codec, file: str, header: bytes, last: int) -> Place:
-        """Read a file that was just put in place, to cache its state as written."""
+        """Read a file that was just renamed into place, and cache its state."""
         fd = self._files.open(journal_path(file))
         try:
             place = self._reader.caught_up(codec, file, fd)
@@ -117,7 +117,7 @@ class Incarnations:
         return place
 
     def _check_unchanged(self, file: str, before: Place | None) -> None:
-        """Raise if the file that is replaced was written to since it was read."""
+        """Raise if the replaced file was written to since it was read."""
         path = journal_path(file)
         is_same = (
             not self._files.exists(path)
@@ -126,8 +126,8 @@ class Incarnations:
         )
         if not is_same:
             raise StorageError(
-                f"{self._files.path(path)!r} was written to while it was being replaced: another "
-                f"program writes to it, or the lock is not honoured there"
+                f"{self._files.path(path)!r} was written to during its replacement: another program "
+                f"writes to it or ignores the lock"
             )
 
     def _set_aside(self, before: Place) -> None:
@@ -142,7 +142,7 @@ class Incarnations:
             self.copy(source, target, head=before.header, start=before.offset)
 
     def copy(self, source: str, target: str, *, head: bytes = b"", start: int = 0) -> None:
-        """Copy a file durably, from some byte on, with something before it."""
+        """Copy a file durably from the offset `start`, after the bytes `head`."""
         read, write = self._files.open(source), self._files.create(target)
         try:
             offset = start

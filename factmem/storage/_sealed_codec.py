@@ -1,8 +1,8 @@
-"""How an encrypted store is written: its key ring, and the lines of its journals.
+"""SealedCodec: the encoding of an encrypted store.
 
-The ring holds data keys by generation, and a key for file names that never changes. Each
-incarnation of a file has a key of its own, derived from a data key and from random bytes in its
-first line, and each record follows the tag of the one before it.
+The key ring has data keys by generation, and a key for file names that never changes. Each file has
+its own key, derived from a data key and from random bytes in the first line. Each record contains the
+tag of the record before it.
 """
 
 import base64
@@ -34,12 +34,12 @@ from factmem.storage.encryption.ciphers import Aead, canonical_base64, hkdf
 from factmem.storage.encryption.ring import KeyRing
 
 _PAD = 64
-"""Sizes are rounded up to this many bytes, so that they reveal less."""
+"""Sizes are rounded up to a multiple of this, so that they reveal less."""
 
 _END = b"[end]"
 _DURABLE = b'{"d":'
 _NEAR = 1 << 20
-"""How far the number of a line in a dead one may be from that of the last record."""
+"""The greatest distance between the number of a line in a dead one and that of the last record."""
 
 _MAC_BYTES = 16
 _PREFIX = struct.Struct(">Q16s")
@@ -59,7 +59,7 @@ def _padded_size(size: int) -> int:
 
 
 class SealedCodec:
-    """AES-256-GCM lines, each decrypting alone; base64, so that lines stay lines."""
+    """Lines of AES-256-GCM in base64. Each line can be decrypted alone."""
 
     suffix = ".fmj"
     hides_names = True
@@ -117,11 +117,11 @@ class SealedCodec:
         return checked_header(fields, sealer)
 
     def name_in(self, line: bytes) -> JournalName | None:
-        """See `Codec.name_in`: no first line shows it."""
+        """See `Codec.name_in`: first lines do not contain the name."""
         return None
 
     def seal_index(self, file: str, data: bytes) -> bytes:
-        """See `Codec.seal_index`: a first line as journals have it, then one sealed piece."""
+        """See `Codec.seal_index`: a first line like that of a journal, then one sealed block."""
         line, key = self._new_line(file)
         nonce = os.urandom(_NONCE_BYTES)
         padded = _LENGTH.pack(len(data)) + data
@@ -138,7 +138,7 @@ class SealedCodec:
         return padded[_LENGTH.size : _LENGTH.size + size]
 
     def new_blocks(self, file: str) -> BlockSealer:
-        """See `Codec.new_blocks`: a first line as journals have it."""
+        """See `Codec.new_blocks`: the first line is like that of a journal."""
         line, key = self._new_line(file)
         return _SealedBlocks(line + b"\n", key)
 
@@ -153,7 +153,7 @@ class SealedCodec:
         return compact({**fields, "mac": mac.hex()}), key
 
     def _opened_line(self, file: str, line: bytes) -> bytes:
-        """Return the key of a file with this first line; `ValueError` if it does not verify."""
+        """Return the key of a file with this first line; raise `ValueError` if it does not verify."""
         try:
             fields = orjson.loads(line)
             mac = bytes.fromhex(fields.pop("mac"))
@@ -165,7 +165,7 @@ class SealedCodec:
         return key
 
     def generation_in(self, line: bytes) -> int:
-        """Return the generation that a first line names; 0 if it names none."""
+        """Return the key generation in a first line; 0 if it has none."""
         try:
             generation = orjson.loads(line)["gen"]
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -173,17 +173,17 @@ class SealedCodec:
         return generation if type(generation) is int else 0
 
     def _derived(self, file: str, fields: dict[str, Any]) -> tuple[bytes, bytes]:
-        """Return a file's key, and the commitment to it in the file's first line."""
+        """Return a file's key, and the commitment to the key for the first line."""
         data_key = self._ring.generations.get(fields["gen"])
         if data_key is None:
-            raise UnreadableHeader("it is sealed with a key that this store does not have any more")
+            raise UnreadableHeader("it is sealed with a key that this store no longer has")
         info = b"factmem/1/file\0" + self._store + file.encode() + b"\0" + compact(fields)
         okm = hkdf(data_key, bytes.fromhex(fields["id"]), info, 32 + _MAC_BYTES)
         return okm[:32], okm[32:]
 
 
 class _SealedBlocks:
-    """Blocks under the key of their file, padded so that sizes reveal less."""
+    """Blocks encrypted with the key of their file, padded so that sizes reveal less."""
 
     def __init__(self, first_line: bytes, key: bytes) -> None:
         self.first_line = first_line
@@ -233,7 +233,7 @@ class _Sealer:
         return number, read_mark(data[1:end]), previous, raw[-16:], data[end + 1 :]
 
     def starts(self, line: bytes, after: int) -> Iterator[int]:
-        """See `LineSealer.starts`: a line's length is one of few, and its number a near one."""
+        """See `LineSealer.starts`: lines have few possible lengths, and the number must be close."""
         for blocks in range(1, len(line) // (_PAD + 1)):
             size = (_SHORTEST + (blocks - 1) * _PAD + 2) // 3 * 4
             start = len(line) - size

@@ -6,8 +6,8 @@ authenticated with its number and that line. The last parts are the directory, s
 and its length in 8 bytes.
 
 The directory identifies the journal by its first line, and the position by the number of the last
-record and the bytes before it. A summary of another file, or of one that was cut or changed there,
-is ignored.
+record and the bytes before it. A summary is ignored if it is of
+another file, or if the journal was cut or changed there.
 """
 
 from collections.abc import Iterable
@@ -32,13 +32,13 @@ from factmem.storage._journal import (
 from factmem.storage._plain_codec import BlockSealer, Codec, compact
 
 _LENGTH = 8
-"""How many bytes the length of the directory takes, at the end of the file."""
+"""The size in bytes of the directory's length, at the end of the file."""
 
 _END = 512
-"""How many bytes of a journal before the end of a summary must be the same: more than any tag takes."""
+"""The bytes of the journal before the summary's end that must be unchanged: longer than any tag."""
 
 _DIRECTORY = 0
-"""The number under which the directory is sealed; blocks count from 1."""
+"""The block number of the directory; other blocks count from 1."""
 
 _UNREADABLE = (
     ValueError,
@@ -52,7 +52,7 @@ _UNREADABLE = (
     CorruptJournalError,
     Damage,
 )
-"""What reading a damaged summary, or one beside another journal, may raise."""
+"""The errors raised on reading a damaged summary or one of another journal."""
 
 
 class OpenSummary:
@@ -119,7 +119,7 @@ class SummaryFiles:
         return OpenSummary(files, fd, sealer, spans, self._place(codec, journal, directory))
 
     def _place(self, codec: Codec, journal: str, directory: dict[str, Any]) -> Place:
-        """Return the place in the journal that a summary comes to, if the journal has it."""
+        """Return the place in the journal at which a summary ends, if the journal has it."""
         fd = self._files.open(journal_path(journal))
         try:
             line, header = read_header(self._files, codec, journal, fd)
@@ -128,7 +128,7 @@ class SummaryFiles:
                 raise ValueError("of another file")
             offset, last = directory["offset"], directory["number"]
             if directory["end"] != _digest_before(self._files, fd, offset):
-                raise ValueError("the journal is another one there")
+                raise ValueError("the journal was changed there")
         finally:
             self._files.close(fd)
         return start._replace(
@@ -143,13 +143,13 @@ class SummaryFiles:
         )
 
     def write(self, codec: Codec, place: Place, blocks: Iterable[bytes]) -> str:
-        """Write a summary under a name of its own, and return that; raise what `blocks` raises.
+        """Write a summary to a temporary file and return its path; errors of `blocks` pass.
 
-        It takes no lock, since it may take seconds: `put` gives it its name.
+        Takes no lock, because it may take seconds: `put` renames the file.
         """
         name = summary_name(codec, place.file)
         for each in self._files.names(FOLDER):
-            if each.startswith(f"{name}."):  # left by a process that was killed
+            if each.startswith(f"{name}."):  # left behind by a killed process
                 self._files.remove(f"{FOLDER}/{each}")
         path = f"{FOLDER}/{name}.{token_hex(4)}"
         fd = self._files.create(path)
@@ -190,9 +190,9 @@ class SummaryFiles:
         )
 
     def put(self, codec: Codec, place: Place, path: str) -> bool:
-        """Give a summary its name, unless the journal was replaced meanwhile. Under the lock.
+        """Rename a summary into place, unless the journal was replaced meanwhile. Under the lock.
 
-        Its values may have been purged since, and must not come back.
+        A replacement may have purged some of its values, which must not come back.
         """
         fd = self._files.open(journal_path(place.file))
         try:
@@ -207,7 +207,7 @@ class SummaryFiles:
 
 
 def _digest_before(files: Files, fd: int, offset: int) -> str:
-    """Return the digest of what ends at a place of a file."""
+    """Return the digest of the bytes before an offset of a file."""
     start = max(0, offset - _END)
     data = files.read(fd, offset - start, start)
     if len(data) != offset - start:

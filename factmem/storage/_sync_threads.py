@@ -1,4 +1,4 @@
-"""The threads in which the files of one store are synced at the same time."""
+"""SyncThreads: threads that sync the files of one store at the same time."""
 
 import os
 import threading
@@ -9,17 +9,17 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 _THREADS = 12
-"""A file system puts the syncs that are asked of it meanwhile into one write of its own journal.
-The caller's thread is one of them. 64 files whose bytes are on their way to the disk already take
-2.3 ms in four threads, 1.65 in eight, 1.35 in twelve, and no less in 32."""
+"""The number of threads, with the caller's. A file system combines concurrent syncs into one write of
+its own journal. 64 files whose bytes are being written already take 2.3 ms in four threads, 1.65 in
+eight, 1.35 in twelve, and no less in 32."""
 
 
 class SyncThreads:
     """Syncs many files at once.
 
-    The threads start with the first call that has many files, and end with `close`, or when this is
-    garbage. A forked child starts its own. A `ThreadPoolExecutor` makes a future for each thread of
-    each call, and waits for threads that found nothing to do: a third longer for 64 files.
+    The threads start with the first call for several files, and end with `close` or when this object is
+    garbage collected. A forked child starts its own. A `ThreadPoolExecutor` takes a third longer for 64
+    files: it creates a future for each thread of each call, and waits for threads without work.
     """
 
     def __init__(self, sync: Callable[[int], None]) -> None:
@@ -27,7 +27,7 @@ class SyncThreads:
         self._helpers: tuple[int, list[SimpleQueue[_Files | None]]] | None = None
 
     def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
-        """Sync files, and return the error of each; return when all are done."""
+        """Sync all files, and return the error of each, or None."""
         files = _Files(fds, self._sync)
         if len(fds) > 1:
             for inbox in self._started()[: len(fds) - 1]:
@@ -37,12 +37,12 @@ class SyncThreads:
         return files.errors
 
     def _started(self) -> "list[SimpleQueue[_Files | None]]":
-        """Return the inboxes of the threads, which are started where there are none."""
+        """Return the inboxes of the threads; start the threads if there are none."""
         if self._helpers is None or self._helpers[0] != os.getpid():
             inboxes: list[SimpleQueue[_Files | None]] = []
             self._helpers = os.getpid(), inboxes
             weakref.finalize(self, _end, inboxes).atexit = False
-            with suppress(RuntimeError):  # no more threads: those that there are do the work
+            with suppress(RuntimeError):  # no more threads can start: the others do the work
                 while len(inboxes) < _THREADS - 1:
                     inbox: SimpleQueue[_Files | None] = SimpleQueue()
                     args = (inbox,)
@@ -53,14 +53,14 @@ class SyncThreads:
         return self._helpers[1]
 
     def close(self) -> None:
-        """Let the threads end; the next call starts new ones."""
+        """End the threads; the next call starts new ones."""
         helpers, self._helpers = self._helpers, None
         if helpers is not None and helpers[0] == os.getpid():
             _end(helpers[1])
 
 
 class _Files:
-    """The files of one call, of which each thread takes the next when it is done with one."""
+    """The files of one call. Each thread takes the next file when it is done with one."""
 
     __slots__ = ("_done", "_left", "_mutex", "_rest", "_sync", "errors")
 
@@ -74,7 +74,7 @@ class _Files:
         self._done.acquire()
 
     def sync_rest(self) -> None:
-        """Sync files until no more is left."""
+        """Sync files until none is left."""
         while True:
             try:
                 at, fd = self._rest.popleft()
@@ -82,7 +82,7 @@ class _Files:
                 return
             try:
                 self._sync(fd)
-            except Exception as exc:  # noqa: BLE001 - whoever waits for this file raises it
+            except Exception as exc:  # noqa: BLE001 - the caller that waits for this file raises it
                 self.errors[at] = exc
             with self._mutex:
                 self._left -= 1
@@ -103,4 +103,4 @@ def _end(inboxes: "list[SimpleQueue[_Files | None]]") -> None:
 def _serve(inbox: "SimpleQueue[_Files | None]") -> None:
     while (files := inbox.get()) is not None:
         files.sync_rest()
-        del files  # an idle thread holds nothing
+        del files  # an idle thread references no files

@@ -1,9 +1,9 @@
-"""Writing a folder's journals: append and rewrite, under the lock.
+"""FolderWriter: appends to a folder's journals and rewrites them, under the lock.
 
-A record is acknowledged after fsync and after it was read back; only then is its file vouched for.
-A file is appended to or replaced whole, and appended to only while it is vouched for: after any
-error, by any process, a journal goes on in a fresh file, since a failed fsync leaves a file in
-doubt for good.
+A record is acknowledged after fsync and after it was read back; only then is its file vouched for. A
+file is appended to only while it is vouched for, and otherwise replaced whole. After any error of any
+process a journal therefore continues in a new file, because a failed fsync leaves a file in doubt for
+good.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,7 @@ class FolderWriter:
         self._files = reader.files
         self._errors = reader.errors
         self.codec = codec
-        """How the journals are written; None until there is a store."""
+        """The encoding of the journals; None until there is a store."""
 
     def read(self, name: JournalName, after: Position | None) -> Reading:
         """See `JournalWriter.read`."""
@@ -53,7 +53,7 @@ class FolderWriter:
     def append(self, name: JournalName, records: Sequence[bytes]) -> Appended:
         """See `JournalWriter.append`."""
         if not records:
-            raise ValueError("There is nothing to append: give at least one record")
+            raise ValueError("There is nothing to append: pass at least one record")
         check_records(records)
         if self.codec is None:
             with self._errors.of(None):
@@ -88,7 +88,7 @@ class FolderWriter:
             return exc
         try:
             return self._written(self.codec, file, end, records)
-        except Damage:  # the ordinary way raises it
+        except Damage:  # `append` raises it
             return None
         except Exception as exc:  # noqa: BLE001 - the caller that waits for the append raises it
             self._reader.distrust(file)
@@ -100,9 +100,9 @@ class FolderWriter:
     def finish(
         self, begun: Sequence[Begun], errors: Sequence[Exception | None]
     ) -> list[Appended | Exception]:
-        """Acknowledge appends that were begun and synced; `errors` is what syncing each raised.
+        """Acknowledge appends that were begun and synced; `errors` are those of the syncs.
 
-        The lock is checked once, when all were read back: it was held until then.
+        The lock is checked once, after all were read back: it was held until then.
         """
         failures = [
             self._attempt(self._check_read_back, each, error)
@@ -128,7 +128,7 @@ class FolderWriter:
             return self._errors.translated(exc, one.file)
 
     def distrust(self, begun: Begun) -> None:
-        """Leave a journal's file alone from now on, since an append to it failed half-way."""
+        """Never append to a journal's file again, because an append to it failed."""
         self._reader.distrust(begun.file)
 
     def _append(
@@ -162,7 +162,7 @@ class FolderWriter:
         return Appended(before, after)
 
     def _begun(self, codec: Codec, file: str, records: Sequence[bytes]) -> Begun | None:
-        """Write at the end of a file; return None if there is none, or one to be replaced."""
+        """Write at the end of a file; return None if it is missing or must be replaced."""
         try:
             end = self._files.open_end(journal_path(file))
         except FileNotFoundError:
@@ -189,10 +189,10 @@ class FolderWriter:
         return Begun(fd, file, before, data, tag, len(records))
 
     def _is_new_file_needed(self, before: Place, is_vouched: bool) -> bool:
-        """Whether a file must not be appended to.
+        """Return whether a file must be replaced and not appended to.
 
-        It is of an older format; or torn; or in doubt, as a write to it was not acknowledged. After
-        a failed fsync the next one succeeds, and what it was to keep may be gone all the same.
+        It has an older format; or is torn; or is in doubt because a write to it was not acknowledged.
+        After a failed fsync the next one succeeds although its data may be lost.
         """
         is_torn = before.size > before.offset or bool(before.gaps)
         return before.version < FORMATS[-1] or is_torn or not is_vouched
@@ -205,9 +205,9 @@ class FolderWriter:
         return self._appended(begun)
 
     def mark_ends(self, files: Sequence[str]) -> None:
-        """Write the end marks of journals that are whole; pass over any other.
+        """Write the end marks of journals that are whole; skip all others.
 
-        From then on damage up to there is not taken for a torn write.
+        From then on damage before the mark is not mistaken for a torn write.
         """
         if self.codec is not None:
             places = [self._whole(self.codec, file) for file in files]
@@ -215,7 +215,7 @@ class FolderWriter:
                 self._reader.marks.write(self.codec, [each for each in places if each is not None])
 
     def _whole(self, codec: Codec, file: str) -> Place | None:
-        """Return the end of a journal's file; None where a mark must not vouch for it."""
+        """Return the end of a journal's file; None if a mark must not vouch for it."""
         try:
             fd, size, is_vouched = self._files.open_end(journal_path(file))
         except (OSError, CorruptJournalError):
@@ -238,7 +238,7 @@ class FolderWriter:
             self._flush(self.codec, name, file)
 
     def flush_file(self, codec: Codec, file: str) -> None:
-        """Make durable what a journal's file says."""
+        """Make the content of a journal's file durable."""
         if (name := self._reader.name_in(codec, file)) is not None:
             with self._errors.of(file):
                 self._flush(codec, name, file)
@@ -248,7 +248,7 @@ class FolderWriter:
             fd = self._files.open(journal_path(file))
         except FileNotFoundError:
             self._reader.marks.check_gone(codec, file)
-            # Whoever removed it may have died before that was durable.
+            # The process that removed it may have died before that was durable.
             self._files.sync_folder("journals")
             self._files.check_lock()
             return
@@ -273,18 +273,18 @@ class FolderWriter:
         if error is not None:
             raise error
         if self._reader.synced.get(begun.file) != begun.before.header:
-            # Whoever put this file in place may have died before its name was durable.
+            # The process that renamed this file into place may have died before that was durable.
             self._files.sync_folder("journals")
             self._reader.note_synced(begun.file, begun.before.header)
         data = begun.data
         if self._files.read(begun.fd, len(data) + 1, begun.before.size) != data:
             raise StorageError(
                 f"What was appended to {self._files.path(journal_path(begun.file))!r} does not "
-                f"read back: another program writes to it, or the lock is not honoured there"
+                f"read back: another program writes to it or ignores the lock"
             )
 
     def _appended(self, begun: Begun) -> Appended:
-        """Vouch for a file that reads back, and go on from its end."""
+        """Vouch for a file that reads back, and cache its end."""
         before = begun.before
         size = before.size + len(begun.data)
         self._files.check_named(begun.fd)
@@ -346,14 +346,14 @@ class FolderWriter:
 
     def _existing(self, name: JournalName) -> tuple[Codec, str]:
         if self.codec is None or not self._files.exists(journal_path(self.codec.file_name(name))):
-            raise ValueError("There is no such journal: nothing was saved in that place yet")
+            raise ValueError("The place has no journal: nothing was saved in it yet")
         return self.codec, self.codec.file_name(name)
 
     def erase(self, name: JournalName) -> ErasedJournal:
         """See `JournalWriter.erase`."""
         if self.codec is None:
-            # The count must outlive this process: another one may have read a chat already whose
-            # facts it saves later.
+            # The count must outlive this process: another one may have read a chat whose facts it
+            # saves later.
             with self._errors.of(None):
                 self.codec = self._reader.manifest.create()
         file = self.codec.file_name(name)

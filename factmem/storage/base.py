@@ -1,11 +1,11 @@
 """The protocols of a storage: named journals of opaque records, in a folder.
 
-A `Storage` opened on a folder gives the folder's `Journals`. A record is the text of one JSON object
-on one line, opaque otherwise; a journal is an append-only log of them. A name is a tuple of
-arbitrary strings, never used as a path.
+`Storage.open` returns the `Journals` of a folder. A record is one JSON object on one line, otherwise
+opaque. A journal is an append-only log of records. A name is a tuple of arbitrary strings and never
+used as a path.
 
-All methods block and are called from worker threads, many at once; only `Journals.is_current` is
-called from an event loop, and must take microseconds.
+All methods block and are called from worker threads, many at once, but `Journals.is_current` is called
+from event loops and must take microseconds.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,18 +43,18 @@ JournalName: TypeAlias = tuple[str | None, ...]
 """The name of a journal. `("a",)` and `("a", None)` are different names."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called during a long operation with the journals done and in all; an exception ends it."""
+"""Called during an operation with the journals done and in total. An exception ends the operation."""
 
 
 class Record(NamedTuple):
-    """One record: its number, which never changes and is never used again, and its text."""
+    """One record: its number, which never changes and is never reused, and its line."""
 
     number: int
     data: bytes
 
 
 class Position(Protocol):
-    """How far a journal was read: given out by a storage, handed back to it, compared by `is`."""
+    """A position in a journal, returned by a storage, passed back to it, and compared by `is`."""
 
     @property
     def last(self) -> int:
@@ -63,25 +63,25 @@ class Position(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes of storage the journal takes up to here."""
+        """The bytes of storage up to this position."""
         ...
 
 
 class Reading(NamedTuple):
-    """A chunk of records: about a megabyte at most, so that no journal is in memory whole."""
+    """A chunk of records of about a megabyte, so that a journal is never in memory completely."""
 
     records: list[Record]
     position: Position | None
     """Where to continue; None if the journal does not exist."""
     is_from_start: bool
-    """Whether the records start at the beginning in spite of the position: the journal was
-    rewritten since, and records read before are void."""
+    """Whether the records start at the beginning although a position was passed, because the journal was
+    rewritten: discard the records read before."""
     is_end: bool
-    """Whether the end was reached."""
+    """Whether this is the last chunk."""
 
 
 class Appended(NamedTuple):
-    """Where the records of an append begin and end; `before` is None for the journal's first."""
+    """The positions before and after an append; `before` is None for a new journal."""
 
     before: Position | None
     after: Position
@@ -89,7 +89,7 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErasedJournal:
-    """What an erasure removed."""
+    """The result of an erasure."""
 
     bytes: int
     key_destroyed: bool
@@ -97,12 +97,12 @@ class ErasedJournal:
 
 @dataclass(frozen=True, slots=True)
 class SalvagedJournal:
-    """What a salvage kept and lost."""
+    """The result of a salvage."""
 
     kept: int
-    """How many records could be read and are in the journal."""
+    """The number of records that could be read and are kept."""
     missing: int
-    """How many records were acknowledged and are lost, as far as is known."""
+    """The number of acknowledged records that are known to be lost."""
     copy: str
     """The path of the copy of the damaged file."""
 
@@ -115,10 +115,10 @@ class JournalWriter(Protocol):
         ...
 
     def append(self, name: JournalName, records: Sequence[bytes]) -> Appended:
-        """Append records, at least one; when it returns they survive a power cut.
+        """Append one or more records, which survive a power cut when this returns.
 
         Raises:
-            ValueError: A record is not the text of a JSON object on one line.
+            ValueError: A record is not a JSON object on one line.
             StorageError: Nothing is acknowledged; each record is stored whole or not at all.
             CorruptJournalError: The journal is damaged; nothing was written.
         """
@@ -127,22 +127,22 @@ class JournalWriter(Protocol):
     def flush(self, name: JournalName) -> None:
         """Make a journal's content, or its removal, durable.
 
-        For calls without anything to write: the records they read may come from a process that
-        died or failed before it synced. Raises as `append` does.
+        For calls that write nothing: a process may have died before it synced the records they read.
+        Raises as `append` does.
         """
         ...
 
     def rewrite(self, name: JournalName, records: Iterable[Record]) -> Position:
         """Replace the journal's records by these, atomically, keeping their numbers.
 
-        Numbers must ascend and be among those of the journal. Raises as `append` does.
+        Numbers must increase and exist in the journal. Raises as `append` does.
         """
         ...
 
     def erase(self, name: JournalName) -> ErasedJournal:
         """Remove a journal physically, if it exists.
 
-        A storage that counts erasures creates its folder for the count.
+        A storage that counts erasures creates its folder to store the count.
         """
         ...
 
@@ -151,7 +151,7 @@ class JournalWriter(Protocol):
         ...
 
     def salvage(self, name: JournalName) -> SalvagedJournal:
-        """Keep a copy of a damaged journal's file and go on with the records that can be read."""
+        """Copy a damaged journal's file, and continue with the records that can be read."""
         ...
 
 
@@ -165,8 +165,7 @@ class BatchWriter(JournalWriter, Protocol):
         """Append to journals as `append` does, to each at most once.
 
         Returns:
-            For each append, in their order, what `append` returns, or the error that it raises. An
-            error of one journal keeps nothing from the others.
+            For each append the result of `append` or its error, which affects no other journal.
         """
         ...
 
@@ -179,18 +178,18 @@ class KeySlots(Protocol):
         ...
 
     def add(self, encryption: Encryption) -> None:
-        """Let another key open the store."""
+        """Add a key that opens the store."""
         ...
 
     def remove(self, encryption: Encryption) -> None:
-        """Close the store to a key.
+        """Remove a key, so that it no longer opens the store.
 
-        Whoever had that key and a copy of `factmem.json` still can read the files as they are:
-        rotate to shut them out.
+        With that key and a copy of `factmem.json` the existing files can still be read; `rotate`
+        prevents that.
 
         Raises:
-            WrongKeyError: It does not open the store.
-            ValueError: It is the only one.
+            WrongKeyError: The key does not open the store.
+            ValueError: It is the only key.
         """
         ...
 
@@ -199,9 +198,8 @@ class KeySlots(Protocol):
     ) -> None:
         """Give the store a new key, and with `rewrite` new data keys for every journal.
 
-        All other keys are closed out at once; with `rewrite=False` only the one in use is. Keep
-        the new key before you call, and the old one until it returns. After a crash, or on an
-        error, call it again.
+        All other keys stop working at once, with `rewrite=False` only the one in use. Store the new key
+        before the call, and keep the old one until it returns. After a crash or an error call it again.
         """
         ...
 
@@ -211,15 +209,15 @@ class Journals(Protocol):
 
     @property
     def keys(self) -> KeySlots | None:
-        """The keys of an encrypted folder; None where nothing is encrypted."""
+        """The keys of an encrypted folder; None if it is not encrypted."""
         ...
 
     def anchor(self, progress: Progress | None = None) -> str:
-        """Return how far every journal has come, to be kept elsewhere."""
+        """Return an anchor, the ends of all journals as a string, to be stored elsewhere."""
         ...
 
     def verify(self, anchor: str | None = None, progress: Progress | None = None) -> list[str]:
-        """Raise unless every journal is whole and has come at least as far as an anchor says.
+        """Raise unless every journal is whole and reaches at least the end that an anchor names.
 
         Reads all of every journal. Without an anchor, an older copy is not detected.
 
@@ -229,7 +227,7 @@ class Journals(Protocol):
 
         Raises:
             TamperedError: A journal, or the folder, was put back to an older copy.
-            CorruptJournalError: A journal is damaged; or the same, where nothing is encrypted.
+            CorruptJournalError: A journal is damaged, or the same in a folder that is not encrypted.
             ValueError: The text is no anchor.
         """
         ...
@@ -245,14 +243,14 @@ class Journals(Protocol):
         ...
 
     def is_current(self, name: JournalName, position: Position | None) -> bool:
-        """Whether a reading that ended at `position` still is all there is.
+        """Return whether nothing was written since a reading that ended at `position`.
 
-        Fast enough for an event loop. False when in doubt; it raises nothing.
+        Fast enough for an event loop. False when in doubt. Never raises.
         """
         ...
 
     def exists(self) -> bool:
-        """Whether there is a store in the folder; raise what keeps it from being opened."""
+        """Return whether the folder has a store; raise if the store cannot be opened."""
         ...
 
     def names(self) -> list[JournalName]:
@@ -263,12 +261,12 @@ class Journals(Protocol):
         """Hold the folder's lock, against threads and processes, and write.
 
         Raises:
-            StoreBusyError: Another thread or process held it past the storage's deadline.
+            StoreBusyError: Another thread or process held it beyond the storage's deadline.
         """
         ...
 
     def close(self) -> None:
-        """Let go of everything that is held; called once, when nothing else is under way."""
+        """Release all resources; called once, when no other call is running."""
         ...
 
 
@@ -277,7 +275,7 @@ class WatchedJournals(Journals, Protocol):
     """Journals that report unfinished writes; a storage may offer it."""
 
     def take_torn(self) -> int:
-        """Return how many unfinished writes were found since this was last called."""
+        """Return the number of unfinished writes found since the last call."""
         ...
 
 
@@ -286,22 +284,22 @@ class CountingJournals(Journals, Protocol):
     """Journals that count erasures, in all processes; a storage may offer it."""
 
     def erasures(self) -> int:
-        """Return how often `erase` and `drop_copies` were called; raised before they remove."""
+        """Return the number of calls of `erase` and `drop_copies`, counted before they remove."""
         ...
 
 
 @runtime_checkable
 class IndexedJournals(Journals, Protocol):
-    """Journals that keep an index beside each of them; what a storage may offer besides.
+    """Journals with an index beside each; a storage may offer it.
 
-    An index is opaque, made of the journal's records, and can be lost at any time. It is sealed as
-    the journal is. `erase` and `drop_copies` remove it physically and durably.
+    An index is opaque and derived from the journal's records. It can be lost at any time, and is
+    encrypted like the journal. `erase` and `drop_copies` remove it physically and durably.
     """
 
     def read_index(self, name: JournalName) -> bytes | memoryview | None:
-        """Return the index of a journal; None without a whole one.
+        """Return the index of a journal; None if it is missing or damaged.
 
-        A `memoryview` is of a file mapped into memory; it stays readable.
+        A `memoryview` is a mapped file, and stays readable.
 
         Raises:
             DecryptionError: The key is missing or wrong.
@@ -312,9 +310,9 @@ class IndexedJournals(Journals, Protocol):
     def write_index(
         self, name: JournalName, index: bytes, is_wanted: Callable[[JournalWriter], bool]
     ) -> bool:
-        """Put an index in the place of the one before, if `is_wanted` under the lock.
+        """Replace the index of a journal if `is_wanted` returns true under the lock.
 
-        Whoever reads meanwhile gets one or the other whole. It is not made durable.
+        Concurrent readers get the old index or the new one, complete. It is not synced.
 
         Raises:
             StoreBusyError: Another thread or process held the lock for a twentieth of a second.
@@ -324,40 +322,40 @@ class IndexedJournals(Journals, Protocol):
 
 
 class Summary(Protocol):
-    """A journal's summary up to a position: blocks, which are opaque and not empty."""
+    """A journal's summary up to a position, in opaque blocks that are not empty."""
 
     @property
     def position(self) -> Position:
-        """The position up to which it covers the journal; continue reading there."""
+        """The position up to which it covers the journal; reading continues there."""
         ...
 
     @property
     def size(self) -> int:
-        """How many bytes its blocks take."""
+        """The size of its blocks in bytes."""
         ...
 
     def block(self, number: int) -> bytes:
-        """Return a block by its number, from 0; `ValueError` if it does not verify."""
+        """Return a block by its number, from 0; raise `ValueError` if it does not verify."""
         ...
 
 
 @runtime_checkable
 class SummarizedJournals(Journals, Protocol):
-    """Journals that keep a summary beside each of them; what a storage may offer besides.
+    """Journals with a summary beside each; a storage may offer it.
 
-    A summary can be lost at any time, as an index can. One that does not fit its journal is as good
-    as none. `erase`, `rewrite` and `drop_copies` remove it physically and durably.
+    A summary can be lost at any time, like an index. One that does not fit its journal is ignored.
+    `erase`, `rewrite` and `drop_copies` remove it physically and durably.
     """
 
     def summary(self, name: JournalName) -> AbstractContextManager[Summary | None]:
-        """Return a context that gives the summary of a journal, or None if it has none."""
+        """Return a context manager for the summary of a journal, or None if it has none."""
         ...
 
     def write_summary(self, name: JournalName, position: Position, blocks: Iterable[bytes]) -> bool:
-        """Put a summary in the place of the one before, unless the journal was replaced meanwhile.
+        """Replace the summary of a journal, unless the journal was replaced meanwhile.
 
-        Blocks are taken one by one, and the lock is held only at the end. What they raise is raised.
-        It is not made durable.
+        Blocks are consumed one by one; their errors pass. The lock is held only at the end. The summary
+        is not synced.
 
         Raises:
             StorageError: The operating system refused.
@@ -370,11 +368,11 @@ class PagedJournals(Journals, Protocol):
     """Journals that are listed some at a time; a storage may offer it."""
 
     def page(self, after: JournalName | None, limit: int | None) -> list[JournalName]:
-        """Return the names of up to `limit` journals, in an order that is the storage's own.
+        """Return the names of up to `limit` journals, in an order of the storage.
 
         Args:
-            after: The last name of the page before; None for the first page. Its journal need not
-                exist any more.
+            after: The last name of the previous page; None for the first page. Its journal may have
+                been erased.
             limit: The most names to return; None for all.
         """
         ...
@@ -382,10 +380,10 @@ class PagedJournals(Journals, Protocol):
 
 @runtime_checkable
 class RestingJournals(Journals, Protocol):
-    """Journals that write end marks when there is nothing else to do; a storage may offer it."""
+    """Journals that write end marks when the store is idle; a storage may offer it."""
 
     def rest(self) -> None:
-        """Note how far the journals that were written to have come, so that lost ends are reported.
+        """Write end marks for the journals that were written to, so that lost ends are detected.
 
         Raises:
             StoreBusyError: Another process or thread holds the lock.
@@ -395,7 +393,7 @@ class RestingJournals(Journals, Protocol):
 
 
 class Storage(Protocol):
-    """How journals are kept. Stateless: one object may serve many folders."""
+    """A way to store journals. Stateless: one object may serve many folders."""
 
     def open(self, folder: Path) -> Journals:
         """Return the journals of a folder, without touching the disk."""

@@ -1,4 +1,4 @@
-"""Journals sealed with AES-256-GCM: unreadable without the key, and tampering is found."""
+"""EncryptedStorage: journals encrypted with AES-256-GCM, which also detects tampering."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +15,17 @@ __all__ = ["EncryptedStorage"]
 
 @dataclass(frozen=True, slots=True)
 class EncryptedStorage:
-    """Keeps journals sealed; file names show nothing either.
+    """Stores journals encrypted; file names are hidden as well.
 
     Args:
         encryption: Wraps the store's key ring: `Aes256GCMEncryptor(key)`.
         busy_timeout: How many seconds a write waits for the store's lock before it raises
             `StoreBusyError`.
-        allow_network_folder: Take a folder on a network file system all the same, where locks
-            between machines may not hold.
+        allow_network_folder: Accept a folder on a network file system, where locks between machines
+            may not work.
 
     Raises:
-        TypeError: The encryption has another type, such as a key; or the timeout is no number.
+        TypeError: The encryption has another type, such as a key, or the timeout is not a number.
         ValueError: The timeout is negative.
     """
 

@@ -1,4 +1,4 @@
-"""Journals as JSON Lines that anyone can read: greppable, checked against accidents."""
+"""SimpleStorage: journals as plain JSON Lines with checksums."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +17,18 @@ __all__ = ["SimpleStorage"]
 
 @dataclass(frozen=True, slots=True)
 class SimpleStorage:
-    """Keeps journals in the clear.
+    """Stores journals unencrypted.
 
-    Damage by accident is found by checksums; whoever can write the files can forge them.
+    Checksums detect accidental damage. Anyone who can write the files can forge them.
 
     Args:
         busy_timeout: How many seconds a write waits for the store's lock before it raises
             `StoreBusyError`.
-        allow_network_folder: Take a folder on a network file system all the same, where locks
-            between machines may not hold.
+        allow_network_folder: Accept a folder on a network file system, where locks between machines
+            may not work.
 
     Raises:
-        TypeError: The timeout is no number.
+        TypeError: The timeout is not a number.
         ValueError: The timeout is negative.
     """
 
@@ -49,7 +49,7 @@ class SimpleStorage:
 
 
 class PlainMode:
-    """The mode of a store in the clear."""
+    """The mode of an unencrypted store."""
 
     name = "plain"
     is_sealed = False
@@ -78,5 +78,5 @@ def corrupt(damage: Damage, path: str) -> CorruptJournalError:
     """Return the error for a damaged journal."""
     return CorruptJournalError(
         f"The journal {path!r} is damaged, {damage}. Nothing was changed: restore it from a "
-        f"backup, or go on with what can be read by salvage()"
+        f"backup, or keep the readable records with salvage()"
     )

@@ -28,18 +28,18 @@ class KeysSync(Wraps[ProviderKeys]):
         return self._portal.call(self._wrapped.ids)
 
     def add(self, key: Key | str | Encryption) -> None:
-        """Let another key open the store."""
+        """Add a key that opens the store."""
         return self._portal.call(self._wrapped.add, key)
 
     def remove(self, key: Key | str | Encryption) -> None:
-        """Close the store to a key.
+        """Remove a key, so that it no longer opens the store.
 
-        Whoever has that key and an old copy of `factmem.json` can still read the files as they
-        are; `rotate` shuts them out.
+        With that key and an old copy of `factmem.json` the existing files can still be read;
+        `rotate` prevents that.
 
         Raises:
-            WrongKeyError: It does not open the store.
-            ValueError: It is the only one.
+            WrongKeyError: The key does not open the store.
+            ValueError: It is the only key.
         """
         return self._portal.call(self._wrapped.remove, key)
 
@@ -52,11 +52,11 @@ class KeysSync(Wraps[ProviderKeys]):
     ) -> None:
         """Give the store a new key and new data keys, and rewrite every journal with them.
 
-        All other keys stop at once; this provider goes on with the new one, others need it too.
-        Keep the new key safe before you call, and the old one until the call returns; after a
-        crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
-        changes, at once: right for a changed passphrase, not for a key that leaked. `progress` is
-        called in a worker thread after each journal, with how many are done and how many there are.
+        All other keys stop working at once. This provider continues with the new key; other processes
+        need it as well. Store the new key safely before the call, and keep the old one until the call
+        returns. After a crash or an error call it again. With `rewrite=False` only the wrapping of the
+        data keys changes, at once: right for a changed passphrase, wrong for a leaked key. `progress`
+        is called in a worker thread after each journal, with the number done and the total.
         """
         return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite, progress=progress)
 
@@ -78,26 +78,26 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 
     def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
-        """Go on with what can be read of a damaged place, and keep a copy of its file.
+        """Continue with the readable records of a damaged place, and keep a copy of its file.
 
         Raises:
-            ValueError: There is no file of that place.
+            ValueError: The place has no file.
         """
         return self._portal.call(self._wrapped.salvage, subject, scope)
 
     def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
-        """Return how far every place has come, as a string to be kept elsewhere.
+        """Return an anchor: a string with the end of every place, to be stored elsewhere.
 
-        A folder cannot reveal that all of it was put back to an older copy; `verify` detects it by
-        an anchor. Reads every file; an anchor stays good for ever. `progress` is called in a worker
-        thread after each place, with how many are done and how many there are.
+        A folder cannot reveal that all of it was put back to an older copy; `verify` detects this with
+        an anchor. Reads every file. An anchor never expires. `progress` is called in a worker thread
+        after each place, with the number done and the total.
         """
         return self._portal.call(self._wrapped.anchor, progress=progress)
 
     def take_torn_writes(self) -> int:
-        """Return how many unfinished writes were found since this was last called.
+        """Return the number of unfinished writes found since the last call.
 
-        A crash leaves them; they were acknowledged to no caller. Events of a memory report them as
+        A crash leaves them; they were never acknowledged. Events of a memory report them as
         `torn_writes`.
         """
         return self._wrapped.take_torn_writes()

@@ -260,7 +260,7 @@ def test_a_key_file_survives_a_kill_between_its_steps(path: Path) -> None:
     assert keys.unwrap([slot], "00" * 16).ring == b"ring"
     assert not beside.exists()
     path.write_bytes(b"[]")
-    with pytest.raises(StorageError, match="no file of keys"):
+    with pytest.raises(StorageError, match="is not a key file"):
         keys.unwrap([slot], "00" * 16)
     with pytest.raises(TypeError, match="KeyFile"):
         KeyFile(5)  # type: ignore[arg-type]

@@ -134,7 +134,7 @@ QUIET: dict[str, Call] = {
 """Calls that are no saves; on a store that does not exist they find nothing."""
 
 LOUD: dict[str, tuple[Call, type[Exception], str]] = {
-    "salvage": (lambda store: store.salvage(ALICE, AGENT), ValueError, "no such journal"),
+    "salvage": (lambda store: store.salvage(ALICE, AGENT), ValueError, "has no journal"),
     "verify": (lambda store: store.verify(ANCHOR), StorageError, "not the store"),
     "unbound": (lambda store: store.save(theme("dark"), PERSON, AGENT), ValueError, r"\.of\("),
     "surrogate": (lambda store: store.save(theme("\ud800"), ALICE, AGENT), ValueError, "theme"),
@@ -196,9 +196,9 @@ async def test_a_root_that_is_a_file_is_refused(root: Path, call: str) -> None:
     root.write_text("my diary")
     store = LocalFileMemoryProvider(root)
 
-    with pytest.raises(ValueError, match="is a file: give the path of a folder"):
+    with pytest.raises(ValueError, match="is a file: pass the path of a folder"):
         await store.save(theme("dark"), ALICE, AGENT)
-    with pytest.raises(ValueError, match="is a file: give the path of a folder"):
+    with pytest.raises(ValueError, match="is a file: pass the path of a folder"):
         await QUIET[call](store)
 
     assert root.read_text() == "my diary"

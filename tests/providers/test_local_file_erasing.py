@@ -361,7 +361,7 @@ async def test_what_is_no_anchor_is_refused(root: Path, text: str) -> None:
     store = LocalFileMemoryProvider(root)
     await store.save(theme("dark"), ALICE, AGENT)
 
-    with pytest.raises(ValueError, match=r"pass the text that anchor\(\) gave"):
+    with pytest.raises(ValueError, match=r"pass the string that anchor\(\) returned"):
         await store.verify(text)
 
 

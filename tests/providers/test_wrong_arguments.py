@@ -44,7 +44,7 @@ STORES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "None": ({"root": None}, TypeError, r"LocalFileMemoryProvider\('memory'\)"),
     "bytes": ({"root": b"memory"}, TypeError, r"LocalFileMemoryProvider\('memory'\)"),
     "a descriptor": ({"root": 3}, TypeError, r"LocalFileMemoryProvider\('memory'\)"),
-    "NUL": ({"root": "memory\0"}, ValueError, "NUL: leave it out"),
+    "NUL": ({"root": "memory\0"}, ValueError, "such as NUL"),
     "a surrogate": ({"root": "memory\ud800"}, ValueError, "no path can have"),
 }
 
@@ -234,10 +234,10 @@ async def test_files_tell_it_of_their_own_calls(tmp_path: Path) -> None:
 
     with pytest.raises(TypeError, match=DAYS):
         await store.compact(USER, AGENT, keep_history=90)
-    with pytest.raises(ValueError, match=r"the text that anchor\(\) gave"):
+    with pytest.raises(ValueError, match=r"the string that anchor\(\) returned"):
         await store.verify(3)
     with pytest.raises(ValueError, match="nothing was saved in that folder yet"):
         await store.salvage(USER, AGENT)
     await store.save(theme("dark"), USER, AGENT)
-    with pytest.raises(ValueError, match="nothing was saved in that place yet"):
+    with pytest.raises(ValueError, match="nothing was saved in it yet"):
         await store.salvage(USER.__class__("other", "", 1), AGENT)

@@ -301,7 +301,7 @@ class MemoryDisk:
     def has_content(self, name: str, content: bytes) -> bool:
         return self.content(name) == content
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Nothing stays open."""
 
     def exists(self, name: str) -> bool:

@@ -329,7 +329,7 @@ def test_a_file_of_an_older_key_is_reported() -> None:
 
     with pytest.raises(TamperedError, match=store.ann) as caught:
         read(SEALED.open(disk), ANN)
-    assert "a key that this store does not have any more" in str(caught.value)
+    assert "a key that this store no longer has" in str(caught.value)
     with pytest.raises(TamperedError, match=store.ann):
         append(SEALED.open(disk), ANN, record(2))
     assert disk.image() == before

@@ -116,12 +116,12 @@ def test_a_lock_on_a_replaced_file_excludes_no_process_and_is_not_kept(
 def test_letting_go_under_a_lock_keeps_it_until_it_ends(lock: StoreLock, tmp_path: Path) -> None:
     other = StoreLock(str(tmp_path / "lock"))
     with lock.held(0):
-        lock.let_go()
+        lock.close()
         with pytest.raises(StoreBusyError), other.held(0):
             pass
     with other.held(5):
         pass
-    other.let_go()
+    other.close()
     deadline = time.monotonic() + 5
     while of(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.001)  # the thread that waited in vain closes its file when it is free

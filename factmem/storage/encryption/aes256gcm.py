@@ -1,8 +1,8 @@
-"""How a store's keys are kept: wrapped under the user's own.
+"""Aes256GCMEncryptor: wraps the keys of a store with the user's keys.
 
-A store has a key ring (random data keys, and a key for file names), kept in the store's
-`factmem.json` as one wrapped copy per key slot; `Encryption` wraps and unwraps it. Records are
-sealed with keys derived from the ring, so the user's key touches no record.
+A store has a key ring: random data keys, and a key for file names. `factmem.json` contains one wrapped
+copy of it for each key slot; `Encryption` wraps and unwraps it. Records are encrypted with keys derived
+from the ring, never with the user's key.
 """
 
 import base64
@@ -30,7 +30,7 @@ __all__ = [
 
 
 _MOST_DERIVED = 32
-"""How many slots of passphrases are tried: whoever can write factmem.json could add thousands."""
+"""The most slots of passphrases that are tried. An edited factmem.json could have thousands."""
 
 
 class KeySlot(TypedDict):
@@ -50,13 +50,13 @@ class Unwrapped:
 
 
 class Encryption(Protocol):
-    """Wraps and unwraps a store's key ring: with a key at hand, or by a key service.
+    """Wraps and unwraps a store's key ring, with a local key or by a key service.
 
-    Called from worker threads, seldom: once per opening and per change of keys.
+    Called from worker threads, once for each opening of a store and each change of keys.
     """
 
     def wrap(self, ring: bytes, store: str) -> KeySlot:
-        """Return a slot that holds `ring`, readable with the preferred key only.
+        """Return a slot with `ring`, readable with the preferred key only.
 
         Args:
             ring: The key ring; secret.
@@ -75,14 +75,14 @@ class Encryption(Protocol):
 
 
 class Aes256GCMEncryptor:
-    """Keeps a store's key ring under one or more keys with AES-256-GCM.
+    """Wraps a store's key ring with one or more keys, by AES-256-GCM.
 
-    The first key is the preferred one, under which new stores are made; any of them may open a
-    store. A key may be given as its base64 text.
+    The first key is the preferred one, used for new stores; each of them may open a store. A key may
+    be a base64 string.
 
     Raises:
-        TypeError: Something is neither.
-        ValueError: A string is no key.
+        TypeError: A key is neither a `Key` nor a string.
+        ValueError: A string is not a key.
     """
 
     def __init__(self, key: Key | str, *older_keys: Key | str) -> None:
@@ -97,7 +97,7 @@ class Aes256GCMEncryptor:
         return f"<Aes256GCMEncryptor with {len(self._keys)} keys>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("An encryptor holds keys: it is not pickled or copied")
+        raise TypeError("An encryptor has keys and cannot be pickled or copied")
 
     def wrap(self, ring: bytes, store: str) -> KeySlot:
         """See `Encryption.wrap`."""
@@ -117,8 +117,8 @@ class Aes256GCMEncryptor:
         """See `Encryption.unwrap`."""
         if sum("kdf" in slot for slot in slots) > _MOST_DERIVED:
             raise TamperedError(
-                f"factmem.json holds more than {_MOST_DERIVED} slots of passphrases, each of which "
-                f"takes up to seconds to try: restore it from a backup, or remove slots"
+                f"factmem.json has more than {_MOST_DERIVED} slots of passphrases, and each takes up to "
+                f"seconds to try: restore it from a backup, or remove slots"
             )
         for key in self._keys:
             for slot in slots:
@@ -129,8 +129,8 @@ class Aes256GCMEncryptor:
                 if hmac.compare_digest(kid.encode(), slot["kid"].encode()):
                     return Unwrapped(_open_slot(aead, slot, store), kid)
         raise WrongKeyError(
-            "None of the store's key slots opens with this key: give the key that the store was "
-            "made with, or that it was last rotated to"
+            "None of the store's key slots opens with this key: pass the key that the store was "
+            "created with or last rotated to"
         )
 
 
@@ -148,7 +148,7 @@ def checked_encryption(encryption: Encryption) -> Encryption:
     """Return `encryption` if it has the methods of one.
 
     Raises:
-        TypeError: It has not: it is the key itself, or a class.
+        TypeError: It has not, such as a key or a class.
     """
     expect_methods(
         encryption,
@@ -160,11 +160,11 @@ def checked_encryption(encryption: Encryption) -> Encryption:
 
 
 def encryption_of(key: Key | str | Encryption) -> Encryption:
-    """Return an encryption unchanged; make one of a key.
+    """Return an encryption unchanged, or an encryption with a key.
 
     Raises:
-        TypeError: It is neither.
-        ValueError: It is a string that is no key.
+        TypeError: It is neither a key nor an encryption.
+        ValueError: It is a string that is not a key.
     """
     if isinstance(key, Key | str):
         return Aes256GCMEncryptor(key)

@@ -1,4 +1,4 @@
-"""AES-256-GCM, HKDF and Argon2id: all that factmem does with them.
+"""AES-256-GCM, HKDF and Argon2id.
 
 The only module that uses the package `cryptography`, which is imported at the first use.
 """
@@ -19,11 +19,11 @@ def canonical_base64(text: bytes) -> bytes:
     """Decode `text`, which must be the canonical encoding of its bytes.
 
     Raises:
-        ValueError: It is not base64, or another spelling of the same bytes.
+        ValueError: It is not base64, or not the canonical encoding.
     """
     data = binascii.a2b_base64(text, strict_mode=True)
     # The strict parser rejects all else but unused bits in the last four characters and missing
-    # padding. Encoding only the end again spares a second pass over each line of a journal.
+    # padding. Encoding only the end again avoids a second pass over each line of a journal.
     end = binascii.b2a_base64(data[-((len(data) - 1) % 3 + 1) :], newline=False)
     if text[-4:] != end or len(text) != (len(data) + 2) // 3 * 4:
         raise ValueError("not canonical base64")

@@ -1,4 +1,4 @@
-"""A secret of 32 bytes, or a passphrase that becomes one, which never shows itself."""
+"""Key: a secret of 32 bytes or a passphrase, which never appears in output."""
 
 import base64
 import binascii
@@ -30,11 +30,11 @@ _COSTS: Mapping[str, tuple[int, int, int]] = {
 }
 
 _MOST_PASSES, _MOST_KIB, _MOST_LANES = 16, 2 * 1024 * 1024, 16
-"""What a slot may ask for: more would let an edited file exhaust the machine."""
+"""The greatest costs of a slot: with higher ones an edited file could exhaust the machine."""
 
 
 class KeyDerivation(TypedDict):
-    """How a slot's key comes from a passphrase."""
+    """The derivation of a slot's key from a passphrase."""
 
     name: str
     salt: str
@@ -44,12 +44,11 @@ class KeyDerivation(TypedDict):
 
 
 class Key:
-    """A secret of 32 bytes, or a passphrase that becomes one.
+    """A secret of 32 bytes, or a passphrase from which one is derived.
 
-    It comes from `Key.generate`, `from_base64`, `from_env`, `from_file`, `from_keyring` or
-    `from_passphrase`; `Key(secret)` takes the bytes themselves. It never shows itself: not in
-    `repr`, `str`, errors, pickles or copies. `to_base64` gives it out. Comparison takes constant
-    time.
+    Create it with `Key.generate`, `from_base64`, `from_env`, `from_file`, `from_keyring` or
+    `from_passphrase`; `Key(secret)` accepts the bytes. Its secret never appears in `repr`, `str`,
+    errors, pickles or copies; only `to_base64` returns it. Comparison takes constant time.
     """
 
     __slots__ = ("_cost", "_derived", "_passphrase", "_secret")
@@ -71,11 +70,11 @@ class Key:
 
     @classmethod
     def from_base64(cls, text: str | bytes) -> "Key":
-        """Return the key that `to_base64` gave: 44 characters, url-safe or standard alphabet.
+        """Return the key of a `to_base64` string: 44 characters, url-safe or standard alphabet.
 
         Raises:
             TypeError: `text` is neither a string nor bytes.
-            ValueError: `text` is no encoded key. The message does not show it.
+            ValueError: `text` is not an encoded key. The message does not contain it.
         """
         if not isinstance(text, str | bytes):
             raise TypeError(f"text must be a str, not {kind_of(text)}: Key.from_base64(text)")
@@ -98,25 +97,25 @@ class Key:
     def from_passphrase(cls, passphrase: str, *, cost: str = "moderate") -> "Key":
         """Return a key that is derived from a passphrase with Argon2id.
 
-        The salt and the cost are kept in the store, so the same passphrase opens it anywhere. The
-        passphrase is normalised (NFKC). Deriving happens when a store is opened, in a worker
-        thread: about 0.05 s and 19 MiB for "interactive", 0.3 s and 64 MiB for "moderate", 4 s
-        and 2 GiB for "sensitive".
+        The store contains the salt and the cost, so the same passphrase opens it on any machine. The
+        passphrase is normalised (NFKC). The key is derived in a worker thread when a store is opened:
+        about 0.05 s and 19 MiB for "interactive", 0.3 s and 64 MiB for "moderate", 4 s and 2 GiB for
+        "sensitive".
 
         Args:
-            passphrase: Anything that is not empty; long is good.
-            cost: What a new slot costs; an existing slot keeps its own.
+            passphrase: A string that is not empty; the longer, the better.
+            cost: The cost of new slots; an existing slot keeps its own.
 
         Raises:
-            TypeError: The passphrase is no string.
+            TypeError: The passphrase is not a string.
             ValueError: The passphrase is empty or the cost unknown.
         """
         expect(passphrase, str, "passphrase", "Key.from_passphrase(getpass())")
         normal = normalized("NFKC", passphrase)
         if not normal.strip():
-            raise ValueError("The passphrase is empty: give one, or use Key.generate()")
+            raise ValueError("passphrase must not be empty: pass one, or use Key.generate()")
         if cost not in _COSTS:
-            raise ValueError(f"The cost of a passphrase is one of {', '.join(_COSTS)}")
+            raise ValueError(f'cost must be one of {", ".join(_COSTS)}: cost="moderate"')
         key = cls(bytes(KEY_BYTES))
         key._secret, key._passphrase, key._cost = None, normal.encode(), _COSTS[cost]
         return key
@@ -127,15 +126,15 @@ class Key:
 
         Raises:
             KeyRequiredError: The variable is not set.
-            ValueError: It holds no key.
-            TypeError: `variable` is no string.
+            ValueError: Its value is not a key.
+            TypeError: `variable` is not a string.
         """
         expect(variable, str, "variable", 'Key.from_env("FACTMEM_KEY")')
         text = os.environ.get(variable)
         if not text:
             raise KeyRequiredError(
-                f"The environment variable {variable!r} is not set: put a key there as "
-                f"Key.generate().to_base64() gives it"
+                f"The environment variable {variable!r} is not set: set it to a key, such as "
+                f"Key.generate().to_base64()"
             )
         try:
             return cls.from_base64(text)
@@ -148,9 +147,9 @@ class Key:
 
         Raises:
             KeyRequiredError: The file does not exist.
-            PermissionError: Group or others may read it.
-            TypeError: `path` is no path.
-            ValueError: It holds no key.
+            PermissionError: Its group or others may read it.
+            TypeError: `path` is not a path.
+            ValueError: Its content is not a key.
         """
         expect_path(path, "path", 'Key.from_file("factmem.key")')
         file = Path(path)
@@ -198,7 +197,7 @@ class Key:
                     f"one"
                 )
             keyring.set_password(service, name, cls.generate().to_base64())
-            # What the keyring holds is the key: another process may have made one meanwhile.
+            # Read back, because another process may have stored a key meanwhile.
             text = keyring.get_password(service, name) or ""
         return cls.from_base64(text)
 
@@ -206,7 +205,7 @@ class Key:
         """Return the key as 44 url-safe characters.
 
         Raises:
-            ValueError: It comes from a passphrase: keep that instead.
+            ValueError: It is derived from a passphrase: keep that instead.
         """
         if self._secret is None:
             raise ValueError("A key from a passphrase has no base64: keep the passphrase")
@@ -223,13 +222,13 @@ class Key:
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A key is not pickled or copied: pass on to_base64() if you must")
+        raise TypeError("A key cannot be pickled or copied: pass to_base64() if you must")
 
     def _comparable(self) -> bytes:
         return sha256(b"raw" + self._secret if self._secret else self._passphrase).digest()
 
     def new_derivation(self) -> KeyDerivation | None:
-        """Return how a new slot derives from this passphrase; None for a key of bytes."""
+        """Return the derivation of a new slot from this passphrase; None for a key of bytes."""
         if self._secret is not None:
             return None
         passes, kib, lanes = self._cost
@@ -237,10 +236,10 @@ class Key:
         return {"name": "argon2id", "salt": salt, "t": passes, "m": kib, "p": lanes}
 
     def secret(self, derivation: KeyDerivation | None) -> bytes | None:
-        """Return the 32 bytes for a slot, or None where the slot is not for this kind of key.
+        """Return the 32 bytes for a slot, or None if the slot is for the other kind of key.
 
         Raises:
-            TamperedError: The derivation asks for what no version ever wrote.
+            TamperedError: No version of factmem wrote this derivation.
         """
         if derivation is None or self._secret is not None:
             return self._secret if derivation is None else None
@@ -273,6 +272,6 @@ def _checked_derivation(derivation: KeyDerivation) -> tuple[bytes, int, int, int
         if is_sane:
             return salt, passes, kib, lanes
     raise TamperedError(
-        "A key slot asks for a key derivation that no version of factmem wrote: restore "
-        "factmem.json from a backup"
+        "A key slot has a key derivation that no version of factmem wrote: restore factmem.json "
+        "from a backup"
     )

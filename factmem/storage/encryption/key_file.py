@@ -1,7 +1,7 @@
-"""KeyFile: keys in a file of their own, which can be replaced and destroyed.
+"""KeyFile: keys in a separate file, which can be replaced and destroyed.
 
-A key that is destroyed makes every copy unreadable that was encrypted under it: in logs, on standbys,
-in backups. For that, store the keys outside the copied folder.
+Destroying a key makes every copy unreadable that was encrypted with it: in logs, on standbys, in
+backups. For that, store the keys outside of the copied folder.
 """
 
 import os
@@ -34,15 +34,15 @@ _TIMEOUT = 10.0
 class RenewableEncryption(Encryption, Protocol):
     """An `Encryption` whose keys can be destroyed: a file, a key service.
 
-    Each store has keys of its own here. The caller holds the lock of the store's key slots.
+    Each store has its own keys. The caller holds the lock of the store's key slots.
     """
 
     def renew(self, store: str) -> None:
-        """Make a new key for a store. `wrap` uses it from now on; the older ones still unwrap."""
+        """Create a new key for a store. `wrap` uses it from now on; older keys still unwrap."""
         ...
 
     def destroy_unused(self, slots: Sequence[KeySlot], store: str) -> None:
-        """Destroy the keys of a store that open none of its slots; return when that is done.
+        """Destroy the keys of a store that open none of its slots.
 
         Raises:
             WrongKeyError: No key opens a slot. Nothing was destroyed.
@@ -51,17 +51,17 @@ class RenewableEncryption(Encryption, Protocol):
 
 
 class KeyFile:
-    """An `Encryption` with random keys in a file, which it makes when a store is made.
+    """An `Encryption` with random keys in a file, which is created with the first store.
 
-    The file holds the keys of any number of stores. Whoever has it can read them all, and without it
-    none can be read: keep copies, as many as you can destroy. Keep it out of the backups of the
-    database. Several hosts share it over a network file system that has locks.
+    The file contains the keys of any number of stores. With it all of them can be read, and without it
+    none: keep copies, but only as many as you can destroy. Keep it out of the backups of the database.
+    Several hosts can share it on a network file system with locks.
 
-    Destroyed keys are overwritten before their file is deleted. Flash memory and file systems that
-    copy on write may keep the old blocks; where that matters, use a key service.
+    Destroyed keys are overwritten before their file is deleted. Flash memory and copy-on-write file
+    systems may keep the old blocks; if that matters, use a key service.
 
     Args:
-        path: The file. It is made with mode 600; so is `path` + ".lock" beside it.
+        path: The file. It is created with mode 600, and so is `path` + ".lock" beside it.
 
     Raises:
         TypeError: The path is neither a string nor path-like.
@@ -80,7 +80,7 @@ class KeyFile:
         return f"KeyFile({str(self._path)!r})"
 
     def wrap(self, ring: bytes, store: str) -> KeySlot:
-        """See `Encryption.wrap`; a store without a key gets one."""
+        """See `Encryption.wrap`; creates a key for a store without one."""
         with self._lock.held(_TIMEOUT):
             keys = self._read()
             if store not in keys:
@@ -113,7 +113,7 @@ class KeyFile:
         if not keys.get(store):
             raise WrongKeyError(
                 f"{str(self._path)!r} has no key of this store: it is another file, or a copy from "
-                f"before the store was made"
+                f"before the store was created"
             )
         return Aes256GCMEncryptor(*keys[store])
 
@@ -124,13 +124,13 @@ class KeyFile:
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, KeyError):
-            raise StorageError(f"{str(self._path)!r} is no file of keys") from None
+            raise StorageError(f"{str(self._path)!r} is not a key file") from None
         except OSError as exc:
-            raise StorageError(f"{str(self._path)!r} was not read: {exc.strerror}") from exc
+            raise StorageError(f"{str(self._path)!r} cannot be read: {exc.strerror}") from exc
         return keys
 
     def _content(self) -> bytes:
-        """Return what the file holds; a file that was replaced meanwhile may be overwritten."""
+        """Return the content of the file; read again if it was replaced and overwritten meanwhile."""
         while True:
             with self._path.open("rb") as file:
                 content = file.read()
@@ -138,26 +138,26 @@ class KeyFile:
                     return content
 
     def _write(self, keys: dict[str, list[str]]) -> None:
-        """Replace the file, and overwrite the one before; the lock is held."""
+        """Replace the file, and overwrite the previous one; under the lock."""
         beside, before = self._beside(".new"), self._beside(".old")
         try:
-            self._overwrite(before)  # of a process that was killed here
+            self._overwrite(before)  # left behind by a process that was killed here
             with suppress(FileNotFoundError):
                 beside.unlink()
             _write_durably(beside, orjson.dumps({"keys": keys}), os.O_CREAT | os.O_EXCL)
-            with suppress(FileNotFoundError):  # the first write has none before it
+            with suppress(FileNotFoundError):  # the first write replaces no file
                 os.link(self._path, before)
             beside.replace(self._path)
             _sync_folder(self._path.parent)
             self._overwrite(before)
         except OSError as exc:
-            raise StorageError(f"{str(self._path)!r} was not written: {exc.strerror}") from exc
+            raise StorageError(f"{str(self._path)!r} cannot be written: {exc.strerror}") from exc
 
     def _beside(self, ending: str) -> Path:
         return self._path.with_name(self._path.name + ending)
 
     def _overwrite(self, before: Path) -> None:
-        """Overwrite and delete the file of the keys before, if there is one."""
+        """Overwrite and delete the previous file, if there is one."""
         if not before.exists():
             return
         if not (self._path.exists() and before.samefile(self._path)):

@@ -10,13 +10,13 @@ __all__ = ["KeyRing"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyRing:
-    """A store's own keys; secret."""
+    """The secret keys of a store."""
 
     names: bytes
-    """Keys the file names; never changes, or a place would have two files."""
+    """The key for file names. It never changes, or a place would have two files."""
     generations: dict[int, bytes]
     generation: int
-    """The one that new files are written with."""
+    """The generation of the key for new files."""
 
     @classmethod
     def new(cls) -> "KeyRing":
@@ -24,7 +24,7 @@ class KeyRing:
         return cls(os.urandom(32), {1: os.urandom(32)}, 1)
 
     def with_new_generation(self) -> "KeyRing":
-        """Return the ring with one more data key, which new files are written with."""
+        """Return the ring with one more data key, used for new files."""
         following = self.generation + 1
         generations = {**self.generations, following: os.urandom(32)}
         return replace(self, generations=generations, generation=following)
@@ -38,7 +38,7 @@ class KeyRing:
 
     @classmethod
     def load(cls, text: bytes) -> "KeyRing":
-        """Return the ring that was dumped."""
+        """Return the ring of a dump."""
         fields = orjson.loads(text)
         generations = {int(each): bytes.fromhex(key) for each, key in fields["gens"].items()}
         return cls(bytes.fromhex(fields["names"]), generations, fields["gen"])

@@ -172,7 +172,7 @@ class Values:
         assert {type(v) for v in (*single.values, *multiple.values)} == {type(value)}
 
     @pytest.mark.parametrize("kind", REFUSED)
-    async def test_what_would_come_back_changed_is_refused(
+    async def test_a_value_that_would_change_raises(
         self, provider: AgentMemoryProvider, kind: str
     ) -> None:
         """Before anything is written, with an error that names the concept and no value."""

@@ -61,7 +61,7 @@ def test_another_kind_is_named_by_its_type(value: object, kind: type, message: s
         (["a", 5], "names must be a list of str, not of int: f(['a'])"),
     ],
 )
-def test_what_is_no_list_is_refused(values: object, message: str) -> None:
+def test_values_that_are_not_a_list_are_refused(values: object, message: str) -> None:
     """A string would be taken for the list of its letters."""
     with pytest.raises(TypeError) as caught:
         expect_all(values, str, "names", "f(['a'])")
@@ -74,7 +74,7 @@ def test_any_iterable_of_the_kind_is_a_list() -> None:
     assert expect_all((name for name in "ab"), str, "names", "") == ("a", "b")
 
 
-def test_a_class_is_no_function() -> None:
+def test_a_class_is_not_a_function() -> None:
     """Calling it would make an instance, by mistake."""
     assert expect_function(len, "counter", "") is len
     for value, kind in ((Clock, "the class Clock"), (SECRET, "str")):

@@ -328,7 +328,7 @@ class StorageContract(SharedJournals):
         with pytest.raises((StorageError, DecryptionError)):
             journals.verify(anchor)
 
-    def test_a_text_that_is_no_anchor_is_refused(self, journals: Journals) -> None:
+    def test_a_string_that_is_not_an_anchor_is_refused(self, journals: Journals) -> None:
         """It is the caller's mistake."""
         append(journals, NAME, record(1))
 

@@ -53,7 +53,7 @@ def test_a_complaint_names_the_status_and_what_to_do(status: int) -> None:
 
 
 @table("code", [None, 400, "", "PIN 1234", "x" * 65, ["a"], "한국어"])
-def test_a_code_that_is_no_plain_word_is_left_out(code: Any) -> None:
+def test_a_code_that_is_not_a_plain_word_is_left_out(code: Any) -> None:
     """Such a code could repeat anything."""
     assert "(HTTP 400): " in complaint(400, {"code": code}, "other")
 

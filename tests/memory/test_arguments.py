@@ -138,7 +138,7 @@ PLACE = Place(AGENT, ALICE)
         ({"places": [ALICE]}, r"places=\[Place\("),
     ],
 )
-def test_a_view_of_what_is_no_list_is_not_made(options: dict[str, Any], message: str) -> None:
+def test_a_view_needs_lists(options: dict[str, Any], message: str) -> None:
     """A view that shows something else than was meant would be worse than none."""
     with pytest.raises(TypeError, match=message):
         memory_of().view(**options)

@@ -234,7 +234,7 @@ class TestRefusing:
         with pytest.raises(ValueError, match=r"has one value.*MULTIPLE"):
             await memory_of(model=ScriptedChatModel()).consolidate(THEME)
 
-    async def test_what_is_no_concept_and_no_report(self) -> None:
+    async def test_wrong_concepts_and_reports_are_refused(self) -> None:
         """The error names what belongs there."""
         memory: Any = memory_of(model=ScriptedChatModel())
 

@@ -103,7 +103,7 @@ async def test_a_view_has_a_subtree(store: InMemoryProvider) -> None:
     assert len(await contents.records()) == 1
 
 
-async def test_info_tells_of_one_place(store: InMemoryProvider) -> None:
+async def test_info_describes_one_place(store: InMemoryProvider) -> None:
     """The size of its contents; None if it has none."""
     contents = memory_of(store).contents
 
@@ -219,7 +219,7 @@ async def test_resetting_counts_first(store: InMemoryProvider) -> None:
     assert await store.history(THEME, ALICE, AGENT) == []
 
 
-async def test_what_is_no_view_is_not_reset(store: InMemoryProvider) -> None:
+async def test_only_a_view_can_be_reset(store: InMemoryProvider) -> None:
     """Omitting an argument never clears all users."""
     with pytest.raises(ValueError, match="whole store"):
         await memory_of(store).contents.reset(confirm=True)

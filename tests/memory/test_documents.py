@@ -51,7 +51,7 @@ async def test_a_document_is_written_read_edited_moved_and_removed(notes: Memory
     assert await notes.infos() == []
 
 
-async def test_infos_tell_sizes_in_bytes_and_folders_narrow(notes: MemoryDocuments) -> None:
+async def test_infos_have_sizes_in_bytes_and_folders_filter(notes: MemoryDocuments) -> None:
     for path, text in (("/a.md", "é"), ("/x/b.md", "12"), ("/x/y/c.md", ""), ("/xy.md", "1")):
         await notes.write(path, text)
 

@@ -250,7 +250,7 @@ async def test_scopes_that_are_named_need_no_profile(store: InMemoryProvider) ->
     assert await memory.current_all(scopes=[]) == []
 
 
-async def test_what_is_no_list_of_subjects_or_scopes_raises(store: InMemoryProvider) -> None:
+async def test_subjects_and_scopes_must_be_lists(store: InMemoryProvider) -> None:
     """One of them, or a text, in the place of a list; and texts in the list."""
     memory = memory_of(store)
     wrong: list[Any] = [ALICE, "alice", ["alice"], [AGENT]]

@@ -81,7 +81,7 @@ async def test_values_are_what_a_model_means(values: Any, gone: list[Any]) -> No
     assert list(map(canonical, await left(store))) == list(map(canonical, kept))
 
 
-async def test_a_value_that_is_written_exactly_is_no_other() -> None:
+async def test_a_value_that_is_written_exactly_matches_no_other() -> None:
     """Of those that look alike, only the one that was named; without it, all of them."""
     everything: list[Any] = ["Go", "go", 1, "1", '["a"]', "a"]
     store = await holding(*everything)

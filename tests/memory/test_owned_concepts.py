@@ -28,7 +28,7 @@ async def themes(memory: AgentMemory) -> list[str]:
     return [fact.value for fact in await memory.current(THEME)]
 
 
-def test_the_flag_is_no_part_of_equality() -> None:
+def test_the_flag_is_not_part_of_equality() -> None:
     """The store holds nothing of it, so facts of both are the same facts; copies keep it."""
     assert OWNED == THEME
     assert hash(OWNED) == hash(THEME)

@@ -277,7 +277,7 @@ async def test_one_persons_export_holds_all_of_it_and_no_one_elses(
     assert "hers alone" not in text
 
 
-async def test_a_listing_tells_whether_more_follow() -> None:
+async def test_a_listing_shows_if_more_follow() -> None:
     """Fifty are not all."""
     memory = memory_of(InMemoryProvider())
     await memory.store.save(MultipleFacts(LANGUAGES, ["a"]), ALICE, AGENT)

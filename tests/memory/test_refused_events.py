@@ -46,7 +46,7 @@ ATTEMPTS: list[tuple[Attempt, MemoryOperation, tuple[Place, ...]]] = [
 
 
 @pytest.mark.parametrize(("attempt", "operation", "places"), ATTEMPTS)
-async def test_a_read_only_view_tells_what_it_refuses(
+async def test_a_read_only_view_reports_refused_calls(
     memory: AgentMemory,
     events: list[MemoryEvent],
     attempt: Attempt,

@@ -36,7 +36,7 @@ async def test_a_mapping_is_taken_as_it_is(
     assert (told["found"], told["facts"][0]["values"]) == (1, ["dark"])
 
 
-async def test_a_mapping_is_held_to_what_a_text_is(memory: AgentMemory) -> None:
+async def test_a_mapping_is_checked_as_a_string_is(memory: AgentMemory) -> None:
     """Unknown parameters and values without JSON are refused here too."""
     forget = tool(memory, "forget")
 

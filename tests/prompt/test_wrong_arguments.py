@@ -24,7 +24,7 @@ async def test_wrong_arguments(
     await check_wrong_call(call, given, error, message)
 
 
-def test_a_model_is_no_encoding() -> None:
+def test_the_name_of_a_model_is_not_an_encoding() -> None:
     """The encodings are named."""
     pytest.importorskip("tiktoken")
 

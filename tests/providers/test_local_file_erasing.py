@@ -309,7 +309,9 @@ async def test_an_anchor_holds_while_a_store_goes_on(root: Path, storage: Storag
 
 
 @pytest.mark.parametrize("change", ["store", "place", "end", "gone", "erased", "other"])
-async def test_an_anchor_tells_what_was_put_back(root: Path, storage: Storage, change: str) -> None:
+async def test_an_anchor_detects_what_was_put_back(
+    root: Path, storage: Storage, change: str
+) -> None:
     """The whole store, one file of it, a cut at a line's end, and a file that is gone."""
     store = await _grown(root, storage)
     shutil.copytree(root, root.with_name("copy"))
@@ -356,7 +358,7 @@ async def test_verify_without_an_anchor_reads_every_journal(root: Path, storage:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "e30=", "\u00fc", "eyJhbmNob3IiOjJ9"])
-async def test_what_is_no_anchor_is_refused(root: Path, text: str) -> None:
+async def test_a_string_that_is_not_an_anchor_is_refused(root: Path, text: str) -> None:
     """With an error that says what to pass."""
     store = LocalFileMemoryProvider(root)
     await store.save(theme("dark"), ALICE, AGENT)

@@ -82,7 +82,7 @@ async def test_no_wait_is_a_time_too(root: Path) -> None:
         holder.end()
 
 
-async def test_a_lock_that_is_let_go_in_time(root: Path) -> None:
+async def test_a_lock_that_is_released_in_time(root: Path) -> None:
     """The save waits and is kept; others of its loop go on meanwhile."""
     store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=30))
     await store.save(theme("dark"), ALICE, AGENT)

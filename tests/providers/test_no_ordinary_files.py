@@ -76,7 +76,7 @@ def without_erasures(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 @THINGS
-async def test_a_journal_that_is_no_file(
+async def test_a_journal_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
     """Reading and writing say what is there, from an instance that knew the file as well."""
@@ -104,7 +104,7 @@ async def test_a_journal_that_is_no_file(
 
 
 @THINGS
-async def test_a_manifest_that_is_no_file(
+async def test_a_manifest_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
     """No new store is made over the journals."""
@@ -125,7 +125,7 @@ async def test_a_manifest_that_is_no_file(
 
 
 @THINGS
-async def test_a_lock_that_is_no_file(
+async def test_a_lock_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
     """Reading needs no lock; writing says that the thing may go."""
@@ -144,7 +144,7 @@ async def test_a_lock_that_is_no_file(
 
 
 @THINGS
-async def test_an_index_that_is_no_file(
+async def test_an_index_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
     """It counts as none, and is made again; a folder is never removed for that."""
@@ -171,7 +171,7 @@ async def test_an_index_that_is_no_file(
         assert not os.path.lexists(index)
 
 
-async def test_a_folder_that_is_no_folder(root: Path, storage: Storage) -> None:
+async def test_a_folder_that_is_not_a_folder(root: Path, storage: Storage) -> None:
     """A pipe where the journals were is not waited for either."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)

@@ -76,7 +76,7 @@ TIMEOUTS: list[Any] = ["5", timedelta(seconds=5), None, True]
 
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)
-def test_a_timeout_that_is_no_number(timeout: Any) -> None:
+def test_a_timeout_that_is_not_a_number(timeout: Any) -> None:
     """When the storage is described, for both ways of keeping files."""
     with pytest.raises(TypeError, match="busy_timeout=5"):
         SimpleStorage(busy_timeout=timeout)
@@ -112,7 +112,7 @@ async def test_wrong_keys(tmp_path: Path, given: Any) -> None:
                 await change(given)
 
 
-def test_a_text_that_is_no_key_may_be_a_passphrase() -> None:
+def test_a_string_that_is_not_a_key_may_be_a_passphrase() -> None:
     """It is not shown, and the message says how to go on."""
     with pytest.raises(ValueError, match=r"a passphrase by Key\.from_passphrase") as caught:
         Aes256GCMEncryptor("correct horse battery staple")
@@ -229,7 +229,7 @@ async def test_wrong_arguments_of_a_call(store: FactStore, what: str) -> None:
         await call(store)
 
 
-async def test_files_tell_it_of_their_own_calls(tmp_path: Path) -> None:
+async def test_wrong_arguments_of_the_calls_of_local_files(tmp_path: Path) -> None:
     store: Any = LocalFileMemoryProvider(tmp_path / "store")
 
     with pytest.raises(TypeError, match=DAYS):

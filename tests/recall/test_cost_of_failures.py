@@ -56,7 +56,7 @@ def _told(events: list[MemoryEvent], operation: MemoryOperation) -> list[MemoryE
     return [each for each in events if each.operation is operation]
 
 
-async def test_a_cancelled_recall_tells_what_it_asked_of_the_embedder(store: Breaking) -> None:
+async def test_a_cancelled_recall_reports_its_calls_of_the_embedder(store: Breaking) -> None:
     events: list[MemoryEvent] = []
     with anyio.CancelScope() as scope:
         embedder = Leaving(scope)
@@ -70,7 +70,7 @@ async def test_a_cancelled_recall_tells_what_it_asked_of_the_embedder(store: Bre
     assert told.embedding_calls == len(_told(events, MemoryOperation.EMBED)) == 2
 
 
-async def test_a_failed_recall_tells_what_it_asked_of_the_embedder(store: Breaking) -> None:
+async def test_a_failed_recall_reports_its_calls_of_the_embedder(store: Breaking) -> None:
     events: list[MemoryEvent] = []
     embedder = Leaving(MissingExtraError("pip install it"))
     memory = recall_memory(store, embedder=embedder, listeners=[events.append])
@@ -82,7 +82,7 @@ async def test_a_failed_recall_tells_what_it_asked_of_the_embedder(store: Breaki
     assert (told.error_type, told.embedding_calls) == ("MissingExtraError", 2)
 
 
-async def test_a_failed_recall_tells_what_it_asked_of_the_chat_model(store: Breaking) -> None:
+async def test_a_failed_recall_reports_its_calls_of_the_chat_model(store: Breaking) -> None:
     events: list[MemoryEvent] = []
     store.model = model = ScriptedChatModel(json.dumps(PLAN))
     memory = recall_memory(store, chat_model=model, listeners=[events.append])

@@ -86,7 +86,7 @@ def test_any_json_becomes_words(value: object) -> None:
     assert isinstance(value_words(value), str)
 
 
-def test_depth_is_no_danger() -> None:
+def test_deep_values_are_indexed() -> None:
     """A list in a list, a hundred thousand times, is walked and not recursed into."""
     value: object = "bottom"
     for _ in range(100_000):

@@ -94,7 +94,7 @@ async def test_a_view_leaves_those_of_its_places(store: Busy) -> None:
 
 
 @pytest.mark.parametrize("error", [StoreBusyError("busy"), StorageError("full"), OSError("odd")])
-async def test_a_store_that_takes_no_vectors_is_no_error(store: Busy, error: Exception) -> None:
+async def test_a_store_that_refuses_vectors_raises_nothing(store: Busy, error: Exception) -> None:
     """And never in the place of one."""
     memory = recall_memory(store, embedder=TopicEmbedder())
     await memory.recall("any animal?")
@@ -106,7 +106,7 @@ async def test_a_store_that_takes_no_vectors_is_no_error(store: Busy, error: Exc
             raise KeyError
 
 
-async def test_a_store_that_is_closed_is_no_error(tmp_path: Path) -> None:
+async def test_a_closed_store_raises_nothing(tmp_path: Path) -> None:
     """It gets no vectors any more."""
     async with LocalFileMemoryProvider(tmp_path) as store:
         await store.save(bare_note("pet", "cat"), ALICE, AGENT)

@@ -189,7 +189,7 @@ def test_how_a_question_is_asked_does_not_matter() -> None:
     assert [hit.id for hit in index.search("The Who")] == ["band"]
 
 
-def test_nothing_in_common_is_no_hit() -> None:
+def test_a_document_without_a_word_of_the_query_is_not_found() -> None:
     """Neither an empty query nor an empty index is an error."""
     index = built(FACTS)
 
@@ -355,7 +355,7 @@ strange = st.text(st.characters(exclude_categories=()), max_size=60) | st.sample
 
 
 @given(st.lists(strange, max_size=5), strange)
-def test_no_text_is_too_strange(texts: list[str], query: str) -> None:
+def test_any_string_can_be_indexed(texts: list[str], query: str) -> None:
     """Any string is indexed, searched and removed again."""
     index: LexicalIndex[int] = LexicalIndex()
     for key, text in enumerate(texts):

@@ -430,7 +430,7 @@ async def test_an_embedder_that_fails_leaves_the_words(
     assert (await memory.recall("Miso the cat")).is_semantic
 
 
-async def test_an_embedder_that_is_not_installed_is_no_detail(store: LocalStore) -> None:
+async def test_an_embedder_that_is_not_installed_raises(store: LocalStore) -> None:
     """It is a mistake in the setup of the application, and raises."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     embedder = TopicEmbedder()

@@ -225,7 +225,7 @@ class NotANumber(TopicEmbedder):
         return await super().embed(queries)
 
 
-async def test_a_text_whose_vector_is_no_number_costs_only_itself(store: LocalStore) -> None:
+async def test_a_text_whose_vector_is_not_a_number_costs_only_itself(store: LocalStore) -> None:
     """Else one text would have words answer alone, for good."""
     embedder = NotANumber("poison")
     await filled(store, 20, "poison")

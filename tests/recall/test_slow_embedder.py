@@ -107,7 +107,7 @@ async def test_a_recall_waits_until_its_deadline(
     assert (await memory.recall("the animal Miso")).is_semantic
 
 
-async def test_the_clock_of_the_event_loop_tells_the_time(store: InMemoryProvider) -> None:
+async def test_time_limits_use_the_clock_of_the_event_loop(store: InMemoryProvider) -> None:
     """For any hanging call and any short time limit."""
     settings = RecallSettings(embedding_seconds=0.001)
     memory = recall_memory(store, embedder=Hanging("animal", "Miso"), recall_settings=settings)

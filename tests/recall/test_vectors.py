@@ -200,7 +200,7 @@ WRONG: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_bytes_are_no_table(wrong: str) -> None:
+def test_wrong_bytes_are_refused(wrong: str) -> None:
     """For any damage; nothing else is ever raised."""
     data = table([1.0, 2.0, 2.0], [0.0, 0.0, 1.0]).dump("mini")
 

@@ -50,7 +50,7 @@ async def test_wrong_arguments(
 
 
 @pytest.mark.parametrize("concepts", ["city", Concept("city", "Where she lives")])
-async def test_one_concept_is_no_list_of_them(concepts: Any) -> None:
+async def test_one_concept_in_place_of_a_list_is_refused(concepts: Any) -> None:
     """A keyword is an iterable of letters: nothing would be found, without an error."""
     store = InMemoryProvider()
     await store.save(bare_note("city", "Seoul"), ALICE, AGENT)

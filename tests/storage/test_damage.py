@@ -209,7 +209,7 @@ def test_an_anchor_reports_an_erased_journal(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "anchor", "e30=", "eyJhbmNob3IiOjJ9", "ü"])
-def test_a_text_that_is_no_anchor_is_refused(text: str) -> None:
+def test_a_string_that_is_not_an_anchor_is_refused(text: str) -> None:
     """It neither passes for an anchor nor for damage."""
     store = sample(PLAIN)
 

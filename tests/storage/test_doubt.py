@@ -118,7 +118,7 @@ def test_a_lock_file_that_is_deleted_while_held_is_noticed(
         assert record(1) in texts(read(_store(kind, tmp_path), ANN))
 
 
-def test_a_file_system_that_shut_down_is_no_wrong_argument(
+def test_a_file_system_that_shut_down_is_not_reported_as_a_wrong_argument(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every call on it fails, also the one that would tell a folder from a file."""

@@ -148,7 +148,7 @@ class TestKey:
         assert Key.from_base64(base64.b64encode(secret)) == Key(secret)
 
     @table("text", ["", "abc", "A" * 42 + "==", "A" * 60, "k\u00e9y", "A" * 43])
-    def test_a_text_that_is_no_key_is_refused_unseen(self, text: str) -> None:
+    def test_a_string_that_is_not_a_key_is_refused_without_showing_it(self, text: str) -> None:
         """The message says what a key looks like, and not what was given."""
         with pytest.raises(ValueError, match=r"44 characters of Key\.to_base64\(\)") as caught:
             Key.from_base64(text)
@@ -440,7 +440,7 @@ def test_every_incarnation_of_a_file_has_a_key_of_its_own() -> None:
     assert len(seen) == 3
 
 
-def test_the_size_of_an_index_does_not_tell_how_much_it_holds() -> None:
+def test_the_size_of_an_index_does_not_reveal_its_content() -> None:
     """Four sizes per doubling, from 4 KiB on; the content comes back as it was."""
     codec = SealedCodec(STORE, KeyRing.new())
     sizes: set[int] = set()

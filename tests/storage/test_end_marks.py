@@ -222,7 +222,9 @@ def test_marks_of_other_programs_are_passed_over(tmp_path: Path) -> None:
 
 @KINDS
 @pytest.mark.parametrize("is_whole_folder", [True, False], ids=["ends", "mark"])
-def test_what_is_no_mark_stops_no_call(kind: Kind, is_whole_folder: bool, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_mark_stops_no_call(
+    kind: Kind, is_whole_folder: bool, tmp_path: Path
+) -> None:
     """A file in the place of the folder of marks, and a folder in the place of a mark."""
     store = tmp_path / "store"
     folder = kind.open(LocalFiles(str(store)))

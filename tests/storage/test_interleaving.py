@@ -67,7 +67,7 @@ def test_the_stage_repeats_itself() -> None:
     assert sorted(order(1)) == sorted(order(2))
 
 
-def test_the_stage_tells_a_deadlock() -> None:
+def test_the_stage_detects_a_deadlock() -> None:
     """Two that wait for each other are not waited for."""
 
     def play(stage: Stage, first: StageLock, second: StageLock) -> None:

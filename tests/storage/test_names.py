@@ -142,7 +142,7 @@ def test_no_name_leaves_the_folder(kind: Kind, tmp_path: Path, names: list[Journ
 
 @KINDS
 @pytest.mark.parametrize("name", [("\ud800",), ("a", "b\udfff")], ids=["high", "low"])
-def test_a_name_that_is_no_text_is_refused(kind: Kind, name: JournalName) -> None:
+def test_a_name_that_is_not_a_string_is_refused(kind: Kind, name: JournalName) -> None:
     """A lone surrogate cannot be written; nothing is created for it."""
     disk = MemoryDisk()
     append(kind.open(disk), ("known",), record(1))

@@ -50,7 +50,7 @@ def given_values(raw: JsonValue, concept: Concept[Any, Any]) -> dict[Canonical, 
             raise ValueError(str(exc)) from None
     several = raw if isinstance(raw, list) else [raw]
     if not several or len(several) > MAX_LIST:
-        raise ValueError(f"is a list of {len(several)}: from 1 to {MAX_LIST} are taken")
+        raise ValueError(f"is a list of {len(several)}: from 1 to {MAX_LIST} are accepted")
     return dict(_one_value(each, concept) for each in several)
 
 

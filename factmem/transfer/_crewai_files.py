@@ -19,6 +19,9 @@ from factmem.transfer._memory_facts import (
     Record,
     categories_of,
     datetime_of,
+    files_of,
+    folders_of,
+    has_field,
     json_records,
     string_of,
     text_of,
@@ -41,8 +44,7 @@ def is_crewai(path: Path) -> bool:
     if path.is_dir():
         return bool(_stores(path))
     if path.suffix == ".json":
-        first = next(iter(json_records(path)), None)
-        return first is not None and first.fields is not None and "content" in first.fields
+        return has_field(path, "content")
     return "long_term_memories" in tables_of(path)
 
 
@@ -54,12 +56,7 @@ def crewai_records(path: Path) -> list[Record]:
         MissingExtraError: It is a LanceDB table, and lancedb is not installed.
         OSError: It cannot be read.
     """
-    if path.is_dir():
-        stores = _stores(path)
-    elif path.exists():
-        stores = [path]
-    else:
-        raise ValueError(f"{str(path)!r} does not exist")
+    stores = files_of(path, _stores)
     if not stores:
         raise ValueError(
             f"{str(path)!r} contains no memories of CrewAI: expected {_LANCE}, {_LONG_TERM}, or "
@@ -75,7 +72,7 @@ def _stores(folder: Path) -> list[Path]:
         return [folder]
     found = [
         each / name
-        for each in [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
+        for each in folders_of(folder)
         for name in (_LANCE, _LONG_TERM)
         if (each / name).exists()
     ]

@@ -18,6 +18,9 @@ from factmem.transfer._memory_facts import (
     Record,
     categories_of,
     datetime_of,
+    files_of,
+    folders_of,
+    has_field,
     json_records,
     string_of,
     text_of,
@@ -49,8 +52,7 @@ def is_mem0(path: Path) -> bool:
     if path.is_dir():
         return bool(_databases(path)) or (path / _HISTORY).is_file()
     if path.suffix == ".json":
-        first = next(iter(json_records(path)), None)
-        return first is not None and first.fields is not None and "memory" in first.fields
+        return has_field(path, "memory")
     return "history" in tables_of(path)
 
 
@@ -61,12 +63,7 @@ def mem0_records(path: Path) -> list[Record]:
         ValueError: The path contains no memories of mem0, or is damaged.
         OSError: It cannot be read.
     """
-    if path.is_dir():
-        databases = _databases(path) or [path / _HISTORY]
-    elif path.exists():
-        databases = [path]
-    else:
-        raise ValueError(f"{str(path)!r} does not exist")
+    databases = files_of(path, _databases) or [path / _HISTORY]
     records = [record for file in databases for record in _records_in(file)]
     return [
         each for each in records if each.fields is None or "linked_memory_ids" not in each.fields
@@ -75,10 +72,9 @@ def mem0_records(path: Path) -> list[Record]:
 
 def _databases(folder: Path) -> list[Path]:
     """Return the vector stores in a folder, or one level below."""
-    folders = [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
     return [
         file
-        for each in folders
+        for each in folders_of(folder)
         for file in [*qdrant_files(each), each / CHROMA, *_faiss_files(each)]
         if file.is_file() and file.parent.name != "mem0migrations"  # mem0's telemetry
     ]

@@ -1,7 +1,7 @@
 """Conversion of other libraries' memories to ledger entries."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -47,6 +47,30 @@ class Record(NamedTuple):
         if self.fields is None:
             raise ValueError("it cannot be read")
         return self.fields
+
+
+def files_of(path: Path, files_in: Callable[[Path], list[Path]]) -> list[Path]:
+    """Return the files of a folder, or the path itself if it is a file.
+
+    Raises:
+        ValueError: The path does not exist.
+    """
+    if path.is_dir():
+        return files_in(path)
+    if not path.exists():
+        raise ValueError(f"{str(path)!r} does not exist")
+    return [path]
+
+
+def folders_of(folder: Path) -> list[Path]:
+    """Return a folder and those one level below."""
+    return [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
+
+
+def has_field(file: Path, name: str) -> bool:
+    """Whether the first record of a JSON file has a field."""
+    first = next(iter(json_records(file)), None)
+    return first is not None and first.fields is not None and name in first.fields
 
 
 def json_records(file: Path) -> list[Record]:

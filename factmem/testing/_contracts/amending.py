@@ -22,7 +22,7 @@ WRITERS = 20
 
 
 def instead(value: str) -> Amendment:
-    """Return a change that puts a value in the place of all languages that are current."""
+    """Return a change that replaces all current languages by one value."""
     concept: Concept[Any, MultipleFacts[Any]]
     concept = Concept(LANGUAGES.keyword, "", FactType.MULTIPLE, value_type=Any)
 
@@ -40,7 +40,7 @@ class Amending:
     async def test_a_change_sees_the_ledger_and_is_kept(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """The saves and forgettings of an entry apply at once, recorded at the time that it got."""
+        """All saves and forgettings of an entry apply together, at the time passed to the function."""
         await provider.save(languages("java"), USER, AGENT)
         clock.advance()
         given: list[tuple[list[Entry], str]] = []
@@ -64,13 +64,13 @@ class Amending:
         ]
 
     async def test_an_amendment_without_entries_changes_nothing(self, provider: FactStore) -> None:
-        """A place that was never written is not made by it."""
+        """An amendment without entries creates no place."""
         assert await provider.amend(lambda entries, now: [], USER, AGENT) == 0
 
         assert await provider.places() == []
 
     async def test_a_change_of_what_is_current(self, provider: FactStore) -> None:
-        """Without history: the first entry makes the place, the next sees it, None changes nothing."""
+        """Without history: the first entry creates the place, the next one sees it, None changes nothing."""
         seen: list[list[object]] = []
 
         def change(ledger: Ledger, now: str) -> Entry:
@@ -94,7 +94,7 @@ class Amending:
         assert len(await provider.entries(USER, AGENT)) == 2
 
     async def test_a_first_entry_makes_the_place(self, provider: FactStore) -> None:
-        """The ledger of a place that was never written is empty."""
+        """The ledger of a place without entries is empty."""
         assert await provider.amend(instead("kotlin"), USER, AGENT) == 1
 
         assert [info.scope for info in await provider.places()] == [AGENT]
@@ -103,7 +103,7 @@ class Amending:
     async def test_a_clock_that_is_set_back_does_not_change_the_order(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """An amendment counts as recorded no earlier than what it follows."""
+        """An amendment is never recorded before earlier entries."""
         await provider.save(languages("java"), USER, AGENT)
         clock.advance(-timedelta(hours=1))
         times: list[str] = []
@@ -118,7 +118,7 @@ class Amending:
         assert [entry["at"] for entry in await provider.entries(USER, AGENT)] == [stamp(START)] * 2
 
     async def test_what_a_change_raises_is_raised(self, provider: FactStore) -> None:
-        """And nothing is kept."""
+        """Nothing is stored then."""
         await provider.save(languages("java"), USER, AGENT)
         before = await provider.entries(USER, AGENT)
 
@@ -132,7 +132,7 @@ class Amending:
         await provider.save(languages("kotlin"), USER, AGENT)
 
     async def test_an_invalid_entry_is_refused(self, provider: FactStore) -> None:
-        """With all others of the call, and the error quotes nothing of it."""
+        """Together with all others of the call. The error quotes none of them."""
         await provider.save(languages("java"), USER, AGENT)
         before = await provider.entries(USER, AGENT)
 
@@ -147,7 +147,7 @@ class Amending:
         assert await provider.entries(USER, AGENT) == before
 
     async def test_amendments_at_once_all_see_each_other(self, provider: FactStore) -> None:
-        """Of many that take each other's place exactly one value is left, and none is lost."""
+        """After many concurrent replacements exactly one value is current, and none is lost."""
         await provider.save(languages("java"), USER, AGENT)
         numbers = count()
 

@@ -16,7 +16,7 @@ class Batches:
     """`save_many`: one step, all or nothing."""
 
     async def test_a_batch_is_kept_in_its_order(self, provider: FactStore) -> None:
-        """As if its facts had been saved one by one."""
+        """The result is the same as after single saves."""
         facts: list[AnyFact] = [theme("dark"), languages("java"), theme("light"), languages("c")]
 
         await provider.save_many(iter(facts), USER, AGENT)
@@ -24,7 +24,7 @@ class Batches:
         assert await provider.load_all(USER, AGENT) == [facts[1], facts[3], facts[2]]
 
     async def test_an_empty_batch_is_nothing(self, provider: FactStore) -> None:
-        """No place comes to be by it."""
+        """It creates no place."""
         await provider.save_many([], USER, AGENT)
 
         assert await provider.places() == []
@@ -43,7 +43,7 @@ class Batches:
         assert len(await provider.entries(USER, AGENT)) == 1
 
     async def test_one_bad_value_refuses_its_fact(self, provider: FactStore) -> None:
-        """The values before it are not kept either."""
+        """The values before it are not stored either."""
         anything: Concept[Any, MultipleFacts[Any]]
         anything = Concept("any", "Anything", FactType.MULTIPLE, value_type=Any)
 
@@ -53,7 +53,7 @@ class Batches:
         assert await provider.load(anything, USER, AGENT) == []
 
     async def test_no_reader_sees_a_part(self, provider: FactStore) -> None:
-        """Tasks that load while batches are saved see all of a batch or nothing of it."""
+        """Concurrent loads see a whole batch or nothing of it."""
         seen: list[tuple[str, str]] = []
 
         async def read() -> None:
@@ -95,7 +95,7 @@ class Batches:
         assert await provider.places() == []
 
     async def test_only_facts_are_kept(self, provider: FactStore) -> None:
-        """A value without its concept raises an error that says what to do."""
+        """A value instead of a fact raises an error that shows a correct call."""
         bare: Any = "dark"
 
         with pytest.raises(TypeError, match=r"SingleFact\(concept, value\)"):

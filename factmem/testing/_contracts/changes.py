@@ -46,7 +46,7 @@ class _Follower:
         self._known: dict[str, list[AnyFact]] = {}
 
     async def catch_up(self) -> None:
-        """Learn of everything that has happened up to now."""
+        """Apply all changes up to now."""
         changes = self._version and await self._store.changes(
             USER, AGENT, since=self._version, concepts=self._concepts
         )
@@ -79,7 +79,7 @@ class Changes:
     async def test_a_change_leads_to_what_is_there(
         self, provider: FollowedFacts, clock: SettableClock, what: str
     ) -> None:
-        """Or they are unknown, and the place is read."""
+        """If they are unknown, the place is read."""
         await begin(provider)
         follower = _Follower(provider)
         await follower.check()
@@ -94,7 +94,7 @@ class Changes:
     async def test_a_change_by_another_instance_is_reported(
         self, provider: FollowedFacts, second: FollowedFacts, clock: SettableClock, what: str
     ) -> None:
-        """As soon as it has returned there."""
+        """As soon as the call has returned."""
         await begin(second)
         follower = _Follower(provider)
         await follower.check()
@@ -107,7 +107,7 @@ class Changes:
     async def test_following_gives_what_reading_gives(
         self, provider: FollowedFacts, second: FollowedFacts, clock: SettableClock, seed: int
     ) -> None:
-        """After any sequence of calls, for readers that follow each change, some or few, of any types."""
+        """After any sequence of calls, for readers of all, some or few changes, with any types."""
         steps = Steps([provider, second], clock, seed)
         followers = [
             (every, _Follower(provider, concepts)) for every in (1, 3, 10) for concepts in KNOWN
@@ -119,7 +119,7 @@ class Changes:
                     await follower.check(steps)
 
     async def test_a_save_is_reported(self, provider: FollowedFacts) -> None:
-        """Otherwise the method is useless: one new value must not cost a read of the whole place."""
+        """Otherwise the method is useless: after one new value the whole place would be read."""
         await begin(provider)
         since = await version_of(provider)
         await provider.save(languages("go"), USER, AGENT)
@@ -142,7 +142,7 @@ class Changes:
         assert changes is None or (changes.version, changes.facts) == (since, {})
 
     async def test_changes_go_on_from_changes(self, provider: FollowedFacts) -> None:
-        """Their version is one to ask from, as good as that of the place itself."""
+        """Their version can be passed to the next call, like that of the place itself."""
         await begin(provider)
         since = await version_of(provider)
         for value in ("go", "ada", "cobol"):
@@ -166,7 +166,7 @@ class Changes:
             await follower.check()
 
     async def test_changes_while_others_save_lose_none(self, provider: FollowedFacts) -> None:
-        """The version that comes with them is theirs, not a later one."""
+        """The returned version is that of the changes, not a later one."""
         await begin(provider)
         follower = _Follower(provider)
 
@@ -186,7 +186,7 @@ class Changes:
     async def test_changed_values_have_the_types_of_their_concepts(
         self, provider: FollowedFacts
     ) -> None:
-        """As `load` gives them, and a concept that is not named is plain."""
+        """As `load` returns them; values of other concepts are plain JSON."""
         day: Concept[Any, Any] = Concept(DAYS, "A day", value_type=date)
         await begin(provider)
         since = await version_of(provider)
@@ -203,7 +203,7 @@ class Changes:
     async def test_a_changed_value_that_does_not_fit_is_an_error(
         self, provider: FollowedFacts
     ) -> None:
-        """That names its concept and not the value; whoever forgets it can go on."""
+        """The error names the concept and not the value. After the value is forgotten, changes are known."""
         day: Concept[Any, Any] = Concept(DAYS, "A day", value_type=date)
         await begin(provider)
         typed, plain = _Follower(provider, [day]), _Follower(provider)
@@ -220,12 +220,12 @@ class Changes:
         await typed.check()
 
     async def test_an_unbound_subject_has_no_changes(self, provider: FollowedFacts) -> None:
-        """It names no place."""
+        """An unbound subject is no place."""
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.changes(PERSON, AGENT, since="")
 
     async def test_a_closed_store_returns_no_changes(self, provider: FollowedFacts) -> None:
-        """As every other call does."""
+        """Like every other call."""
         await provider.save(theme("dark"), USER, AGENT)
         since = await version_of(provider)
         await provider.aclose()

@@ -14,7 +14,7 @@ class Concurrency:
     """Any number of tasks may call at once, and any of them may be cancelled."""
 
     async def test_concurrent_saves_all_land(self, provider: AgentMemoryProvider) -> None:
-        """Saves from many tasks lose nothing to each other."""
+        """No save of many tasks is lost."""
         facts = [languages(f"a{number}", f"b{number}") for number in range(TASKS)]
 
         async with anyio.create_task_group() as tasks:
@@ -28,7 +28,7 @@ class Concurrency:
     async def test_concurrent_saves_leave_one_current_value(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """One of them was last, whole; the same value from all is still one."""
+        """The last one is current, completely. The same value from all tasks is stored once."""
         async with anyio.create_task_group() as tasks:
             for number in range(TASKS):
                 tasks.start_soon(provider.save, theme(f"v{number}"), USER, AGENT)
@@ -39,7 +39,7 @@ class Concurrency:
         assert [fact.values for fact in await provider.load(LANGUAGES, USER, AGENT)] == [("java",)]
 
     async def test_each_task_reads_what_it_saved(self, provider: AgentMemoryProvider) -> None:
-        """Once a save has returned, every later read sees it, whoever else is busy."""
+        """After a save has returned, every later read sees it, during other calls too."""
         seen: list[bool] = []
 
         async def save_and_load(number: int) -> None:
@@ -72,7 +72,7 @@ class Concurrency:
     async def test_a_save_in_a_cancelled_scope_is_whole_or_not_there(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """If it returns it is kept; if it raises it is kept whole or not at all."""
+        """If it returns, the fact is stored; if it raises, the fact is stored completely or not at all."""
         fact, is_acknowledged = languages("kotlin", "java", "rust"), False
 
         with anyio.CancelScope() as scope:
@@ -87,7 +87,7 @@ class Concurrency:
     async def test_a_save_that_runs_out_of_time_is_whole_or_not_there(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """Whatever moment the deadline falls on."""
+        """At any moment."""
         acknowledged: list[MultipleFacts[str]] = []
         attempted: list[MultipleFacts[str]] = []
         for microseconds in (0, 1, 10, 50, 100, 200, 500, 1000):
@@ -107,7 +107,7 @@ class Concurrency:
     async def test_cancelled_tasks_disturb_no_other(
         self, provider: AgentMemoryProvider, steps: int
     ) -> None:
-        """Tasks cancelled in the middle leave whole facts, and those beside them go on."""
+        """Cancelled tasks leave whole facts, and other tasks continue."""
         doomed = [languages(f"a{number}", f"b{number}") for number in range(20)]
         acknowledged: list[MultipleFacts[str]] = []
 
@@ -133,6 +133,6 @@ class Concurrency:
 
 
 async def _check_alive(provider: AgentMemoryProvider) -> None:
-    """A provider that was interrupted still keeps what it is given."""
+    """After an interruption a provider still stores facts."""
     await provider.save(theme("after"), USER, AGENT)
     assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["after"]

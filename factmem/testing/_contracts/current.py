@@ -20,7 +20,7 @@ LANGUAGE = Concept("languages", "The one programming language the user knows")
 
 
 class CurrentFacts:
-    """The one rule: what saves and confirmations leave."""
+    """The rule of current facts, after saves and confirmations."""
 
     async def test_a_fact_comes_back_whole(self, provider: AgentMemoryProvider) -> None:
         """Every saved field is restored, to the microsecond."""
@@ -34,7 +34,7 @@ class CurrentFacts:
     async def test_a_loaded_fact_has_the_time_of_its_recording(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """That time is the store's own and aware; the fact's timestamp is what the caller said."""
+        """It is the store's time, with a time zone. The fact's timestamp is the caller's."""
         await provider.save(theme("dark"), USER, AGENT)
 
         (loaded,) = await provider.load(THEME, USER, AGENT)
@@ -43,13 +43,13 @@ class CurrentFacts:
         assert loaded.confirmed_at.utcoffset() is not None
 
     async def test_an_empty_place_gives_nothing(self, provider: AgentMemoryProvider) -> None:
-        """Absent is empty, not an error."""
+        """An unknown concept has no facts and is no error."""
         assert await provider.load(THEME, USER, AGENT) == []
         assert await provider.load_all(USER, AGENT) == []
         assert await provider.load_by_description("theme", USER, AGENT) == []
 
     async def test_another_concept_is_not_affected(self, provider: AgentMemoryProvider) -> None:
-        """A concept is found by its whole keyword, and holds its own facts only."""
+        """A concept is found by its whole keyword, without facts of other keywords."""
         near = Concept("ide", "The user's preferred IDE")
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save(SingleFact(near, "vim"), USER, AGENT)
@@ -59,7 +59,7 @@ class CurrentFacts:
         assert await provider.load(Concept("theme", "Another"), USER, AGENT) == []
 
     async def test_the_last_save_wins(self, provider: AgentMemoryProvider) -> None:
-        """Newest is the order of saving, whatever the timestamps claim."""
+        """The newest fact is the last saved one, whatever its timestamp is."""
         newer = theme("dark", timestamp=datetime(2020, 1, 2, tzinfo=UTC))
         older = theme("light", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
 
@@ -69,7 +69,7 @@ class CurrentFacts:
         assert await provider.load(THEME, USER, AGENT) == [older]
 
     async def test_saving_what_is_current_confirms_it(self, provider: AgentMemoryProvider) -> None:
-        """The fact stays the one first saved, with the importance and expiry of the new one."""
+        """The first fact stays, with the importance and expiry of the new one."""
         first = theme("dark", importance=0.1, expires_at=FAR_AWAY)
         await provider.save(first, USER, AGENT)
 
@@ -87,7 +87,7 @@ class CurrentFacts:
         assert await provider.load(THEME, USER, AGENT) == [again]
 
     async def test_the_same_fact_can_be_saved_again(self, provider: AgentMemoryProvider) -> None:
-        """An application that keeps its fact objects may save them as often as it likes."""
+        """An application may save its fact objects again and again."""
         dark, light = theme("dark"), theme("light")
         for fact in (dark, dark, light, dark):
             await provider.save(fact, USER, AGENT)
@@ -95,7 +95,7 @@ class CurrentFacts:
         assert await provider.load(THEME, USER, AGENT) == [dark]
 
     async def test_many_values_add_up(self, provider: AgentMemoryProvider) -> None:
-        """A concept of many values gives one fact for each save, the oldest first."""
+        """A MULTIPLE concept has one fact for each save, the oldest first."""
         saved = [languages("kotlin", "java"), languages("rust"), languages("c", "ada")]
         for fact in saved:
             await provider.save(fact, USER, AGENT)
@@ -103,7 +103,7 @@ class CurrentFacts:
         assert await provider.load(LANGUAGES, USER, AGENT) == saved
 
     async def test_a_value_is_held_once(self, provider: AgentMemoryProvider) -> None:
-        """Values already stored are confirmed and keep their save; the others are added."""
+        """Stored values are confirmed and keep their save; the others are added."""
         first = languages("kotlin", "java", importance=0.2)
         second = languages("java", "rust", "rust", importance=0.8)
         await provider.save(first, USER, AGENT)
@@ -125,7 +125,7 @@ class CurrentFacts:
         assert [fact.values for fact in await provider.load(LANGUAGES, USER, AGENT)] == [("go",)]
 
     async def test_one_of_many_can_become_the_only_one(self, provider: AgentMemoryProvider) -> None:
-        """A SINGLE save of a value that is current keeps that one, in the save it came from."""
+        """A SINGLE save of a current value keeps that value and its save."""
         first = languages("kotlin", "java")
         await provider.save(first, USER, AGENT)
 
@@ -146,7 +146,7 @@ class CurrentFacts:
     async def test_a_keyword_is_read_as_the_concept_asks(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """Many values read as one are the last; one value read as many is one fact."""
+        """A MULTIPLE concept read as SINGLE has the last value; a SINGLE one read as MULTIPLE has one fact."""
         await provider.save(languages("kotlin", "java"), USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)
 
@@ -154,7 +154,7 @@ class CurrentFacts:
         assert [fact.values for fact in await provider.load(THEMES, USER, AGENT)] == [("dark",)]
 
     async def test_all_facts_come_oldest_first(self, provider: AgentMemoryProvider) -> None:
-        """Each concept has the type it was last saved with, and its place is its oldest value's."""
+        """Each concept has the type of its last save, and the position of its oldest value."""
         facts: list[AnyFact] = [
             theme("dark"),
             languages("kotlin"),
@@ -167,7 +167,7 @@ class CurrentFacts:
         assert await provider.load_all(USER, AGENT) == facts[1:]
 
     async def test_all_facts_are_plain_json(self, provider: AgentMemoryProvider) -> None:
-        """A store does not know value types: what it gives for all concepts is plain JSON."""
+        """A store does not know value types: `load_all` returns plain JSON."""
         when = Concept("birthday", "The user's birthday", value_type=datetime)
         await provider.save(SingleFact(when, LONG_AGO), USER, AGENT)
 
@@ -180,7 +180,7 @@ class CurrentFacts:
     async def test_values_of_different_types_are_different(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """Two values are equal when their JSON is; Python's 1 == True does not count."""
+        """Two values are equal if their JSON is equal. 1 and True are different."""
         anything: Concept[JsonValue, MultipleFacts[JsonValue]]
         anything = Concept("any", "Anything", FactType.MULTIPLE, value_type=JsonValue)
         values: tuple[JsonValue, ...]
@@ -208,7 +208,7 @@ class CurrentFacts:
         assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["PIN 1234"]
 
     async def test_what_has_expired_is_gone(self, provider: AgentMemoryProvider) -> None:
-        """Even if it had before it was saved; and what it replaced does not come back."""
+        """Even if it was in the past when it was saved. The replaced value does not come back."""
         await provider.save(theme("light"), USER, AGENT)
         await provider.save(theme("dark", expires_at=LONG_AGO), USER, AGENT)
         await provider.save(languages("java", expires_at=FAR_AWAY), USER, AGENT)
@@ -219,7 +219,7 @@ class CurrentFacts:
     async def test_what_is_loaded_is_not_what_is_stored(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """A caller who changes a list that was saved or loaded changes no memory."""
+        """Changes of a saved or loaded list do not change the store."""
         concept = Concept("tags", "Tags", value_type=list[str])
         saved = ["a"]
         await provider.save(SingleFact(concept, saved), USER, AGENT)
@@ -231,7 +231,7 @@ class CurrentFacts:
 
 
 class FactsByDescription:
-    """Finding facts by a few words."""
+    """The search for facts by a few words."""
 
     @pytest.mark.parametrize(
         "words",
@@ -247,7 +247,7 @@ class FactsByDescription:
         ],
     )
     async def test_words_are_found(self, provider: AgentMemoryProvider, words: str) -> None:
-        """As a phrase of the description, or each in keyword, description or value."""
+        """As a phrase in the description, or each word in keyword, description or value."""
         await provider.save(theme("theme-dark 다크모드"), USER, AGENT)
         await provider.save(languages("java"), USER, AGENT)
 
@@ -267,7 +267,7 @@ class FactsByDescription:
         assert await provider.load_by_description(words, USER, AGENT) == []
 
     async def test_words_are_found_inside_values(self, provider: AgentMemoryProvider) -> None:
-        """In the keys and strings of nested values too."""
+        """Also in the keys and strings of nested values."""
         nested = Concept("pet", "A pet", value_type=dict[str, list[str]])
         await provider.save(SingleFact(nested, {"Cats": ["Mîao\nMiao"]}), USER, AGENT)
 
@@ -275,6 +275,6 @@ class FactsByDescription:
 
     @pytest.mark.parametrize("nothing", ["", "  \n"])
     async def test_no_words_are_refused(self, provider: AgentMemoryProvider, nothing: str) -> None:
-        """Whoever wants everything asks for everything."""
+        """`load_all` returns everything."""
         with pytest.raises(ValueError, match="load_all"):
             await provider.load_by_description(nothing, USER, AGENT)

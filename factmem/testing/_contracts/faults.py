@@ -1,4 +1,4 @@
-"""Writes whose answer is lost on its way, and what other processes see of them."""
+"""Tests of writes whose answer is lost, and of what other processes see."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
@@ -15,21 +15,21 @@ Interrupt: TypeAlias = Callable[[], None]
 """Loses the next answer of the storage, after the storage has carried out the request."""
 
 _TIMES = 8
-"""How often each write is interrupted: a write may have several answers."""
+"""The interruptions of each write, because a write may have several answers."""
 
 
 class Faults:
-    """Each write happens once, or raises `StorageError` and has happened once or not at all."""
+    """Each write is done once, or raises `StorageError` and is done once or not at all."""
 
     @pytest.fixture
     def interrupt(self) -> Interrupt:
-        """Return a function that has the next answer of the storage lost."""
+        """Return a function that makes the next answer of the storage get lost."""
         raise NotImplementedError("Override the fixture `interrupt` to lose the next answer")
 
     async def test_a_save_is_stored_once(
         self, provider: FactStore, second: FactStore, interrupt: Interrupt
     ) -> None:
-        """In the history too; another process sees every acknowledged save."""
+        """Also in the history. Another process sees every acknowledged save."""
         await provider.save(languages("first"), USER, AGENT)
         for number in range(_TIMES):
             before = len(await second.entries(USER, AGENT))
@@ -58,7 +58,7 @@ class Faults:
     async def test_a_forgetting_is_done_once(
         self, provider: FactStore, second: FactStore, interrupt: Interrupt
     ) -> None:
-        """It returns how many values it forgot, although it was repeated."""
+        """It returns the number of forgotten values, although it was repeated."""
         for _ in range(_TIMES):
             await provider.save(languages("one", "two"), USER, AGENT)
             interrupt()
@@ -72,7 +72,7 @@ class Faults:
     async def test_an_amendment_is_done_once(
         self, provider: FactStore, second: FactStore, interrupt: Interrupt
     ) -> None:
-        """Although its function may be called again."""
+        """The function may be called again."""
         await provider.save(languages("first"), USER, AGENT)
         for number in range(_TIMES):
             before = len(await second.entries(USER, AGENT))
@@ -88,7 +88,7 @@ class Faults:
     async def test_an_erasure_is_done(
         self, provider: FactStore, second: FactStore, interrupt: Interrupt
     ) -> None:
-        """Its receipt counts what it removed."""
+        """Its receipt has the number of removed values."""
         for _ in range(_TIMES):
             await provider.save(languages("one", "two"), USER, AGENT)
             interrupt()
@@ -103,7 +103,7 @@ class Faults:
     async def test_reads_survive(
         self, provider: FactStore, second: FactStore, interrupt: Interrupt
     ) -> None:
-        """Or raise; they never return a part."""
+        """They may also raise, but never return a part."""
         await provider.save(languages("one", "two"), USER, AGENT)
         for _ in range(_TIMES):
             interrupt()

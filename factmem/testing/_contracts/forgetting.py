@@ -67,18 +67,18 @@ async def remember(provider: FactStore, clock: SettableClock) -> None:
 
 
 async def current(provider: FactStore) -> set[str]:
-    """Return all values that are current."""
+    """Return all current values."""
     return {value for fact in await provider.load_all(USER, AGENT) for value in fact.values}
 
 
 class Forgetting:
-    """Forgotten values disappear from every read at once and do not come back by themselves."""
+    """Forgotten values disappear from every read at once, and do not come back."""
 
     @pytest.mark.parametrize("condition", CONDITIONS)
     async def test_exactly_what_meets_all_conditions_is_forgotten(
         self, provider: FactStore, clock: SettableClock, condition: str
     ) -> None:
-        """And the number of values is returned."""
+        """The number of values is returned."""
         arguments, gone = CONDITIONS[condition]
         await remember(provider, clock)
 
@@ -88,7 +88,7 @@ class Forgetting:
         assert count == len(gone)
 
     async def test_another_place_is_not_affected(self, provider: FactStore) -> None:
-        """Forgetting concerns one place."""
+        """Forgetting affects one place."""
         await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
         await provider.save(theme("dark"), PERSON.of("bob"), AGENT)
 
@@ -98,13 +98,13 @@ class Forgetting:
         assert len(await provider.load(THEME, PERSON.of("bob"), AGENT)) == 1
 
     async def test_an_empty_place_forgets_nothing(self, provider: FactStore) -> None:
-        """It does not come to be by it either."""
+        """Forgetting does not create it."""
         assert await provider.forget(USER, AGENT, concept=THEME) == 0
         assert await provider.forget(USER, AGENT, concept=THEME, purge=True) == 0
         assert await provider.places() == []
 
     async def test_forgotten_values_do_not_come_back(self, provider: FactStore) -> None:
-        """Neither what the forgotten value had replaced, nor it itself when others are saved."""
+        """Neither the value that it had replaced, nor the forgotten value after other saves."""
         await provider.save(theme("light"), USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save(languages("java", "rust"), USER, AGENT)
@@ -119,7 +119,7 @@ class Forgetting:
         assert await provider.forget(USER, AGENT, concept=THEME) == 0
 
     async def test_a_forgotten_value_can_be_saved_again(self, provider: FactStore) -> None:
-        """Also by the same fact; then it is new."""
+        """Also as the same fact object. It is a new fact then."""
         fact = languages("java", "rust")
         await provider.save(fact, USER, AGENT)
         await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
@@ -143,7 +143,7 @@ class Forgetting:
     async def test_what_has_another_source_is_kept(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """A value that two sources gave is forgotten with a condition that covers both."""
+        """A value from two sources is forgotten by a condition that matches both."""
         await remember(provider, clock)
         await provider.save(languages("kotlin", source=MAIL), USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)
@@ -156,14 +156,14 @@ class Forgetting:
     async def test_a_confirmation_makes_a_value_young(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """Age counts from the last confirmation."""
+        """The age is the time since the last confirmation."""
         await remember(provider, clock)
         await provider.save(languages("kotlin"), USER, AGENT)
 
         assert await provider.forget(USER, AGENT, older_than=START + DAY) == 0
 
     async def test_a_typed_value_is_named_as_it_is(self, provider: FactStore) -> None:
-        """The value is given in the concept's type."""
+        """The value is passed in the concept's type."""
         birthday = Concept("birthday", "A birthday", value_type=datetime)
         await provider.save(SingleFact(birthday, START), USER, AGENT)
 
@@ -189,7 +189,7 @@ class Forgetting:
     async def test_what_makes_no_sense_is_refused(
         self, provider: FactStore, arguments: dict[str, Any], error: type[Exception], message: str
     ) -> None:
-        """Nothing is forgotten, and the message says what to do."""
+        """Nothing is forgotten, and the message shows a correct call."""
         await provider.save(languages("java"), USER, AGENT)
 
         with pytest.raises(error, match=message):
@@ -211,7 +211,7 @@ class Purging:
     """`forget(purge=True)`: the value is gone from history as well."""
 
     async def test_a_purged_value_leaves_no_trace(self, provider: FactStore) -> None:
-        """Neither of the value nor of the words that it was taken from."""
+        """Neither the value nor the quoted words."""
         said = FactSource(SourceKind.USER, "chat", 1, "My PIN is 1234")
         await provider.save(theme("PIN 1234", source=said), USER, AGENT)
         await provider.save(theme("PIN 1234", source=said), USER, AGENT)
@@ -223,7 +223,7 @@ class Purging:
         assert await provider.history(THEME, USER, AGENT) == []
 
     async def test_a_purge_names_the_quotes_that_it_leaves(self, provider: FactStore) -> None:
-        """Of facts with other values; a second purge takes the value out of them."""
+        """The quotes of facts with other values. A second purge removes the value from them."""
         said = FactSource(SourceKind.USER, "chat", 1, "My PIN: 1234, and I write Java")
         also = FactSource(SourceKind.USER, "chat", 2, "12345 lines of Java")
         java, rust = languages("java", source=said), languages("rust", source=also)
@@ -240,7 +240,7 @@ class Purging:
         assert quotes == ["My […], and I write Java", also.quote]
 
     async def test_a_purge_names_the_facts_that_mention_a_value(self, provider: FactStore) -> None:
-        """In a keyword, a description or metadata, which stay as they are."""
+        """In a keyword, a description or metadata, which do not change."""
         named = SingleFact(Concept("pin-1234", "A number"), "blue")
         described = SingleFact(Concept("door", "What the PIN 1234 opens"), "cellar")
         tagged = replace(languages("java"), metadata={"note": {"with PIN 1234": ["x"]}})
@@ -257,7 +257,7 @@ class Purging:
         assert getattr(count, "mentioning", None) == ()
 
     async def test_a_quote_that_proves_a_purged_value_goes_whole(self, provider: FactStore) -> None:
-        """Where the value is not in it word by word."""
+        """If it does not contain the value literally."""
         said = FactSource(SourceKind.USER, "chat", 1, "I dislike bright screens, and Java")
         java = languages("java", source=said)
         await provider.save_many([theme("dark", source=said), java], USER, AGENT)
@@ -287,7 +287,7 @@ class Purging:
     async def test_what_a_purged_value_had_replaced_stays_replaced(
         self, provider: FactStore
     ) -> None:
-        """It may be in history; it does not become current."""
+        """It may be in the history, and does not become current."""
         await provider.save(theme("light"), USER, AGENT)
         await provider.save(theme("secret"), USER, AGENT)
 
@@ -298,7 +298,7 @@ class Purging:
         assert [entry.fact.values for entry in left if entry.fact is not None] == [("light",)]
 
     async def test_values_beside_a_purged_one_stay(self, provider: FactStore) -> None:
-        """Of facts saved together the others keep their place, and can be forgotten later."""
+        """Other facts of the same save keep their position, and can be forgotten later."""
         fact = languages("java", "secret", "rust")
         await provider.save_many([theme("dark"), fact], USER, AGENT)
 
@@ -315,7 +315,7 @@ class Purging:
     async def test_a_whole_concept_can_be_purged(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """With all values that it ever had."""
+        """With all its earlier values."""
         for value in ("a-secret", "b-secret", "c-secret"):
             await provider.save(theme(value), USER, AGENT)
             clock.advance()
@@ -338,7 +338,7 @@ class Purging:
         assert before.bytes - after.bytes >= 10_000
 
     async def test_saving_goes_on_after_a_purge(self, provider: FactStore) -> None:
-        """A place whose history was rewritten takes facts as before."""
+        """A place with a rewritten history accepts facts."""
         await provider.save(theme("secret"), USER, AGENT)
         await provider.forget(USER, AGENT, concept=THEME, purge=True)
 

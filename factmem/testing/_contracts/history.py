@@ -19,7 +19,7 @@ class History:
     async def test_everything_is_listed_in_order(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """With the fact as it was saved and the time at which it was recorded."""
+        """Each with the fact as it was saved, and the time of the record."""
         source = FactSource(SourceKind.ASSISTANT, "chat", 3, "so dark", "model")
         facts = [
             theme("dark", importance=0.9, source=source, expires_at=START + timedelta(days=9)),
@@ -57,7 +57,7 @@ class History:
         assert await provider.history(THEME, PERSON.of("alice"), AGENT) == []
 
     async def test_a_save_with_one_new_value_is_a_save(self, provider: FactStore) -> None:
-        """A confirmation is one that brings nothing new; each shows all its values."""
+        """A save without new values is a confirmation. Each entry has all its values."""
         for fact in (languages("java"), languages("java", "rust"), languages("rust", "java")):
             await provider.save(fact, USER, AGENT)
 
@@ -70,7 +70,7 @@ class History:
         ]
 
     async def test_a_concept_that_changed_shows_what_it_was(self, provider: FactStore) -> None:
-        """Each save has the type and the description of its time."""
+        """Each save has the type and the description that it was made with."""
         many = Concept("ide-theme", "All themes", FactType.MULTIPLE)
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save(MultipleFacts(many, ("dark", "light")), USER, AGENT)
@@ -94,7 +94,7 @@ class History:
         assert [entry.fact.values for entry in recorded if entry.fact] == [("dark",), ("light",)]
 
     async def test_values_have_the_type_of_the_concept(self, provider: FactStore) -> None:
-        """And one that does not fit is an error, never left out."""
+        """A value that does not fit raises an error and is never left out."""
         age = Concept("age", "The user's age", value_type=int)
         await provider.save(SingleFact(age, 2**70), USER, AGENT)
 
@@ -114,7 +114,7 @@ class History:
         assert [entry.action for entry in recorded] == [HistoryAction.SAVED]
 
     async def test_named_concepts_are_typed_among_all(self, provider: FactStore) -> None:
-        """`load_all` gives the values of the concepts that it is given in their types."""
+        """`load_all` returns the values of the passed concepts in their types."""
         age = Concept("age", "The user's age", value_type=int)
         await provider.save(SingleFact(age, 2**70), USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)

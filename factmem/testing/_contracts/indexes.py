@@ -51,7 +51,7 @@ class Indexes:
 
     @pytest.mark.parametrize("index", BYTES.values(), ids=BYTES)
     async def test_an_index_comes_back(self, provider: IndexedFacts, index: bytes) -> None:
-        """It is opaque: any bytes, as they are, in place of the ones before; none before that."""
+        """It is opaque: any bytes replace the ones before, and are returned unchanged."""
         await begin(provider)
         assert await _kept(provider) is None
         assert await _keep(provider)
@@ -74,7 +74,7 @@ class Indexes:
         assert [(info.scope, info.count) for info in await provider.places()] == [(AGENT, 4)]
 
     async def test_each_place_has_its_own_index(self, provider: IndexedFacts) -> None:
-        """However much their names look alike; erasing one leaves the others theirs."""
+        """Also if their names are similar. After one place is erased, the others keep theirs."""
         scopes = [AGENT, MemoryScope.Product(AGENT.name), MemoryScope.Agent("Painter")]
         subjects = [PERSON.of(name) for name in ("a", "A", "a/b", "a%", "café")]
         places = [(subject, scope) for scope in scopes for subject in subjects]
@@ -92,7 +92,7 @@ class Indexes:
         assert await provider.read_index(PERSON.of("cafe\u0301"), AGENT) == b"4"
 
     async def test_an_index_makes_no_place(self, provider: IndexedFacts) -> None:
-        """For an empty place the store may keep it or not, as it reports, and creates nothing else."""
+        """For an empty place the store may keep it or not, and returns which. It creates nothing else."""
         version = await provider.version(USER, AGENT)
 
         is_kept = version is not None and await provider.write_index(
@@ -143,7 +143,7 @@ class Indexes:
     async def test_what_is_removed_leaves_no_index(
         self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
     ) -> None:
-        """For any instance, and also once something is saved again."""
+        """For any instance, and also after the next save."""
         await begin(provider)
         assert await _keep(provider)
         assert await _kept(second) == INDEX
@@ -168,7 +168,7 @@ class Indexes:
         assert await _kept(provider) is None
 
     async def test_a_purge_meanwhile_leaves_no_index(self, provider: IndexedFacts) -> None:
-        """Purged values do not come back, whichever of the two was first."""
+        """Purged values do not come back, in either order of purge and write."""
         await provider.save(theme("dark"), USER, AGENT)
         for turn in range(10):
             await provider.save(languages("secret"), USER, AGENT)
@@ -194,7 +194,7 @@ class Indexes:
     async def test_concurrent_writers_leave_one_index(
         self, provider: IndexedFacts, second: IndexedFacts
     ) -> None:
-        """Whole, and whoever reads meanwhile gets a whole one as well."""
+        """A whole one. Concurrent reads also get a whole one."""
         await begin(provider)
         wholes = [bytes([number]) * (LARGE + number) for number in range(1, WRITERS)]
         version = {store: await version_of(store) for store in (provider, second)}
@@ -217,7 +217,7 @@ class Indexes:
         assert seen[-1] == await _kept(second)
 
     async def test_a_cancelled_write_is_whole_or_not_there(self, provider: IndexedFacts) -> None:
-        """In whatever step it is cancelled; the next one is written as ever."""
+        """In any step. The next index is written as usual."""
         await begin(provider)
         version = await version_of(provider)
 
@@ -240,7 +240,7 @@ class Indexes:
     async def test_a_write_that_runs_out_of_time_is_whole_or_not_there(
         self, provider: IndexedFacts
     ) -> None:
-        """Whatever moment the deadline falls on."""
+        """At any moment."""
         await begin(provider)
         version = await version_of(provider)
         for number, microseconds in enumerate((0, 1, 10, 50, 100, 200, 500, 1000)):
@@ -260,7 +260,7 @@ class Indexes:
             await provider.write_index(PERSON, AGENT, INDEX, version="")
 
     async def test_a_closed_store_keeps_no_index(self, provider: IndexedFacts) -> None:
-        """As every other call does."""
+        """Like every other call."""
         await begin(provider)
         version = await version_of(provider)
         await provider.aclose()

@@ -66,7 +66,7 @@ class Isolation:
 
     @pytest.mark.parametrize("role", ROLES)
     async def test_names_never_mix(self, provider: AgentMemoryProvider, role: str) -> None:
-        """Whatever strangers call themselves, each finds its own facts and no other's."""
+        """Users may have any names: each finds only its own facts."""
         for number, name in enumerate(NAMES):
             concept, subject, scope = ROLES[role](name)
             await provider.save(SingleFact(concept, str(number)), subject, scope)
@@ -82,7 +82,7 @@ class Isolation:
     async def test_both_normal_forms_are_one_name(
         self, provider: AgentMemoryProvider, role: str
     ) -> None:
-        """What looks the same to people is the same."""
+        """Names that look the same are the same."""
         concept, subject, scope = ROLES[role](unicodedata.normalize("NFD", "café"))
         await provider.save(SingleFact(concept, "found"), subject, scope)
 
@@ -107,7 +107,7 @@ class Isolation:
             assert [fact.values for fact in loaded] == [(str(scope),)]
 
     async def test_names_are_not_run_together(self, provider: AgentMemoryProvider) -> None:
-        """Where one part of a place's name ends is part of its identity."""
+        """The borders between the parts of a place's name are part of its identity."""
         places = [
             (MemorySubject("bc", "", 1), MemoryScope.Product("a")),
             (MemorySubject("c", "", 1), MemoryScope.Product("ab")),

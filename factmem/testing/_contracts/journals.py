@@ -31,7 +31,7 @@ NAMES: list[JournalName] = [
     ("x" * 200, "x" * 200, "x" * 200),
     ("x" * 200, "x" * 200, "x" * 199 + "y"),
 ]
-"""Names that are all different, and all allowed."""
+"""Allowed names, all different."""
 
 RECORDS = [
     b'{"a":1}',
@@ -43,11 +43,11 @@ RECORDS = [
     b'{"text":"' + "na\u00efve \u6d4b\u8bd5 \U0001f600".encode() + b'"}',
     b'{"long":"' + b"x" * 100_000 + b'"}',
 ]
-"""Records that a storage might take for something of its own."""
+"""Records that a storage might confuse with its own data."""
 
 
 def record(number: int, size: int = 0) -> bytes:
-    """Return a record that is like no other."""
+    """Return a unique record."""
     return b'{"id":%d,"text":"%s"}' % (number, b"x" * size)
 
 

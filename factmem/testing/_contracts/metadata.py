@@ -1,4 +1,4 @@
-"""Metadata of facts, and what replaces the ledger of a place."""
+"""Tests of metadata, and of `rewrite`."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def noted(value: str, metadata: Mapping[str, JsonValue]) -> SingleFact[str]:
 
 
 class FactMetadata:
-    """Metadata is stored with a fact and is never lost by a save that has none."""
+    """Metadata is stored with a fact, and a save without metadata keeps it."""
 
     async def test_metadata_comes_back(self, provider: FactStore) -> None:
         """Equal and immutable, from `load`, `load_all` and the history."""
@@ -41,7 +41,7 @@ class FactMetadata:
             loaded.metadata["ticket"] = "other"  # type: ignore[index]
 
     async def test_a_confirmation_without_metadata_leaves_it(self, provider: FactStore) -> None:
-        """The same value saved again keeps metadata, and takes another if that is given."""
+        """The same value saved again keeps its metadata, unless the save has other metadata."""
         await provider.save(noted("dark", {"ticket": "one"}), USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)
         (kept,) = await provider.load(THEME, USER, AGENT)
@@ -73,7 +73,7 @@ class FactMetadata:
         assert await provider.forget(USER, AGENT, concepts=[THEME, LANGUAGES]) == 1
 
     async def test_purged_metadata_is_gone(self, provider: FactStore) -> None:
-        """Metadata leaves the ledger with the values that it belongs to."""
+        """Metadata is removed from the ledger together with its values."""
         await provider.save(noted("dark", {"ticket": "very secret"}), USER, AGENT)
         await provider.forget(USER, AGENT, concept=THEME, purge=True)
 
@@ -81,7 +81,7 @@ class FactMetadata:
 
 
 class Rewriting:
-    """`rewrite` puts what a function makes of a ledger in its place."""
+    """`rewrite` replaces a ledger by the result of a function."""
 
     async def test_entries_are_changed_and_removed(
         self, provider: FactStore, clock: SettableClock

@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 
 async def begin(store: FactStore) -> None:
-    """Save what each of `CHANGES` changes something of."""
+    """Save the facts that `CHANGES` change."""
     await store.save(theme("dark"), USER, AGENT)
     await store.save(languages("java", "rust"), USER, AGENT)
     await store.save(languages("c", expires_at=START + HOUR), USER, AGENT)
@@ -51,17 +51,17 @@ WRITES: dict[str, _Write] = {
     "replayed": _replay,
     "amended": lambda store: store.amend(instead("go"), USER, AGENT),
 }
-"""Calls that change the current facts, one for each way."""
+"""One call for each way to change the current facts."""
 
 REMOVALS = ("a value purged", "erased")
 """Those that also remove copies of the values."""
 
 CHANGES = ("expired", *WRITES)
-"""What `change` can do to a place."""
+"""The names of changes that `change` can make."""
 
 
 async def change(what: str, store: FactStore, clock: SettableClock) -> None:
-    """Do one of `CHANGES` to a place that `begin` has begun, at a later time."""
+    """Make one of `CHANGES` in a place filled by `begin`, at a later time."""
     if what == "expired":
         clock.now = START + HOUR
     else:
@@ -70,7 +70,7 @@ async def change(what: str, store: FactStore, clock: SettableClock) -> None:
 
 
 def by_keyword(facts: Sequence[AnyFact]) -> dict[str, list[AnyFact]]:
-    """Return facts by what they are about, in their order."""
+    """Return facts by keyword, in their order."""
     found: dict[str, list[AnyFact]] = {}
     for fact in facts:
         found.setdefault(fact.concept.keyword, []).append(fact)
@@ -78,10 +78,10 @@ def by_keyword(facts: Sequence[AnyFact]) -> dict[str, list[AnyFact]]:
 
 
 def shown(facts: dict[str, list[AnyFact]]) -> dict[str, list[Any]]:
-    """Return all there is of facts: a confirmation shows, though it makes no other fact."""
+    """Return all fields of facts. A confirmation changes one, although the facts stay equal."""
     return {key: [(fact, fact.confirmed_at) for fact in found] for key, found in facts.items()}
 
 
 async def current(store: FactStore, concepts: Sequence[Concept[Any, Any]] = ()) -> dict[str, Any]:
-    """Return all there is in the place now."""
+    """Return all current facts of the place."""
     return shown(by_keyword(await store.load_all(USER, AGENT, concepts=concepts)))

@@ -13,10 +13,10 @@ from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languag
 
 
 class Places:
-    """What there is, and how it is removed."""
+    """`places` and `erase`."""
 
     async def test_all_places_are_listed_by_identity(self, provider: FactStore) -> None:
-        """With what `load_all` and `erase` take, bound where the subject is per entity."""
+        """With subjects and scopes for `load_all` and `erase`; per-entity subjects are bound."""
         where = [
             (USER, AGENT),
             (PERSON.of("alice"), AGENT),
@@ -45,7 +45,7 @@ class Places:
             assert fact.values == (f"{info.scope} {info.subject.name} {info.subject.entity}",)
 
     async def test_places_of_some_subjects_and_scopes_are_listed(self, provider: FactStore) -> None:
-        """Each equal to its entry among all places, and none of similar names."""
+        """Each entry equals that among all places. Places with similar names are left out."""
         kinds = [MemoryScope.Agent, MemoryScope.Product]
         scopes = [kind(name) for kind in kinds for name in ("a", "A", "a/b", "café")]
         subjects = [USER, *(PERSON.of(name) for name in ("a", "A", "a/b", "a%", "caf\u00e9"))]
@@ -77,7 +77,7 @@ class Places:
         await check(subjects=[PERSON.of("cafe\u0301")])
 
     async def test_places_that_are_asked_for_may_not_be_there(self, provider: FactStore) -> None:
-        """Nothing is listed for them, nor for an empty list, and nothing is made."""
+        """Nothing is listed for them and for an empty list, and nothing is created."""
         assert await provider.places(subjects=[USER], scopes=[AGENT]) == []
         await provider.save(theme("dark"), USER, AGENT)
 
@@ -91,7 +91,7 @@ class Places:
     async def test_a_place_reports_its_size(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """Current values, bytes with history, and the times of the oldest and newest value."""
+        """The number of current values, the bytes with history, and the times of the oldest and newest value."""
         await provider.save(theme("dark"), USER, AGENT)
         clock.advance(timedelta(days=1))
         await provider.save(languages("java", "rust"), USER, AGENT)
@@ -118,7 +118,7 @@ class Places:
         assert info.bytes > 0
 
     async def test_an_erased_place_is_gone(self, provider: FactStore, clock: SettableClock) -> None:
-        """With its history; the receipt says how much that was, others are not affected."""
+        """With its history. The receipt has the numbers, and other places are not affected."""
         await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
         await provider.save(languages("java", "c"), PERSON.of("alice"), AGENT)
         await provider.save(theme("dark"), PERSON.of("bob"), AGENT)
@@ -136,7 +136,7 @@ class Places:
         assert [info.subject.entity for info in await provider.places()] == ["bob"]
 
     async def test_an_erased_place_can_be_used_again(self, provider: FactStore) -> None:
-        """It starts empty, without any earlier entry."""
+        """It is empty, without earlier entries."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.erase(USER, AGENT)
 
@@ -146,7 +146,7 @@ class Places:
         assert len(await provider.entries(USER, AGENT)) == 1
 
     async def test_a_place_is_erased_only_if_it_is_empty(self, provider: FactStore) -> None:
-        """Where that is asked for: a place with a value, or with nothing but history, stays."""
+        """With `only_empty`: a place with a value, or only with history, stays."""
         await provider.save(theme("dark"), USER, AGENT)
         kept = await provider.erase(USER, AGENT, only_empty=True)
         assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("dark",)]
@@ -162,7 +162,7 @@ class Places:
         assert await provider.places() == []
 
     async def test_erasing_nothing_is_reported_as_nothing(self, provider: FactStore) -> None:
-        """A place that does not exist gives a receipt of zeros."""
+        """A place that does not exist returns a receipt of zeros."""
         receipt = await provider.erase(USER, AGENT)
 
         assert (receipt.count, receipt.bytes) == (0, 0)
@@ -208,11 +208,11 @@ CALLS: dict[str, Callable[[FactStore], Awaitable[object]]] = {
 
 
 class Closing:
-    """A closed store says so."""
+    """A closed store raises an error."""
 
     @pytest.mark.parametrize("call", CALLS)
     async def test_a_closed_store_refuses(self, provider: FactStore, call: str) -> None:
-        """Every call, after the first and after the second closing."""
+        """From every call, after the first and the second closing."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.aclose()
 
@@ -223,7 +223,7 @@ class Closing:
             await CALLS[call](provider)
 
     async def test_leaving_the_context_closes(self, provider: FactStore) -> None:
-        """Also when it is left by an error, which is not swallowed."""
+        """Also if the block raises, and the exception is passed on."""
 
         async def work() -> None:
             async with provider as store:

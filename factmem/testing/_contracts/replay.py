@@ -52,10 +52,10 @@ NONSENSE: dict[str, Any] = {
 
 
 class Replay:
-    """`entries` out of one place, `replay` into another."""
+    """`entries` of one place and `replay` into another."""
 
     async def _fill(self, provider: FactStore, clock: SettableClock) -> None:
-        """Everything that can be in a ledger, with one fact saved again under its own id."""
+        """All kinds of entries, and one fact that is saved again with its id."""
         java = languages("java", "rust")
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save_many([java, theme("light")], USER, AGENT)
@@ -92,7 +92,7 @@ class Replay:
     async def test_a_replay_can_be_repeated(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """The second time nothing is new, and nothing changes; nor does it in the first place."""
+        """The second time nothing is new, and nothing changes in either place."""
         await self._fill(provider, clock)
         entries = await provider.entries(USER, AGENT)
         await provider.replay(entries[:4], USER, OTHER)
@@ -116,7 +116,7 @@ class Replay:
         assert (fact.value, fact.confirmed_at) == ("dark", later)
 
     async def test_known_facts_of_an_entry_are_left_out(self, provider: FactStore) -> None:
-        """Half of a batch may be there already."""
+        """Half of a batch may be stored already."""
         dark, java = theme("dark"), languages("java")
         await provider.save_many([dark, java], USER, AGENT)
         await provider.save(dark, USER, OTHER)
@@ -138,7 +138,7 @@ class Replay:
         assert await provider.entries(USER, AGENT) == entries
 
     async def test_entries_of_a_later_version_are_kept(self, provider: FactStore) -> None:
-        """A store passes on what it does not understand."""
+        """A store preserves entries that it does not know."""
         later: Any = {"at": "2001-02-03T04:05:06.000000Z", "link": ["a", {"b": 2**70}]}
 
         assert await provider.replay([later], USER, AGENT) == 1
@@ -149,7 +149,7 @@ class Replay:
 
     @pytest.mark.parametrize("kind", NONSENSE)
     async def test_nonsense_is_refused(self, provider: FactStore, kind: str) -> None:
-        """All of it: a place that holds what cannot be read would be lost."""
+        """All entries: an unreadable one would make the place unreadable."""
         entries: Any = [_entry(_saved("dark")), NONSENSE[kind]]
 
         with pytest.raises(ValueError, match="Entry 1 cannot be recorded") as caught:

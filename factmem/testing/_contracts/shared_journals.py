@@ -1,4 +1,4 @@
-"""Many threads and many openings of one folder at once."""
+"""Tests of one folder with many threads and openings."""
 
 import threading
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class SharedJournals:
         assert contents(opened[0], NAME) == [record(number) for number in range(80)]
 
     def test_what_was_appended_is_read_by_all(self, storage: Storage, folder: Path) -> None:
-        """At once, by other threads and other openings, while more is appended and rewritten."""
+        """At once, by other threads and openings, during appends and rewrites."""
         opened = [storage.open(folder) for _ in range(3)]
         append(opened[0], NAME, record(0))
         wrong: list[str] = []
@@ -73,7 +73,7 @@ class SharedJournals:
         assert len(contents(opened[0], NAME)) == 21
 
     def test_the_lock_is_given_back_after_an_error(self, journals: Journals) -> None:
-        """Whatever goes wrong under it."""
+        """After any error inside it."""
         with pytest.raises(ZeroDivisionError), journals.exclusive():
             _ = 1 / 0
 
@@ -82,7 +82,7 @@ class SharedJournals:
 
 
 def _all_at_once(parts: list[Callable[[], None]]) -> None:
-    """Run all parts in threads that start together, and raise what one of them raised."""
+    """Run all parts in threads that start together, and raise the first error."""
     start = threading.Barrier(len(parts))
     errors: list[Exception] = []
 

@@ -1,4 +1,4 @@
-"""Statements: the later statement is current, whichever was recorded last."""
+"""Tests of `learn`: the later statement is current, in any order of recording."""
 
 from datetime import datetime, timedelta
 
@@ -26,7 +26,7 @@ async def known(provider: LearningFacts) -> list[str]:
 
 
 async def stated(provider: LearningFacts, *facts: SingleFact[str]) -> list[str]:
-    """Record themes one by one, and return the values of those that were superseded."""
+    """Record themes one by one, and return the superseded values."""
     late: list[str] = []
     for fact in facts:
         learned = await provider.learn([fact], USER, AGENT)
@@ -35,10 +35,10 @@ async def stated(provider: LearningFacts, *facts: SingleFact[str]) -> list[str]:
 
 
 class Statements(NewStores):
-    """`learn` compares statements by when they were said."""
+    """`learn` compares statements by their times."""
 
     async def test_a_later_statement_replaces(self, learning: LearningFacts) -> None:
-        """In the order in which things are said, it is a save."""
+        """In the order of the statements, it is a save."""
         late = await stated(
             learning, theme("red", timestamp=said(1)), theme("green", timestamp=said(2))
         )
@@ -64,7 +64,7 @@ class Statements(NewStores):
     async def test_a_superseded_statement_is_history(
         self, learning: LearningFacts, clock: SettableClock
     ) -> None:
-        """With its own time, and recorded when it was written; `as_of` goes by that."""
+        """With its own time, and the time of its record, which `as_of` uses."""
         await stated(learning, theme("green", timestamp=said(2)))
         written = clock.now
         clock.advance()
@@ -84,7 +84,7 @@ class Statements(NewStores):
     async def test_a_time_after_the_clock_is_now(
         self, learning: LearningFacts, clock: SettableClock
     ) -> None:
-        """A wrong clock of a chat holds nothing back for good."""
+        """A wrong time in a chat does not block later statements forever."""
         await stated(learning, theme("red", timestamp=START + timedelta(days=999)))
         clock.advance()
         late = await stated(learning, theme("green", timestamp=clock.now))
@@ -92,7 +92,7 @@ class Statements(NewStores):
         assert (late, await themes(learning)) == ([], ["green"])
 
     async def test_a_save_is_the_last_word(self, learning: LearningFacts) -> None:
-        """Whatever time it carries; a statement is compared with that time."""
+        """Whatever its timestamp is. A later statement is compared with that timestamp."""
         await stated(learning, theme("green", timestamp=said(2)))
         await learning.save(theme("blue", timestamp=said(1)), USER, AGENT)
         assert await themes(learning) == ["blue"]
@@ -104,7 +104,7 @@ class Statements(NewStores):
         assert (late, await themes(learning)) == (["red"], ["grey"])
 
     async def test_values_of_many_do_not_compete(self, learning: LearningFacts) -> None:
-        """An earlier statement adds a value as any other."""
+        """An earlier statement adds a value like any other."""
         await learning.learn([languages("java", timestamp=said(2))], USER, AGENT)
         learned = await learning.learn([languages("rust", timestamp=said(1))], USER, AGENT)
 
@@ -113,7 +113,7 @@ class Statements(NewStores):
     async def test_what_was_retracted_later_does_not_come_back(
         self, learning: LearningFacts
     ) -> None:
-        """But a statement made after the retraction counts."""
+        """A statement after the retraction is accepted."""
         early, late = languages("java", timestamp=said(1)), languages("java", timestamp=said(3))
         gone = RetractedFact(LANGUAGES, "java", said(2))
         await learning.learn([early], USER, AGENT)
@@ -127,7 +127,7 @@ class Statements(NewStores):
         assert await known(learning) == ["rust", "java"]
 
     async def test_an_earlier_retraction_ends_nothing(self, learning: LearningFacts) -> None:
-        """It is refused, and shown in the history."""
+        """It is refused, and is in the history."""
         gone = RetractedFact(THEME, "green", said(1))
         await stated(learning, theme("green", timestamp=said(2)))
 
@@ -149,7 +149,7 @@ class Statements(NewStores):
         assert (learned, await themes(learning)) == (Learned(), [])
 
     async def test_a_retraction_may_be_recorded_first(self, learning: LearningFacts) -> None:
-        """Of a value that is not known yet, as its statement is still on its way."""
+        """Of a value whose statement is recorded later."""
         gone = RetractedFact(THEME, "green", said(2))
         await learning.learn([], USER, AGENT, retracted=[gone])
 
@@ -160,7 +160,7 @@ class Statements(NewStores):
     async def test_what_a_retracted_value_had_replaced_stays_replaced(
         self, learning: LearningFacts
     ) -> None:
-        """A value that was said before it does not come back, one said after it does."""
+        """A value stated before the retraction does not come back; one stated after it is accepted."""
         await stated(learning, theme("green", timestamp=said(2)))
         gone = RetractedFact(THEME, "green", said(5))
         await learning.learn([], USER, AGENT, retracted=[gone])
@@ -172,7 +172,7 @@ class Statements(NewStores):
         assert (late, await themes(learning)) == (["red"], ["blue"])
 
     async def test_a_purge_brings_no_superseded_value_back(self, learning: LearningFacts) -> None:
-        """What superseded it is gone from the history then."""
+        """The value that superseded it is not in the history any more."""
         await stated(learning, theme("green", timestamp=said(2)), theme("red", timestamp=said(1)))
 
         await learning.forget(USER, AGENT, concept=THEME, value="green", purge=True)
@@ -183,7 +183,7 @@ class Statements(NewStores):
         ]
 
     async def test_statements_are_exported_as_such(self, learning: LearningFacts) -> None:
-        """A copy of a place decides as the place does."""
+        """A copy of a place decides like the place."""
         gone = RetractedFact(LANGUAGES, "java", said(2))
         await learning.learn([theme("green", timestamp=said(2))], USER, AGENT, retracted=[gone])
         entries = await learning.entries(USER, AGENT)
@@ -197,7 +197,7 @@ class Statements(NewStores):
         assert learned.superseded == {java.id, red.id}
 
     async def test_nothing_stated_records_nothing(self, learning: LearningFacts) -> None:
-        """The place does not come to be."""
+        """The place is not created."""
         assert await learning.learn([], USER, AGENT) == Learned()
         assert await learning.places() == []
         assert isinstance(learning, LearningStore)

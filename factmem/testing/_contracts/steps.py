@@ -14,13 +14,13 @@ from factmem.testing.clock import SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, SAID, USER
 
 SEEDS = range(12)
-"""How many courses a test follows, each a test of its own that can be run again."""
+"""The seeds of random sequences. Each is a test that can be repeated."""
 
 LENGTH = 25
-"""How many steps a course has."""
+"""The number of steps of a sequence."""
 
 DAYS = "days"
-"""A keyword whose values are all days, as strings or as a requested type."""
+"""A keyword whose values are days, as strings or in a requested type."""
 
 _VALUES: dict[str, Sequence[Any]] = {
     LANGUAGES.keyword: ("java", "rust", "c", "go", "ada", 7),
@@ -31,7 +31,7 @@ _TYPES = [FactType.SINGLE, *[FactType.MULTIPLE] * 5]
 
 
 class Steps:
-    """Does things to one place, and to another that it copies from; the same for the same seed.
+    """Makes random changes in one place, and in another one to copy from; the same for each seed.
 
     Args:
         stores: Instances that share their data: each step is done by one of them.
@@ -52,7 +52,7 @@ class Steps:
         self._done: list[str] = []
 
     async def take(self) -> None:
-        """Do the next thing."""
+        """Make the next change."""
         store = self._random.choice(self._stores)
         self._done.append(await self._random.choice(self._kinds)(store))
 

@@ -57,6 +57,6 @@ class SecondInstances(NewStores):
     def second(self, provider: FactStore) -> FactStore:
         """Return another instance on the data of `provider`, on the same clock.
 
-        Override it where two instances can share their data; else it is the same instance.
+        Override it if two instances can share their data. By default it is the same instance.
         """
         return provider

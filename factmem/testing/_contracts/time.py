@@ -1,4 +1,4 @@
-"""Expiry, clocks that are wrong, and looking back."""
+"""Tests of expiry, wrong clocks and `as_of`."""
 
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ HOUR = timedelta(hours=1)
 
 
 async def themes(provider: FactStore, as_of: datetime | None = None) -> list[str]:
-    """Return the current theme, or the one at a time, as a list of at most one."""
+    """Return the current theme, or the theme at a time, as a list of at most one value."""
     return [fact.value for fact in await provider.load(THEME, USER, AGENT, as_of=as_of)]
 
 
@@ -23,7 +23,7 @@ class Expiry:
     async def test_a_fact_expires_at_its_time(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """Not a moment before, and from then on in every read."""
+        """Exactly from that time on, in every read."""
         await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
         clock.now = START + HOUR - timedelta(microseconds=1)
         assert await themes(provider) == ["dark"]
@@ -39,7 +39,7 @@ class Expiry:
     async def test_what_expired_does_not_come_back(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """Neither what it had replaced, nor it itself when the clock is set back."""
+        """Neither the value that it had replaced, nor the expired value after the clock is set back."""
         await provider.save(theme("light"), USER, AGENT)
         await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
         clock.now = START + HOUR
@@ -53,7 +53,7 @@ class Expiry:
     async def test_a_recorded_time_is_not_undone_by_the_clock(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """A place knows that it is at least as late as its last entry."""
+        """The time of a place is never before its last entry."""
         await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
         clock.now = START + HOUR
         await provider.save(languages("java"), USER, AGENT)
@@ -79,7 +79,7 @@ class Expiry:
     async def test_an_expired_value_saved_again_is_new(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """It is not confirmed: it was gone."""
+        """It is a new value and no confirmation."""
         first = languages("java", "rust", expires_at=START + HOUR)
         again = languages("java")
         await provider.save(first, USER, AGENT)
@@ -92,7 +92,7 @@ class Expiry:
     async def test_only_the_expired_values_of_a_save_go(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """Values saved together may be confirmed apart."""
+        """Values of one save may be confirmed separately."""
         await provider.save(languages("java", "rust", expires_at=START + HOUR), USER, AGENT)
         await provider.save(languages("rust"), USER, AGENT)
 
@@ -102,12 +102,12 @@ class Expiry:
 
 
 class Clocks:
-    """Newest is the order of saving; times are the store's own and never go back."""
+    """The newest fact is the last saved one. The times are the store's and never decrease."""
 
     async def test_a_clock_set_back_changes_nothing(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """The last save wins, and counts as recorded no earlier than the one before."""
+        """The last save is current, and is never recorded before the previous one."""
         await provider.save(theme("dark"), USER, AGENT)
         clock.advance(-HOUR)
 
@@ -151,7 +151,7 @@ class Clocks:
 
 
 class LookingBack:
-    """`as_of` returns the facts that were current at that time."""
+    """`as_of` returns the facts that were current at a time."""
 
     async def test_each_moment_has_its_facts(
         self, provider: FactStore, clock: SettableClock
@@ -201,7 +201,7 @@ class LookingBack:
         assert fact.concept.description == THEME.description
 
     async def test_a_naive_moment_is_refused(self, provider: FactStore) -> None:
-        """Whose noon it is would be a guess."""
+        """Its time zone is unknown."""
         noon = datetime(2001, 2, 3, 12)  # noqa: DTZ001
 
         with pytest.raises(ValueError, match="time zone"):

@@ -143,11 +143,11 @@ REFUSED: dict[str, tuple[Any, Callable[[], object]]] = {
 
 
 class Values:
-    """A value that goes in comes out; what would come back changed does not go in."""
+    """Values are returned as they were saved; values that would change raise an error."""
 
     @pytest.mark.parametrize("text", STRINGS, ids=ascii)
     async def test_any_text_survives(self, provider: AgentMemoryProvider, text: str) -> None:
-        """Values are opaque to a provider: nothing is trimmed, normalised or escaped away."""
+        """A provider neither trims, normalizes nor escapes values."""
         await provider.save(theme(text), USER, AGENT)
         await provider.save(languages(text, "other"), USER, AGENT)
 

@@ -20,7 +20,7 @@ async def version_of(store: IndexedFacts | FollowedFacts) -> str:
 
 
 class Versions:
-    """`version`: another text whenever `load_all` may give something else than before."""
+    """`version`: a new string whenever the result of `load_all` may have changed."""
 
     @pytest.mark.parametrize("what", CHANGES)
     async def test_a_change_is_another_version(
@@ -40,7 +40,7 @@ class Versions:
     async def test_a_change_by_another_instance_is_another_version(
         self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
     ) -> None:
-        """As soon as it has returned there."""
+        """As soon as the call has returned."""
         await begin(second)
         before = await version_of(provider)
 
@@ -52,7 +52,7 @@ class Versions:
     async def test_one_version_shows_one_content(
         self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, seed: int
     ) -> None:
-        """Whatever was done in between, also long ago."""
+        """For all operations in between."""
         steps, seen = Steps([provider, second], clock, seed), dict[str | None, object]()
         for _ in range(LENGTH):
             await steps.take()
@@ -66,7 +66,7 @@ class Versions:
     async def test_reading_changes_no_version(
         self, provider: IndexedFacts, clock: SettableClock
     ) -> None:
-        """Nor does time alone, where nothing expires by it."""
+        """Neither does time alone, if nothing expires."""
         await begin(provider)
         before = await version_of(provider)
 
@@ -93,7 +93,7 @@ class Versions:
         assert await provider.version(USER, AGENT) == before
 
     async def test_other_places_change_no_version(self, provider: IndexedFacts) -> None:
-        """However much they look alike."""
+        """Also if their names are similar."""
         await begin(provider)
         before = await version_of(provider)
 
@@ -107,7 +107,7 @@ class Versions:
     async def test_a_place_that_is_not_there_has_a_version_too(
         self, provider: IndexedFacts
     ) -> None:
-        """Or None; it changes with the first save, and asking for it creates no place."""
+        """It may be None. It changes with the first save, and the call creates no place."""
         before = await provider.version(USER, AGENT)
         assert await provider.places() == []
 
@@ -116,7 +116,7 @@ class Versions:
         assert await version_of(provider) != before
 
     async def test_a_place_made_again_has_another_version(self, provider: IndexedFacts) -> None:
-        """Though it has as many entries as the one before, about the same concept."""
+        """Even with as many entries of the same concept as before."""
         versions: list[str] = []
         for value in ("dark", "dark", "light"):
             await provider.save(theme(value), USER, AGENT)
@@ -151,12 +151,12 @@ class Versions:
         assert await version_of(provider) in seen
 
     async def test_an_unbound_subject_has_no_version(self, provider: IndexedFacts) -> None:
-        """It names no place."""
+        """An unbound subject is no place."""
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.version(PERSON, AGENT)
 
     async def test_a_closed_store_returns_no_version(self, provider: IndexedFacts) -> None:
-        """As every other call does."""
+        """Like every other call."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.aclose()
 

@@ -32,7 +32,7 @@ async def test_linked_journals_are_not_followed(root: Path, storage: Storage) ->
 
     for store in (warm, LocalFileMemoryProvider(root, storage=storage)):
         with pytest.raises(
-            CorruptJournalError, match=r"journals' is a symbolic link.*in its place"
+            CorruptJournalError, match=r"journals' is a symbolic link.*replace it"
         ):
             await store.save(theme("light"), ALICE, AGENT)
         with pytest.raises(CorruptJournalError, match="symbolic link"):

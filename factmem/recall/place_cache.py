@@ -93,12 +93,8 @@ class PlaceCache:
         """Held by the one task of an event loop that embeds its texts."""
         self._has_meaning = has_meaning
         self._lock = threading.Lock()
-        self._snapshot = EMPTY
-
-    @property
-    def snapshot(self) -> PlaceSnapshot:
-        """The latest snapshot."""
-        return self._snapshot
+        self.snapshot: PlaceSnapshot = EMPTY
+        """The latest snapshot. Only `take` and `follow` replace it."""
 
     @staticmethod
     def next_number() -> int:
@@ -110,7 +106,7 @@ class PlaceCache:
     ) -> PlaceSnapshot:
         """Store a snapshot of all facts, unless a later one is stored; return the latest."""
         with self._lock:
-            before = self._snapshot
+            before = self.snapshot
             if number <= before.number:
                 return before
             read: dict[str, dict[str, AnyFact]] = {}
@@ -119,8 +115,8 @@ class PlaceCache:
             topics: dict[str, Known] = {}
             for keyword, new in read.items():
                 topics[keyword] = self._known(before.facts(keyword), new)
-            self._snapshot = PlaceSnapshot(number, version, topics, unreadable)
-            return self._snapshot
+            self.snapshot = PlaceSnapshot(number, version, topics, unreadable)
+            return self.snapshot
 
     def follow(self, number: int, since: str, changes: PlaceChanges) -> PlaceSnapshot | None:
         """Apply the changes since a version.
@@ -128,7 +124,7 @@ class PlaceCache:
         Returns None if they do not apply to the latest snapshot: then read the whole place.
         """
         with self._lock:
-            before = self._snapshot
+            before = self.snapshot
             if number <= before.number:
                 return before
             # A changed unreadable keyword may be readable now, and only a whole read can tell.
@@ -149,8 +145,8 @@ class PlaceCache:
                     topics[keyword] = self._known(known, new)
                 else:
                     topics.pop(keyword, None)
-            self._snapshot = PlaceSnapshot(number, changes.version, topics, before.unreadable)
-            return self._snapshot
+            self.snapshot = PlaceSnapshot(number, changes.version, topics, before.unreadable)
+            return self.snapshot
 
     def _known(self, known: Known, facts: Mapping[str, AnyFact]) -> Known:
         """Return facts with their digests; unchanged facts are the same objects."""

@@ -27,7 +27,7 @@ class FactSource:
     """The source of a fact. `why()` returns it, and facts can be deleted by their source.
 
     Raises:
-        ValueError: `kind` is unknown, `message` is not an index from 0, or `before` is too long.
+        ValueError: `kind` is unknown, `message` is negative, or `before` is too long.
         TypeError: A field has the wrong type.
     """
 

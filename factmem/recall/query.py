@@ -198,8 +198,8 @@ class RecallQuery:
         """Return a query, with defaults from the settings.
 
         Raises:
-            ValueError: The text is empty, `limit` is not an int of at least 1, a number is out of
-                range, or the time range is naive or empty.
+            ValueError: The text is empty, `limit` is less than 1, a number is out of range, or the
+                time range is naive or empty.
             TypeError: An argument has the wrong type, such as one concept instead of a list.
         """
         if not checked_question(text).strip():

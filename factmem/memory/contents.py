@@ -14,7 +14,6 @@ from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
-from factmem.memory.contents_upkeep import ContentsUpkeep
 from factmem.memory.listing import (
     ConceptCounts,
     ConceptInfo,
@@ -29,6 +28,7 @@ from factmem.memory.listing import (
 )
 from factmem.memory.records import RecordUpdate, record_history, update_record
 from factmem.memory.selection import PlaceSelection
+from factmem.memory.upkeep import ContentsUpkeep
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.checked import checked_concepts, checked_subjects
 from factmem.models.clock import TimeProvider, system_clock

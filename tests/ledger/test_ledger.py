@@ -9,10 +9,12 @@ from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
 from factmem.ledger.condition import Condition
-from factmem.ledger.entries import Entry, moment
+from factmem.ledger.entries import Entry, RetractedValue, moment
 from factmem.ledger.ledger import Ledger
+from factmem.ledger.statements import digest_of
 from factmem.models.facts import Concept, FactType
 from factmem.models.sources import FactSource, SourceKind
+from factmem.models.values import canonical
 from tests.ledgers import (
     KEYWORDS,
     NaiveStore,
@@ -175,6 +177,19 @@ def test_an_expired_item_has_no_position() -> None:
     ledger = Ledger([entry(1, expired), entry(2, saved("a"))])
 
     assert names(ledger, stamp(2)) == [("k", "one", 0)]
+
+
+def test_a_retraction_of_an_expired_value_supersedes_no_other() -> None:
+    """Only a value that was current had replaced the earlier ones."""
+    dark = saved("dark", kind="SINGLE", timestamp=stamp(20), expires_at=stamp(30), stated=True)
+    retraction: RetractedValue = {
+        "keyword": "k", "timestamp": stamp(50), "digest": digest_of(canonical("dark")),
+    }  # fmt: skip
+    light = saved("light", fact_id="two", kind="SINGLE", timestamp=stamp(10), stated=True)
+
+    found = current(entry(20, dark), {"at": stamp(50), "retract": [retraction]}, entry(60, light))
+
+    assert found == ["light"]
 
 
 def test_a_fact_combines_the_fields_of_its_values() -> None:

@@ -9,12 +9,21 @@ EXPLAINED: dict[str, str] = {
     "models/facts.py: keyword, shown = (_cut(concept.keyword, 28), _cut(shown, 38)) [28 -> 29]": (
         "one character more of a keyword in a repr that stays under a hundred"
     ),
+    "models/facts.py: keyword, shown = (_cut(concept.keyword, 28), _cut(shown, 38)) [38 -> 39]": (
+        "one character more of a value in a repr that stays under a hundred"
+    ),
     "models/values.py: errors = exc.errors(include_url=False, include_context=False, "
     "include_input=False) [False -> True]": "only the types of the errors are used",
     "recall/ranking.py: return zip(*(column[best].tolist() for column in columns), strict=True) "
     "[True -> False]": "one selection is applied to all columns, so they are equally long",
     "recall/ranking.py: return stretched if known is True else np.where(known, stretched, usual) "
     "[True -> False]": "numpy.where with True returns its second argument",
+    "storage/_sealed_codec.py: _NEAR = 1 << 20 [1 -> 2]": (
+        "a guess at where a record begins in a dead line, which its tag confirms"
+    ),
+    "storage/_sealed_codec.py: end = data.index(b',', 5) [5 -> 6]": (
+        "the number before the comma has a digit, so the comma is at 6 or later"
+    ),
     "storage/_sealed_codec.py: if start <= 0: [start <= 0 -> start < 0]": (
         "a record that begins at 0 is the line itself, which was unsealed before"
     ),

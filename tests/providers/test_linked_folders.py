@@ -31,9 +31,7 @@ async def test_linked_journals_are_not_followed(root: Path, storage: Storage) ->
     before = disk(outside)
 
     for store in (warm, LocalFileMemoryProvider(root, storage=storage)):
-        with pytest.raises(
-            CorruptJournalError, match=r"journals' is a symbolic link.*replace it"
-        ):
+        with pytest.raises(CorruptJournalError, match=r"journals' is a symbolic link.*replace it"):
             await store.save(theme("light"), ALICE, AGENT)
         with pytest.raises(CorruptJournalError, match="symbolic link"):
             await store.places()

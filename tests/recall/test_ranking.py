@@ -380,6 +380,16 @@ def test_a_fact_without_a_vector_is_found_by_its_words() -> None:
     assert index_of(*FACTS).search(asked("unheard"), NOW, near()) == []
 
 
+def test_without_any_vector_words_alone_rank() -> None:
+    """An embedder may have refused every text: the scores are those without an embedder."""
+    index = index_of(bare_note("one", "a cat", id="one"), bare_note("two", "two cats", id="two"))
+
+    found = index.search(asked("cat"), NOW, near())
+
+    assert ids(found) == ids(index.search(asked("cat"), NOW, None))
+    assert [m.score for m in found] == [m.score for m in index.search(asked("cat"), NOW, None)]
+
+
 def test_an_index_follows_its_facts() -> None:
     """New facts are found, removed ones are not, and changed ones count as they are now."""
     index, here = FactIndex([HERE]), HERE.identity

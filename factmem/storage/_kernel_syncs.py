@@ -22,7 +22,8 @@ from typing import NamedTuple, TypeAlias
 from factmem.storage._sync_threads import SyncThreads
 
 _FEWEST = 2
-"""The number of files from which the kernel syncs. For one file it takes as long as fsync."""
+"""The number of files from which the kernel syncs. Two take as long as in threads, 0.26 ms, but 0.05 ms
+of processor time instead of 0.15. One takes 0.17 ms and 0.12 by fsync, on a busy machine."""
 
 _MOST = 64
 """The most files of a context, as many as a batch has open. The threads sync the rest."""
@@ -43,7 +44,7 @@ class _Numbers(NamedTuple):
 _NUMBERS = {"x86_64": _Numbers(206, 207, 208, 209), "aarch64": _Numbers(0, 1, 4, 2)}
 
 _FSYNC = 2
-"""`IOCB_CMD_FSYNC`. `IOCB_CMD_FDSYNC` takes as long, as all files have grown."""
+"""`IOCB_CMD_FSYNC`. `IOCB_CMD_FDSYNC` would write the inode as well, because each file has grown."""
 
 _NOT_TRIED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 """The results for a file that cannot be synced this way. After any other error no sync may be tried

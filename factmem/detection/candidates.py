@@ -28,8 +28,11 @@ __all__ = ["Candidate", "RejectedItem", "RejectionReason", "Rules"]
 
 
 MAX_DESCRIPTION = 300
+"""The longest description of a made-up concept, in characters."""
 MAX_QUOTE = 500
+"""The longest quote that a fact stores, in characters."""
 ORDINARY = 0.5
+"""The importance of an item without a valid one; the prompt names the same number."""
 
 _ABOUT_THE_WAY = frozenset({Doubt.CONDITION, Doubt.QUOTATION, Doubt.QUESTION, Doubt.JOKE})
 """The doubts that apply to retractions: their value is an old one and not in the message."""

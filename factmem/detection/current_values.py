@@ -47,6 +47,7 @@ _MOST_READ = 5_000
 _MOST_VALUES = 20
 """The most values of one concept: one long list must not hide all others."""
 _LONGEST_VALUE = 300
+"""In place of a longer value the prompt says that it is too long to show."""
 _FRAME = 2
 """The tokens around one value: comma and space."""
 _PLACE_FRAME = 22
@@ -56,6 +57,7 @@ _DAY_FRAME = 14
 _CONCEPT_FRAME = 9
 """The tokens around `known`, and of the keyword's quotes in the schema."""
 _LEAST_COST = 4
+"""With fewer tokens left, no other value fits."""
 
 
 class CurrentValues:

@@ -29,6 +29,7 @@ MOST_UNQUOTED = 3
 _SHORT = 8
 """A single word of fewer letters is in too many messages to prove anything."""
 _SHORT_UNSPACED = 2
+"""The same for Chinese, Japanese and Korean."""
 
 _ENDING = re.compile(
     r"\b(?:any ?more|stop(?:ped|s)?|quit|gave up|give up|given up|sold|lost|left|former(?:ly)?|used to"
@@ -55,13 +56,16 @@ _CORRECTING = re.compile(
 """Words by which a statement replaces an earlier one."""
 
 _CLAUSE_END = re.compile(r"[.!?;,:\n()。！？，；、]|\s-\s")  # noqa: RUF001 - full width, on purpose
+"""Where a clause ends: a negation beyond it belongs to something else."""
 _SENTENCE_END = re.compile(r"[.!?\n。！？]+(?=\s|$|[^\x00-\x7f])|[;\n]")  # noqa: RUF001
 _AND = re.compile(
     r"(?:and|but|or|so|und|aber|oder|et|y|그리고|하지만)\b|그리고|하지만", re.IGNORECASE
 )
+"""Conjunctions that begin another clause."""
 _NOT_ONLY = re.compile(
     r"not (?:only|just)|no (?:doubt|problem)|nicht nur|뿐(?:만)? 아니라", re.IGNORECASE
 )
+"""Phrases that contain a negation and deny nothing."""
 _NEGATIVE = re.compile(
     r"\b(?:no|not|non|never|none|without|avoid\w*|dislik\w*|hat(?:e|es|ed)|allerg\w*|intoleran\w*"
     r"|restrict\w*|limit\w*|avers\w*|fear\w*|former\w*|ex|free|cannot|can't|unable|lack\w*|lost"
@@ -69,40 +73,50 @@ _NEGATIVE = re.compile(
     r"|abneig\w*|ohne|kein\w*|nicht)\b|싫|못|안 |않|없|아니|제한|기피|알레르|알러지|过敏|不|没",
     re.IGNORECASE,
 )
+"""Words of a concept or a value that agree with a negation in the quote, as in "dislikes"."""
 _IF = re.compile(
     r"\b(?:if|unless|suppos(?:e|ing)|imagine|assuming|provided that|wenn|falls|angenommen)\b"
     r"|만약|만일|\w(?:다면|으면)(?=[\s,.])|이라면|如果|要是|もし",
     re.IGNORECASE,
 )
+"""Words that begin a condition."""
 _FREE_IF = re.compile(
     r"\b(?:even|as|see|know|ask(?:ed|ing)?|wonder(?:ed|ing)?|check(?:ed|ing)?|unsure|sure) if\b"
     r"|\bif (?:that|this|it) (?:helps|matters|counts)|\bif (?:possible|you|i remember|i recall|not)\b"
     r"|\bwenn (?:du|sie|möglich|ich mich)\b",
     re.IGNORECASE,
 )
+"""Uses of "if" that state no condition."""
 _UNSURE = re.compile(
     r"\b(?:if|may|might|could|maybe|perhaps|possibl\w*|would|unless|when|depend\w*|consider\w*"
     r"|wenn|falls|vielleicht|eventuell|könnte)\b|면|수도|아마|만약|如果|可能",
     re.IGNORECASE,
 )
+"""Words by which a value itself says that it is uncertain."""
 _ASKED = re.compile(
     r"\s*(?:and |so |but |or )?(?:am|was|should|could|can|do|did|will|would|may|might|shall|have|has"
     r"|is|are|bin|soll|kann|habe)\s+(?:i|my|we|our|ich|mein\w*|wir)\b",
     re.IGNORECASE,
 )
+"""The beginning of a question about the writer ("Am I ...")."""
 _JOKE = re.compile(
     r"\b(?:just |only )?(?:kidding|joking)\b|\bj/?k\b|(?<!\w)/s\b|\b(?:nur|kleiner) (?:ein )?scherz"
     r"|\bspaß beiseite|\bwar nur spaß|농담|개그였|장난이|ㅋㅋ+\s*농|开玩笑|冗談",
     re.IGNORECASE,
 )
+"""Words that take a message back as a joke."""
 _QUOTED = re.compile(
     r"\"[^\"\n]{1,2000}\"|«[^»\n]{1,2000}»|「[^」\n]{1,2000}」|『[^』\n]{1,2000}』"
     r"|```.{1,5000}?```|(?m:^[ \t]{0,8}>[^\n]*)",
     re.DOTALL,
 )
+"""Quoted passages: quotation marks, code blocks and quoted lines of a reply."""
 _FEW_WORDS = 3
+"""Quotation marks around so few words enclose a name or a title."""
 _OPENING = 40
+"""The characters of the next message of the writer in which a joke may be taken back."""
 _FEW_LETTERS = 12
+"""The same in characters, for scripts without spaces."""
 
 
 def is_telling(quote: str, text: FoldedText, value: str) -> bool:

@@ -19,7 +19,9 @@ _LONGEST = 1_000
 decomposed at most 4 times as many."""
 
 _PART_MARKS = frozenset("+#")
+"""Marks that are part of a keyword: "c++" is not "c"."""
 _PATH_MARKS = frozenset("/\\")
+"""Marks of paths: a keyword must not look like one."""
 _FILLERS = frozenset(
     ("a", "an", "current", "currently", "home", "my", "own", "personal", "the", "user", "users")
 )

@@ -27,6 +27,7 @@ _KEYS = re.compile(
 """Keys with a prefix of their vendor, tokens, private keys, and passwords in addresses."""
 
 _CARD = re.compile(r"(?<![\d.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\d.-])")
+"""Digits that may be a card number; a checksum decides."""
 
 _NAMES = (
     r"pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pin(?: ?codes?| numbers?)?|cvv|cvc"
@@ -36,6 +37,7 @@ _NAMES = (
     r"|contraseñas?|mots? de passe|senhas?|парол[ья]|비밀번호|비번|암호|카드 ?번호"
     r"|パスワード|暗証番号|密码|密碼"
 )
+"""What people call a secret when they state one."""
 _STATED = re.compile(
     rf"(?<![^\W_])(?:{_NAMES})(?:을|를|은|는|이|가)?\s*+"
     r"(?:(?:for|to|of|von|für)\s+(?:\S+\s+){1,4}?)?"

@@ -125,7 +125,9 @@ _STOP = frozenset(
         "nicht",
     ]
 )
+"""Words that do not distinguish values."""
 _STEM = 4
+"""The number of letters that remain of a word."""
 
 
 def stems(text: str) -> set[str]:

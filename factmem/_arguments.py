@@ -17,6 +17,9 @@ Q = TypeVar("Q", int, float, timedelta)
 T = TypeVar("T")
 W = TypeVar("W", bound=str)
 
+_REAL = (int, float, Real)
+"""The quick ones first: an abstract class answers slowly."""
+
 
 def kind_of(value: object) -> str:
     """Return the name of a value's type; a class is named as a class."""
@@ -75,7 +78,7 @@ def expect_within(
         TypeError: It is of another kind.
         ValueError: It lies outside the bounds.
     """
-    is_kind = isinstance(value, int | float | Real) if kind is float else isinstance(value, kind)
+    is_kind = isinstance(value, _REAL if kind is float else kind)
     if is_kind and not isinstance(value, bool):
         is_within = (least is None or value >= least) and (above is None or value > above)
         if is_within and (most is None or value <= most):

@@ -313,7 +313,7 @@ class Ledger:
         return self.description(keyword) if passed is None else passed
 
     def description(self, keyword: str) -> str:
-        """Return a keyword's description as it was last saved; empty where it never was."""
+        """Return a keyword's description as it was last saved; empty if it never was."""
         topic = self._topics.get(keyword)
         return "" if topic is None else topic.description
 

@@ -234,7 +234,7 @@ class GroupCommit(Generic[W]):
         wake(refused)
 
     def serve(self, *, is_rung: bool) -> bool:
-        """Commit what is queued, in the thread; return whether the thread goes on."""
+        """Commit what is queued, in the thread; return whether the thread continues."""
         if is_rung:
             self._is_rung = False  # before the queue is read: later saves ring again
             self._commit_all(len(self._queue))

@@ -35,10 +35,10 @@ class LocalBackend:
         self.journals = journals
         self._clock = clock
         self.blocking = LocalPlaces(journals, clock, keep_history)
-        self._start_afresh()
+        self._reset()
         _restarts[self] = weakref.WeakMethod(self._start_in_child)
 
-    def _start_afresh(self) -> None:
+    def _reset(self) -> None:
         # Bound here, which saves a call in each warm load.
         self.warm = self.blocking.reading.warm
         self.workers = Workers()
@@ -47,8 +47,8 @@ class LocalBackend:
     def _start_in_child(self) -> None:
         """Start with new threads and views in a forked child, which has no threads of its parent."""
         self._clock.start_in_child()
-        self.blocking.start_afresh()
-        self._start_afresh()
+        self.blocking.reset()
+        self._reset()
 
     async def present(
         self,

@@ -73,9 +73,9 @@ class LocalPlaces:
         self._journals = journals
         self._clock = clock
         self._keep_history = keep_history
-        self.start_afresh()
+        self.reset()
 
-    def start_afresh(self) -> None:
+    def reset(self) -> None:
         """Discard all cached state; also called in forked children."""
         self.reading = PlaceReader(self._journals, self._clock)
         self._views = self.reading.views

@@ -114,7 +114,7 @@ def verify(
         with reader.errors.of(file):
             end = anchor.journals.get(file) if anchor else None
             if end is None:
-                place = _end(reader, codec, file, is_read_anew=True)
+                place = _end(reader, codec, file, is_uncached=True)
                 if anchor:
                     _verify_unknown(place, anchor)
             else:
@@ -170,7 +170,7 @@ def _verify_unknown(place: Place, anchor: Anchor) -> None:
 
 def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _End) -> Place:
     digest, following, last, tag, made = expected
-    place = _end(reader, codec, file, is_read_anew=True)
+    place = _end(reader, codec, file, is_uncached=True)
     if place.made < made:
         raise Damage("it is a copy from before it was rewritten", is_forged=True)
     if place.last < last:
@@ -205,9 +205,9 @@ def _is_record(place: Place, line: bytes, number: int, tag: str) -> bool:
     return found == number and found_tag.hex() == tag
 
 
-def _end(reader: FolderReader, codec: Codec, file: str, *, is_read_anew: bool = False) -> Place:
+def _end(reader: FolderReader, codec: Codec, file: str, *, is_uncached: bool = False) -> Place:
     with reader.errors.of(file):
-        place = reader.end_of(codec, file, is_read_anew=is_read_anew)
+        place = reader.end_of(codec, file, is_uncached=is_uncached)
         if damage := place.damage():
             raise damage
         return place

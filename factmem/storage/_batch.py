@@ -94,6 +94,6 @@ def _append_some(
         if number not in outcomes:
             try:
                 outcomes[number] = writer.append(name, records)
-            except Exception as exc:  # noqa: BLE001 - whoever waits for this append raises it
+            except Exception as exc:  # noqa: BLE001 - the caller that waits for it raises it
                 outcomes[number] = exc
     return [outcomes[number] for number in range(len(appends))]

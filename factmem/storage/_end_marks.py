@@ -82,7 +82,7 @@ class EndMarks:
         """Raise if there is a mark of a journal whose file is not there: erasing removes it first."""
         if self._read(codec, journal) is not None:
             raise Damage(
-                "its file is gone, and its end mark is there (erase the place to go on without it)"
+                "its file is gone, and its end mark is there (erase the place to continue without it)"
             )
 
     def without_journal(self, codec: Codec) -> list[str]:
@@ -133,7 +133,7 @@ class EndMarks:
         try:
             for each in filter(self._files.exists, (f"{path}.tmp", path)):
                 self._files.remove(each)
-            # Also where nothing was found: whoever removed it may have died before this.
+            # Even if nothing was found: the process that removed it may have died before the sync.
             if self._files.exists(FOLDER):
                 self._files.sync_folder(FOLDER)
         except _UNREADABLE:  # no mark is read there

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class OpenEnd(NamedTuple):
-    """A file that is open for appending, as it was when it was opened."""
+    """A file open for appending, with its state when it was opened."""
 
     fd: int
     size: int

@@ -129,7 +129,7 @@ class FolderReader:
         fd: int,
         *,
         size: int | None = None,
-        is_read_anew: bool = False,
+        is_uncached: bool = False,
     ) -> Place:
         """Return the place at the end of the file; raise its damage. Under the lock.
 
@@ -141,11 +141,11 @@ class FolderReader:
             known is not None
             and known.offset == known.size == size
             and known.ended >= 0
-            and not is_read_anew
+            and not is_uncached
             and self.files.read(fd, len(known.header), 0) == known.header
         ):
             return known  # nearly always in a save; the same result as that of `read_through`
-        place = self.read_through(codec, file, fd, size=size, is_read_anew=is_read_anew)
+        place = self.read_through(codec, file, fd, size=size, is_uncached=is_uncached)
         if place.has_tail() and not place.damage():
             self.check_tail(fd, place)
             self.report_tail(place)
@@ -158,10 +158,10 @@ class FolderReader:
         fd: int,
         *,
         size: int | None = None,
-        is_read_anew: bool = False,
+        is_uncached: bool = False,
     ) -> Place:
         """Return the place at the end of the file, damaged or not; see `caught_up`."""
-        known = None if is_read_anew else self._places.get(file)
+        known = None if is_uncached else self._places.get(file)
         place = self.place(codec, file, fd, known, size)
         is_end = place is known and place.offset == place.size == size
         while not is_end:
@@ -211,11 +211,11 @@ class FolderReader:
         """Return whether the tail after the last whole batch was already logged."""
         return self._tails.get(place.file) == (place.header, place.offset, place.size)
 
-    def end_of(self, codec: Codec, file: str, *, is_read_anew: bool = False) -> Place:
+    def end_of(self, codec: Codec, file: str, *, is_uncached: bool = False) -> Place:
         """Return the place at the end of a journal's file; under the lock."""
         fd = self.files.open(journal_path(file))
         try:
-            return self.caught_up(codec, file, fd, is_read_anew=is_read_anew)
+            return self.caught_up(codec, file, fd, is_uncached=is_uncached)
         finally:
             self.files.close(fd)
 

@@ -378,6 +378,15 @@ def test_senseless_options_are_refused(options: dict[str, Any], message: str) ->
         )
 
 
+async def test_a_wrong_depth_is_refused_without_a_question_as_well() -> None:
+    """A chat that begins with an instruction hides no mistake."""
+    memory = recall_memory(InMemoryProvider())
+    wrong: Any = "profound"
+
+    with pytest.raises(ValueError, match="depth must be 'shallow', 'deep' or 'auto'"):
+        await memory.recall_facts_to_agent([], "", depth=wrong)
+
+
 async def test_runs_of_several_people_at_once(store: InMemoryProvider) -> None:
     """One agent: each prompt has facts about its own person."""
     await store.save(SingleFact(Concept("router", ""), "of Bob"), BOB, AGENT)

@@ -153,6 +153,17 @@ class TestFacts:
         """Like every name: two spellings of one id would be two facts."""
         assert SingleFact(THEME, "dark", id="cafe\u0301").id == "caf\u00e9"
 
+    def test_a_value_is_converted_to_its_type_and_copied(self) -> None:
+        """An int is a valid float, and a fact does not share the caller's list."""
+        given = [1]
+        weight = SingleFact(Concept("weight", "Kilograms", value_type=float), 7)
+        numbers = SingleFact(Concept("numbers", "Lucky numbers", value_type=list[int]), given)
+
+        given.append(2)
+
+        assert type(weight.value) is float
+        assert numbers.value == [1]
+
     def test_importance_is_kept_as_a_float(self) -> None:
         """1 and 1.0 are the same importance."""
         assert type(SingleFact(THEME, "dark", importance=1).importance) is float

@@ -1,4 +1,4 @@
-"""A memory over each way of keeping facts."""
+"""Memories over each kind of store."""
 
 import pytest
 

@@ -39,7 +39,7 @@ def _with_line(line: str, text: str) -> str:
 
 
 async def check_that_no_edit_is_lost(store: str, *, processes: int = 2, edits: int = 8) -> None:
-    """Let processes edit one document at the same time, and look for each of their lines."""
+    """Let processes edit one document at the same time, and check that each line is saved."""
     async with provider_of(store) as provider:
         notes = AgentMemory(provider, subjects=[USER]).documents(NOTES)
         await notes.write(PATH, "")

@@ -28,7 +28,7 @@ from tests.wrong_calls import CHAT, MESSAGES, SECRET
 
 
 class Client:
-    """An object that is no model and no embedder, and has other methods."""
+    """An object that is neither model nor embedder, and has other methods."""
 
     api_key = SECRET
 
@@ -82,10 +82,8 @@ WRONG: list[tuple[str, object, str]] = [
 
 
 @table(("name", "given", "message"), WRONG, ids=range(len(WRONG)))
-def test_a_memory_of_what_it_cannot_be_made_of_is_not_made(
-    name: str, given: Any, message: str
-) -> None:
-    """Not at the first question, hours later, with an AttributeError."""
+def test_wrong_constructor_arguments_of_a_memory_raise(name: str, given: Any, message: str) -> None:
+    """The alternative is an AttributeError at the first question, hours later."""
     options: dict[str, Any] = {"provider": InMemoryProvider(), name: given}
 
     with pytest.raises(TypeError, match=message) as caught:
@@ -98,8 +96,8 @@ OPTIONS = [case for case in WRONG if case[0] != "scopes"]
 
 
 @table(("name", "given", "message"), OPTIONS, ids=range(len(OPTIONS)))
-def test_an_installed_memory_is_checked_alike(name: str, given: Any, message: str) -> None:
-    """`install` refuses what `AgentMemory` refuses, in the same words."""
+def test_an_installed_memory_is_checked_the_same_way(name: str, given: Any, message: str) -> None:
+    """`install` raises the same messages as `AgentMemory`."""
     options: dict[str, Any] = {"provider": InMemoryProvider(), "agent_name": "desk", name: given}
 
     with pytest.raises(TypeError, match=message) as caught:
@@ -109,7 +107,7 @@ def test_an_installed_memory_is_checked_alike(name: str, given: Any, message: st
 
 
 async def test_a_run_takes_a_list_of_subjects() -> None:
-    """The same check, before a model is asked."""
+    """The check comes before a model call."""
     model, wrong = ScriptedChatModel(), ALICE
     agent = Agent(model)
     agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="desk")
@@ -193,8 +191,8 @@ CALLS: list[tuple[Attempt, str]] = [
 
 
 @table(("attempt", "message"), CALLS, ids=range(len(CALLS)))
-async def test_a_call_says_what_it_takes(attempt: Attempt, message: str) -> None:
-    """Before a model is asked, and before anything is read or written."""
+async def test_calls_check_their_arguments(attempt: Attempt, message: str) -> None:
+    """The error comes before a model call and before any read or write."""
     model, store = ScriptedChatModel(), InMemoryProvider()
 
     with pytest.raises((TypeError, ValueError), match=message) as caught:
@@ -205,7 +203,7 @@ async def test_a_call_says_what_it_takes(attempt: Attempt, message: str) -> None
     assert await store.places() == []
 
 
-def test_weights_are_numbers() -> None:
+def test_weights_must_be_numbers() -> None:
     """The error names the wrong one."""
     wrong: Any = "0.2"
     with pytest.raises(
@@ -215,7 +213,7 @@ def test_weights_are_numbers() -> None:
 
 
 class Delegating:
-    """A wrapper as people write it: it has no method of its own."""
+    """A common kind of wrapper, which has no methods of its own."""
 
     def __init__(self, wrapped: object) -> None:
         self._wrapped = wrapped
@@ -225,22 +223,22 @@ class Delegating:
 
 
 class Costly:
-    """An embedder that loads its model when it is asked about it."""
+    """An embedder that loads its model when an attribute is read."""
 
     @property
     def model(self) -> str:
-        raise AssertionError("asked too early")
+        raise AssertionError("accessed too early")
 
     @property
     def dimensions(self) -> int | None:
-        raise AssertionError("asked too early")
+        raise AssertionError("accessed too early")
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         return embed(texts)
 
 
-async def test_parts_of_ones_own_are_taken() -> None:
-    """Four methods are a provider; wrappers work as what they wrap."""
+async def test_a_users_own_parts_are_accepted() -> None:
+    """Four methods make a provider; a wrapper is accepted as the object that it wraps."""
     for provider in (BareProvider(), Delegating(InMemoryProvider())):
         model: Any = Delegating(ScriptedChatModel({"facts": [item()]}))
         embedder: Any = Delegating(CallableEmbedder(embed, model="one"))
@@ -254,13 +252,13 @@ async def test_parts_of_ones_own_are_taken() -> None:
         assert result.is_semantic
 
 
-def test_nothing_of_a_part_is_asked_when_a_memory_is_made() -> None:
+def test_the_constructor_accesses_no_property_of_its_arguments() -> None:
     """A property may load a model of a gigabyte."""
     assert memory_of(embedder=Costly()).boundary.is_read_only is False
 
 
 @pytest.mark.parametrize("double", [MagicMock, AsyncMock])
-async def test_mocks_are_taken(double: Callable[[], Any]) -> None:
+async def test_mocks_are_accepted(double: Callable[[], Any]) -> None:
     """Tests of applications pass objects of `unittest.mock`."""
     provider = double()
     provider.load_all = AsyncMock(return_value=[theme("dark")])
@@ -279,8 +277,8 @@ async def test_mocks_are_taken(double: Callable[[], Any]) -> None:
     assert [fact.value for fact in await memory.current(THEME)] == ["dark"]
 
 
-async def test_mocks_with_a_specification_are_taken() -> None:
-    """Of a protocol and of a class, neither of which is an instance of the other."""
+async def test_mocks_with_a_specification_are_accepted() -> None:
+    """They have the specification of a protocol or a class, and are instances of neither."""
     for provider in (
         create_autospec(InMemoryProvider, instance=True),
         MagicMock(spec=FactStore),

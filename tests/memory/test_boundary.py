@@ -1,4 +1,4 @@
-"""The boundary of a view, by which stores read no more than lies inside."""
+"""The boundary of a view: stores read only the places inside."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -40,7 +40,7 @@ PLACES = st.builds(Place, SCOPES, SUBJECTS)
     places=st.none() | st.lists(PLACES, max_size=4),
     asked=st.lists(PLACES, max_size=8),
 )
-def test_what_it_names_is_exactly_what_is_inside(
+def test_named_places_are_exactly_those_inside(
     scopes: list[MemoryScope] | None,
     subjects: list[MemorySubject] | None,
     places: list[Place] | None,
@@ -63,8 +63,8 @@ def test_what_it_names_is_exactly_what_is_inside(
         assert all(map(boundary.allows, all_inside))
 
 
-def test_too_many_are_not_counted_out() -> None:
-    """Nor are those that have no end."""
+def test_too_many_places_are_not_enumerated() -> None:
+    """Neither are unlimited ones."""
     scopes = [MemoryScope.Agent(str(n)) for n in range(10)]
     subjects = [USER.of(str(n)) for n in range(10)]
     places = [Place(AGENT, subject) for subject in subjects]
@@ -86,7 +86,7 @@ def _damage(root: Path) -> None:
 
 @pytest.fixture
 async def damaged(tmp_path: Path) -> AsyncIterator[LocalFileMemoryProvider]:
-    """A store in which Alice's facts are well, and a file of Bob's is not."""
+    """A store in which Alice's facts are intact and a file of Bob's is damaged."""
     async with LocalFileMemoryProvider(tmp_path) as store:
         for subject in (ALICE, USER.of("bob")):
             for scope in (AGENT, PRODUCT):
@@ -97,8 +97,8 @@ async def damaged(tmp_path: Path) -> AsyncIterator[LocalFileMemoryProvider]:
         yield store
 
 
-async def test_a_view_does_not_read_what_it_does_not_show(damaged: LocalFileMemoryProvider) -> None:
-    """Another customer's damaged file causes no error for her, and one where it is read."""
+async def test_a_view_does_not_read_other_places(damaged: LocalFileMemoryProvider) -> None:
+    """A damaged file of another customer is an error only where it is read."""
     memory = memory_of(damaged)
 
     for view in (
@@ -122,8 +122,8 @@ async def test_a_view_does_not_read_what_it_does_not_show(damaged: LocalFileMemo
         await memory.contents.info(Place(AGENT, USER.of("bob")))
 
 
-async def test_a_view_cannot_be_asked_for_more(damaged: LocalFileMemoryProvider) -> None:
-    """Arguments of the caller are restricted to the places of the view."""
+async def test_arguments_cannot_widen_a_view(damaged: LocalFileMemoryProvider) -> None:
+    """They are restricted to the places of the view."""
     view = memory_of(damaged).view(subjects=[ALICE], scopes=[AGENT])
     store = view.provider
     assert isinstance(store, FactStore)

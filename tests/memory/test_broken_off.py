@@ -1,4 +1,4 @@
-"""A text whose model is cancelled from within is a text that failed, and no more than that.
+"""A text whose model call is cancelled from outside counts as one failed text.
 
 On asyncio anything may raise a cancellation, such as a client that shares a request among its
 callers, the first of whom gave up. On trio only a scope can.
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
 class BreakingOff(ScriptedChatModel):
-    """The first thing that it is asked breaks off."""
+    """Cancels the caller on the first call."""
 
     is_broken = False
 
@@ -35,8 +35,8 @@ class BreakingOff(ScriptedChatModel):
         return await super().extract(messages, output_type)
 
 
-async def test_other_texts_are_looked_at_nevertheless() -> None:
-    """And the block around them goes on."""
+async def test_other_texts_are_still_processed() -> None:
+    """The block around them continues."""
     store, events = InMemoryProvider(), list[MemoryEvent]()
     model = BreakingOff({"facts": [item()]})
     memory = memory_of(store, model, listeners=[events.append])
@@ -56,7 +56,7 @@ async def test_other_texts_are_looked_at_nevertheless() -> None:
     assert told == [True, False]
 
 
-async def test_other_work_goes_on() -> None:
+async def test_other_work_continues() -> None:
     done, failures = list[str](), list[Exception]()
     work = BackgroundWork(failures.append)
 

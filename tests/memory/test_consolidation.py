@@ -1,4 +1,4 @@
-"""Values that mean the same become one, and come back when that was wrong."""
+"""Merging values with the same meaning, and undoing a merge."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -66,7 +66,7 @@ GROUP = {"groups": [{"same": [0, 1], "keep": 1}]}
 
 
 async def _german(store: FactStore, **fields: Any) -> None:
-    """Fill the place: three values, of which the first two mean the same."""
+    """Fill the place with three values, the first two of which have the same meaning."""
     await store.save(languages("Deutsch", source=FRIDAY, **fields), ALICE, AGENT)
     await store.save(languages("German", source=MONDAY), ALICE, AGENT)
     await store.save(languages("Korean"), ALICE, AGENT)
@@ -78,10 +78,10 @@ async def _held(store: FactStore, subject: Any = ALICE, scope: Any = AGENT) -> l
 
 
 class TestAsking:
-    """The request to the model, and the proposals made of its answer."""
+    """Return the request to the model, and the proposals from its answer."""
 
-    async def test_nothing_is_written_at_first(self) -> None:
-        """A dry run says what would be merged, in the words that are stored."""
+    async def test_a_dry_run_writes_nothing(self) -> None:
+        """It shows what would be merged, in the stored words."""
         store, model = InMemoryProvider(), ScriptedChatModel(GROUP)
         await _german(store)
         before = await store.entries(ALICE, AGENT)
@@ -96,7 +96,7 @@ class TestAsking:
         assert await store.entries(ALICE, AGENT) == before
 
     async def test_the_model_sees_numbered_values_of_one_place(self) -> None:
-        """Each place is a call of its own: one user's values never stand beside another's."""
+        """Each place takes one call: values of two users are never in one prompt."""
         store = InMemoryProvider()
         model = ScriptedChatModel({"groups": []}, {"groups": []})
         await _german(store)
@@ -112,7 +112,7 @@ class TestAsking:
         assert "French" not in first + second
 
     async def test_one_value_needs_no_model(self) -> None:
-        """Nor does none: there is nothing that could mean the same."""
+        """The same holds for no values."""
         store, model = InMemoryProvider(), ScriptedChatModel()
         await store.save(languages("German"), ALICE, AGENT)
 
@@ -120,8 +120,8 @@ class TestAsking:
 
         assert report == ConsolidationReport(is_dry_run=True)
 
-    async def test_many_values_are_shown_in_parts(self) -> None:
-        """In parts of one size, with what is written alike side by side."""
+    async def test_many_values_are_sent_in_parts(self) -> None:
+        """The parts have one size, and similar spellings are next to each other."""
         store = InMemoryProvider()
         model = ScriptedChatModel({"groups": []}, {"groups": [{"same": [0, 1], "keep": 0}]})
         values = [f"language {number:03}" for number in range(201)]
@@ -133,7 +133,7 @@ class TestAsking:
         (merge,) = report.merges
         assert (merge.kept, merge.dropped) == (values[101], (values[102],))
 
-    async def test_long_values_are_not_shown_and_stay(self) -> None:
+    async def test_long_values_are_left_out_and_stay(self) -> None:
         """A long value is a document of its own; it is counted."""
         store, model = InMemoryProvider(), ScriptedChatModel(GROUP)
         long = "x" * 1_001
@@ -161,10 +161,10 @@ class TestAsking:
             ({"same": [1, 2], "keep": 1}, "duplicate"),
         ],
     )
-    async def test_a_bad_group_is_refused_and_harms_no_other(
+    async def test_a_bad_group_is_rejected_and_affects_no_other(
         self, item: JsonValue, reason: str
     ) -> None:
-        """A number beyond what was shown is no value of anybody's."""
+        """A number outside of the list belongs to no value."""
         store = InMemoryProvider()
         good = {"same": [0, 1], "keep": "1"}
         await _german(store)
@@ -175,7 +175,7 @@ class TestAsking:
         assert [(each.position, each.reason) for each in report.rejected] == [(1, reason)]
         assert await _held(store) == ["German", "Korean"]
 
-    async def test_the_one_to_keep_need_not_be_named_twice(self) -> None:
+    async def test_the_value_to_keep_may_be_missing_in_the_group(self) -> None:
         """Models leave it out of the group, or name others twice."""
         store = InMemoryProvider()
         await _german(store)
@@ -186,8 +186,8 @@ class TestAsking:
         assert await _held(store) == ["German", "Korean"]
 
     @pytest.mark.parametrize("text", ['```json\n{"groups": null}\n```', "{}"])
-    async def test_an_empty_answer_is_one(self, text: str) -> None:
-        """However a model says that nothing means the same."""
+    async def test_empty_answers(self, text: str) -> None:
+        """Models have several ways to say that no values match."""
         store = InMemoryProvider()
         await _german(store)
 
@@ -197,7 +197,7 @@ class TestAsking:
 
     @pytest.mark.parametrize("answer", [ChatModelError("down"), "I would rather not."])
     async def test_a_failure_merges_nothing(self, answer: object) -> None:
-        """Not even what an earlier place's answer said."""
+        """Answers for earlier places are not used either."""
         store = InMemoryProvider()
         await _german(store)
         await store.save(languages("Hindi", "Hindee"), BOB, AGENT)
@@ -210,8 +210,8 @@ class TestAsking:
 
         assert await _held(store) == ["Deutsch", "German", "Korean"]
 
-    async def test_typed_values_are_merged_as_what_they_are(self) -> None:
-        """The report has them as plain JSON, the store in their type."""
+    async def test_typed_values_are_merged(self) -> None:
+        """The report has plain JSON, the store the declared type."""
         store = InMemoryProvider()
         days = Concept("days", "Days off", FactType.MULTIPLE, value_type=date | str)
         await store.save(MultipleFacts(days, (date(2026, 5, 1), "May Day")), ALICE, AGENT)
@@ -227,10 +227,10 @@ class TestAsking:
 
 
 class TestRefusing:
-    """Errors that are raised before a model is called."""
+    """Errors before a model call."""
 
-    async def test_a_concept_of_one_value(self) -> None:
-        """There the newest wins, and nothing is left to merge."""
+    async def test_a_concept_with_one_value(self) -> None:
+        """The newest wins, so there is nothing to merge."""
         with pytest.raises(ValueError, match=r"has one value.*MULTIPLE"):
             await memory_of(model=ScriptedChatModel()).consolidate(THEME)
 
@@ -245,12 +245,12 @@ class TestRefusing:
                 await call([])
 
     async def test_no_chat_model(self) -> None:
-        """Only a model can tell what means the same."""
+        """Only a model can compare meanings."""
         with pytest.raises(ValueError, match="chat_model="):
             await memory_of().consolidate(LANGUAGES)
 
     async def test_a_provider_that_cannot_amend(self) -> None:
-        """It can be looked at, and not be merged."""
+        """A dry run works; merging does not."""
         provider = BareProvider()
         await provider.save(languages("Deutsch", "German"), ALICE, AGENT)
         memory = memory_of(provider, ScriptedChatModel(GROUP))
@@ -266,7 +266,7 @@ class TestRefusing:
         assert report.count == 1
 
     async def test_an_unbound_subject(self) -> None:
-        """As everywhere."""
+        """It raises, as in every call."""
         memory = memory_of(model=ScriptedChatModel())
 
         with pytest.raises(UnboundSubjectError):
@@ -295,14 +295,14 @@ class TestRefusing:
 
 
 class TestMerging:
-    """The facts after a merge."""
+    """Return the facts after a merge."""
 
     @pytest.fixture(params=KINDS)
     def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
         return store_of(request.param, tmp_path)
 
-    async def test_a_report_is_merged_as_it_is(self, store: FactStore) -> None:
-        """Without another call to the model, and once however often it is repeated."""
+    async def test_a_report_is_merged_unchanged(self, store: FactStore) -> None:
+        """This takes no model call, and repeating it has no effect."""
         model = ScriptedChatModel(GROUP)
         await _german(store)
         memory = memory_of(store, model)
@@ -317,7 +317,7 @@ class TestMerging:
         assert await _held(store) == ["German", "Korean"]
         assert len(await store.entries(ALICE, AGENT)) == 4
 
-    async def test_it_is_one_entry_of_the_history(self, store: FactStore) -> None:
+    async def test_a_merge_is_one_entry_of_the_history(self, store: FactStore) -> None:
         """The entry has the confirmed and the forgotten values, at one time."""
         await _german(store)
         report = await memory_of(store, ScriptedChatModel(GROUP)).consolidate(
@@ -332,7 +332,7 @@ class TestMerging:
         assert (confirmed.fact.id, confirmed.fact.values) == (report.merges[0].id, ("German",))
 
     async def test_the_kept_value_has_the_sources_of_the_others(self, store: FactStore) -> None:
-        """Forgetting one conversation leaves what the other one said as well."""
+        """Forgetting one conversation keeps what the other one stated too."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         await memory.consolidate(LANGUAGES, dry_run=False)
@@ -346,10 +346,10 @@ class TestMerging:
         assert await store.forget(ALICE, AGENT, source=FRIDAY) == 0
         assert await _held(store) == ["German", "Korean"]
 
-    async def test_the_kept_value_is_as_important_and_lasting_as_any(
+    async def test_the_kept_value_has_the_highest_importance_and_latest_expiry(
         self, store: FactStore
     ) -> None:
-        """Nothing goes earlier than one of the merged values would have gone."""
+        """It expires no earlier than any of the merged values."""
         later = START + timedelta(days=36_500)
         await store.save(languages("a", importance=0.9, expires_at=later), ALICE, AGENT)
         soon = later - timedelta(days=1)
@@ -366,10 +366,8 @@ class TestMerging:
         assert (first.values, first.importance, first.expires_at) == (("b",), 0.9, later)
         assert (second.values, second.importance, second.expires_at) == (("c",), 0.5, None)
 
-    async def test_a_kept_value_that_was_forgotten_does_not_come_back(
-        self, store: FactStore
-    ) -> None:
-        """Statements made meanwhile win over a proposal."""
+    async def test_a_kept_value_that_was_forgotten_does_not_return(self, store: FactStore) -> None:
+        """Statements made in the meantime win over a proposal."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         proposal = await memory.consolidate(LANGUAGES)
@@ -380,9 +378,7 @@ class TestMerging:
         assert (done.merges, done.outdated) == ([], proposal.merges)
         assert await _held(store) == ["Deutsch", "Korean"]
 
-    async def test_dropped_values_that_are_gone_already_are_passed_over(
-        self, store: FactStore
-    ) -> None:
+    async def test_dropped_values_that_are_gone_are_ignored(self, store: FactStore) -> None:
         """The others are merged."""
         await store.save(languages("a", "b", "c"), ALICE, AGENT)
         answer = {"groups": [{"same": [0, 1, 2], "keep": 0}]}
@@ -395,8 +391,8 @@ class TestMerging:
         assert done.merges == proposal.merges
         assert await _held(store) == ["a"]
 
-    async def test_restoring_brings_back_what_was_there(self, store: FactStore) -> None:
-        """Values with their sources, times, importance and expiry; once."""
+    async def test_restoring_returns_the_dropped_values(self, store: FactStore) -> None:
+        """They have their sources, times, importance and expiry; a second restore has no effect."""
         later = START + timedelta(days=36_500)
         await _german(store, importance=0.8, expires_at=later)
         before = (await store.load(LANGUAGES, ALICE, AGENT))[0]
@@ -411,8 +407,8 @@ class TestMerging:
         for name in ("values", "timestamp", "importance", "expires_at", "source"):
             assert getattr(after, name) == getattr(before, name), name
 
-    async def test_a_value_with_several_sources_comes_back_with_all(self, store: FactStore) -> None:
-        """So that forgetting one of them later does what it would have done."""
+    async def test_a_value_with_several_sources_keeps_all(self, store: FactStore) -> None:
+        """Forgetting one of them later has the usual effect."""
         await _german(store)
         await store.save(languages("Deutsch", source=MONDAY), ALICE, AGENT)
         memory = memory_of(store, ScriptedChatModel(GROUP))
@@ -428,7 +424,7 @@ class TestMerging:
         assert origin.sources == [FRIDAY, MONDAY]
 
     @pytest.mark.parametrize("condition", [{}, {"value": "German"}])
-    async def test_what_was_forgotten_with_the_kept_value_does_not_come_back(
+    async def test_values_forgotten_with_the_kept_one_do_not_return(
         self, store: FactStore, condition: dict[str, Any]
     ) -> None:
         """Forgetting "German" includes "Deutsch": the two were merged."""
@@ -442,10 +438,8 @@ class TestMerging:
         assert (await memory.merge(report)).outdated == report.merges
         assert await _held(store) == before
 
-    async def test_a_source_that_is_purged_takes_the_dropped_value_along(
-        self, store: FactStore
-    ) -> None:
-        """Friday's statement is gone everywhere then, even for an undo."""
+    async def test_purging_a_source_removes_the_dropped_value(self, store: FactStore) -> None:
+        """Friday's statement is then gone everywhere, also from an undo."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidate(LANGUAGES, dry_run=False)
@@ -455,8 +449,8 @@ class TestMerging:
         assert await memory.restore(report) == 0
         assert await _held(store) == ["German", "Korean"]
 
-    async def test_a_merge_that_was_undone_can_be_done_again(self, store: FactStore) -> None:
-        """And undone again."""
+    async def test_an_undone_merge_can_be_repeated(self, store: FactStore) -> None:
+        """It can also be undone again."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidate(LANGUAGES, dry_run=False)
@@ -469,8 +463,8 @@ class TestMerging:
         assert await memory.restore(again) == 1
         assert await _held(store) == ["German", "Korean", "Deutsch"]
 
-    async def test_what_was_purged_does_not_come_back(self, store: FactStore) -> None:
-        """An undo is no way around a deletion."""
+    async def test_purged_values_do_not_return(self, store: FactStore) -> None:
+        """An undo must not revert a deletion."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidate(LANGUAGES, dry_run=False)
@@ -481,7 +475,7 @@ class TestMerging:
         assert await _held(store) == ["German", "Korean"]
 
     async def test_an_erased_place_stays_empty(self, store: FactStore) -> None:
-        """Neither a merge nor an undo makes it again."""
+        """Neither a merge nor an undo creates it again."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidate(LANGUAGES, dry_run=False)
@@ -492,8 +486,8 @@ class TestMerging:
 
         assert await store.places() == []
 
-    async def test_a_report_that_was_kept_restores(self, store: FactStore) -> None:
-        """In another process, for instance."""
+    async def test_a_stored_report_can_be_restored(self, store: FactStore) -> None:
+        """The undo may run in another process."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidate(LANGUAGES, dry_run=False)
@@ -506,8 +500,8 @@ class TestMerging:
         assert await _held(store) == ["German", "Korean", "Deutsch"]
 
 
-async def test_what_has_expired_does_not_come_back() -> None:
-    """Restored, it would be gone at once."""
+async def test_expired_values_do_not_return() -> None:
+    """A restored one would expire at once."""
     clock = SettableClock()
     store = InMemoryProvider(clock=clock)
     await _german(store, expires_at=START + timedelta(days=1))
@@ -519,7 +513,7 @@ async def test_what_has_expired_does_not_come_back() -> None:
 
 
 async def test_each_call_is_reported_once() -> None:
-    """With what it changed and what it cost, and without a value."""
+    """The event has the changes and the cost, and no value."""
     events: list[MemoryEvent] = []
     store = InMemoryProvider()
     await _german(store)
@@ -558,7 +552,7 @@ ACTIONS = st.one_of(
 
 
 @given(st.lists(ACTIONS, min_size=1, max_size=12))
-def test_merges_and_undoing_keep_to_the_values_that_were_said(
+def test_merging_and_undoing_change_only_the_proposed_values(
     actions: Sequence[tuple[str, Any]],
 ) -> None:
     """In any order: a merge drops its own values and no more, an undo restores those.

@@ -1,4 +1,4 @@
-"""Looking around in a memory, forgetting through it, and clearing a view."""
+"""Listing the contents of a memory, forgetting through it, and resetting a view."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -40,7 +40,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 async def store(clock: SettableClock) -> InMemoryProvider:
-    """Three places, each written an hour after the one before."""
+    """Fill three places, each an hour after the one before."""
     made = InMemoryProvider(clock=clock)
     await made.save(theme("dark"), ALICE, AGENT)
     clock.advance(timedelta(hours=1))
@@ -51,7 +51,7 @@ async def store(clock: SettableClock) -> InMemoryProvider:
 
 
 async def test_the_tree_shows_scopes_subjects_and_entities(store: InMemoryProvider) -> None:
-    """One look says what is where, and how much of it."""
+    """One call returns all places and their sizes."""
     tree = await memory_of(store).contents.tree()
 
     assert str(tree).splitlines() == [
@@ -73,7 +73,7 @@ async def test_the_tree_shows_scopes_subjects_and_entities(store: InMemoryProvid
 
 
 async def test_a_subject_can_be_a_place_and_a_branch() -> None:
-    """A subject of one name that is per entity in one place, and none in another, loses nothing."""
+    """A subject with entities in one place and without in another loses nothing."""
     store = InMemoryProvider()
     await store.save(theme("everybody's"), MemorySubject("user", "", 1), AGENT)
     await store.save(theme("hers"), ALICE, AGENT)
@@ -126,8 +126,8 @@ async def test_concepts_are_counted(store: InMemoryProvider) -> None:
     assert found[0].newest == START + timedelta(hours=2)
 
 
-async def test_pages_are_cut_from_the_newest(store: InMemoryProvider) -> None:
-    """Every record is on one page, whatever the size of a page."""
+async def test_pages_begin_with_the_newest(store: InMemoryProvider) -> None:
+    """Every record is on exactly one page, for any page size."""
     contents = memory_of(store).contents
 
     pages = [await contents.records(limit=2, offset=offset) for offset in (0, 2, 4)]
@@ -142,8 +142,8 @@ async def test_pages_are_cut_from_the_newest(store: InMemoryProvider) -> None:
             await contents.records(limit=limit, offset=offset)
 
 
-async def test_a_value_that_does_not_fit_is_listed_as_it_is(store: InMemoryProvider) -> None:
-    """A reader must be able to find the record that is wrong."""
+async def test_a_value_of_a_wrong_type_is_listed_unchanged(store: InMemoryProvider) -> None:
+    """A user must be able to find the wrong record."""
     await store.save(note("age", "old"), ALICE, AGENT)
 
     records = await memory_of(store, concepts=[AGE, THEME]).contents.records()
@@ -157,7 +157,7 @@ async def test_a_value_that_does_not_fit_is_listed_as_it_is(store: InMemoryProvi
 
 
 async def test_forgetting_stays_in_its_places(store: InMemoryProvider) -> None:
-    """By default in the memory's own, else in those that are named."""
+    """The default is the memory's places; a call may name others."""
     contents = memory_of(store).contents
 
     assert await contents.forget(concept=LANGUAGES) == 0
@@ -169,8 +169,8 @@ async def test_forgetting_stays_in_its_places(store: InMemoryProvider) -> None:
     assert await store.load(THEME, ALICE, AGENT) == []
 
 
-async def test_what_is_old_is_forgotten(store: InMemoryProvider, clock: SettableClock) -> None:
-    """By age, and by a moment; a naive one is refused and nothing is forgotten."""
+async def test_old_values_are_forgotten(store: InMemoryProvider, clock: SettableClock) -> None:
+    """An age and a time work; a naive time raises and nothing is forgotten."""
     contents = memory_of(store, subjects=[ALICE, BOB, DEVICE]).contents
 
     with pytest.raises(ValueError, match="naive"):
@@ -181,8 +181,8 @@ async def test_what_is_old_is_forgotten(store: InMemoryProvider, clock: Settable
     assert [placed.fact.values for placed in await contents.records()] == [("light",)]
 
 
-async def test_forgetting_takes_a_condition_and_an_entity(store: InMemoryProvider) -> None:
-    """Without an argument it means neither all places nor all users."""
+async def test_forgetting_needs_a_condition_and_an_entity(store: InMemoryProvider) -> None:
+    """Omitting an argument never means all places or all users."""
     with pytest.raises(ValueError, match="forget needs a condition"):
         await memory_of(store).contents.forget()
     with pytest.raises(UnboundSubjectError):
@@ -191,8 +191,8 @@ async def test_forgetting_takes_a_condition_and_an_entity(store: InMemoryProvide
     assert len(await memory_of(store).contents.records()) == 3
 
 
-async def test_a_view_forgets_inside_only(store: InMemoryProvider) -> None:
-    """Naming a place outside raises, and so does a view that only reads."""
+async def test_a_view_forgets_only_inside(store: InMemoryProvider) -> None:
+    """Naming an outside place raises, and so does a read-only view."""
     view = memory_of(store).view(subjects=[ALICE])
 
     with pytest.raises(MemoryAccessError, match="outside"):
@@ -203,8 +203,8 @@ async def test_a_view_forgets_inside_only(store: InMemoryProvider) -> None:
     assert len(await memory_of(store).contents.records()) == 3
 
 
-async def test_resetting_counts_first(store: InMemoryProvider) -> None:
-    """The dry run says what would go, and the reset removes exactly that."""
+async def test_a_dry_run_of_a_reset_counts(store: InMemoryProvider) -> None:
+    """The reset removes exactly what the dry run counted."""
     view = memory_of(store).view(subjects=[ALICE, BOB])
 
     planned = await view.contents.reset()
@@ -231,14 +231,14 @@ async def test_only_a_view_can_be_reset(store: InMemoryProvider) -> None:
     assert len(await store.places()) == 3
 
 
-async def test_a_small_provider_says_what_it_lacks() -> None:
+async def test_a_small_provider_raises_an_error_that_names_the_missing_method() -> None:
     """The four methods cannot list, and the error says so."""
     with pytest.raises(TypeError, match="BareProvider is not a FactStore"):
         await memory_of(BareProvider()).contents.tree()
 
 
-async def test_an_empty_memory_has_a_bare_tree() -> None:
-    """Nothing is no error."""
+async def test_an_empty_memory_has_an_empty_tree() -> None:
+    """It raises no error."""
     contents = memory_of().contents
 
     assert str(await contents.tree()) == "memory: 0"
@@ -248,7 +248,7 @@ async def test_an_empty_memory_has_a_bare_tree() -> None:
 
 
 async def test_counts_are_exact_over_siblings() -> None:
-    """A scope that begins like another has none of its counts."""
+    """A scope with the same prefix is not counted."""
     store = InMemoryProvider()
     concept = Concept("plan", "A plan")
     for number, name in enumerate(["team", "team2", "team/a"]):

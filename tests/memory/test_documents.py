@@ -1,4 +1,4 @@
-"""Documents: texts under paths, each change one write, in no prompt, gone with the subject."""
+"""Documents: strings under paths, atomic changes, not in prompts, erased with the subject."""
 
 import json
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ async def test_infos_have_sizes_in_bytes_and_folders_filter(notes: MemoryDocumen
     assert await notes.texts("/nothing") == {}
 
 
-async def test_versions_stay(notes: MemoryDocuments) -> None:
+async def test_versions_are_kept(notes: MemoryDocuments) -> None:
     await notes.write("/a.md", "1")
     await notes.write("/a.md", "2")
     await notes.remove("/a.md")
@@ -75,7 +75,7 @@ async def test_versions_stay(notes: MemoryDocuments) -> None:
     assert await notes.history("/b.md") == []
 
 
-async def test_paths_are_tidied_and_bad_ones_refused(notes: MemoryDocuments) -> None:
+async def test_paths_are_normalized_and_bad_ones_raise(notes: MemoryDocuments) -> None:
     await notes.write("//x/./a.md", "1")
     assert await notes.read("/x/a.md") == "1"
     await notes.write("/caf\u0065\u0301.md", "2")
@@ -91,7 +91,7 @@ async def test_paths_are_tidied_and_bad_ones_refused(notes: MemoryDocuments) -> 
         await notes.edit("/x/a.md", "text")  # type: ignore[arg-type]
 
 
-async def test_files_and_folders_do_not_share_a_path(notes: MemoryDocuments) -> None:
+async def test_a_file_and_a_folder_cannot_share_a_path(notes: MemoryDocuments) -> None:
     await notes.write("/x/a.md", "1")
     await notes.write("/b.md", "2")
     before = await notes.texts()
@@ -131,8 +131,8 @@ async def test_an_edit_that_raises_changes_nothing(notes: MemoryDocuments) -> No
     assert await notes.read("/a.md") == "1"
 
 
-async def test_edits_at_once_lose_nothing(memory: AgentMemory, tmp_path: Path) -> None:
-    """Through two instances of the store, as two processes would."""
+async def test_concurrent_edits_lose_nothing(memory: AgentMemory, tmp_path: Path) -> None:
+    """They use two instances of the store, like two processes."""
     async with LocalFileMemoryProvider(tmp_path) as other:
         both = [memory.documents(NOTES), memory_of(other).documents(NOTES)]
         await both[0].write("/log.md", "")
@@ -145,7 +145,7 @@ async def test_edits_at_once_lose_nothing(memory: AgentMemory, tmp_path: Path) -
     assert sorted(map(int, lines)) == list(range(40))
 
 
-async def test_no_prompt_no_recall_and_no_tool_has_them(memory: AgentMemory) -> None:
+async def test_documents_are_in_no_prompt_recall_and_tool(memory: AgentMemory) -> None:
     notes = memory.documents(NOTES)
     await notes.write("/agent.md", "secret plan")
     await memory.store.save(theme("dark"), ALICE, AGENT)
@@ -160,7 +160,9 @@ async def test_no_prompt_no_recall_and_no_tool_has_them(memory: AgentMemory) -> 
     assert json.loads(await tools["memory_recall"].call("secret plan"))["found"] == 0
 
 
-async def test_they_are_one_users_and_go_with_that_user(memory: AgentMemory) -> None:
+async def test_documents_belong_to_one_user_and_are_erased_with_that_user(
+    memory: AgentMemory,
+) -> None:
     both = memory_of(memory.provider, subjects=[USER])
     alice, bob = (both.view(subjects=[who]) for who in (ALICE, BOB))
     await alice.documents(NOTES).write("/a.md", "Alice's")
@@ -176,7 +178,7 @@ async def test_they_are_one_users_and_go_with_that_user(memory: AgentMemory) -> 
     assert await bob.documents(NOTES).texts() == {"/a.md": "Bob's"}
 
 
-async def test_a_read_only_view_reads(memory: AgentMemory) -> None:
+async def test_a_read_only_view_can_read(memory: AgentMemory) -> None:
     await memory.documents(NOTES).write("/a.md", "1")
     notes = memory.view(read_only=True).documents(NOTES)
 
@@ -211,8 +213,8 @@ COMMANDS = st.lists(
 
 @given(COMMANDS)
 @settings(max_examples=examples(60), deadline=None)
-def test_they_behave_as_a_naive_model(commands: list[tuple[str, str, Any]]) -> None:
-    """A dict of paths; what it refuses is refused, and nothing else changes."""
+def test_documents_behave_like_a_naive_model(commands: list[tuple[str, str, Any]]) -> None:
+    """The model is a dict of paths; a refused change raises and changes nothing else."""
 
     async def compare() -> None:
         notes, model = memory_of(InMemoryProvider()).documents(NOTES), Model()
@@ -238,7 +240,7 @@ def _outcome_of(call: Any) -> object:
 
 
 class Model:
-    """Documents as a dict."""
+    """Documents in a dict."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -283,17 +285,17 @@ class Model:
 
 @pytest.mark.storm
 async def test_edits_by_several_processes_lose_nothing(tmp_path: Path) -> None:
-    """Interpreters start, hence a second and more."""
+    """It starts interpreters and takes over a second."""
     await check_that_no_edit_is_lost(str(tmp_path / "store"))
 
 
-async def test_an_edit_reads_no_history(
+async def test_an_edit_does_not_read_the_history(
     memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many versions there are."""
+    """The number of versions does not matter."""
 
     async def refused(*args: Any) -> None:
-        raise AssertionError("the whole ledger was asked for")
+        raise AssertionError("the whole ledger was requested")
 
     notes = memory.documents(NOTES)
     await notes.write("/a.md", "first")

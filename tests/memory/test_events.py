@@ -1,4 +1,4 @@
-"""Every operation ends in one event, and no listener can spoil it."""
+"""Every operation emits one event, and no listener can break it."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ OP = MemoryOperation
 class TestObservedStore(
     FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
 ):
-    """A store that is listened to is a store like every other."""
+    """A store with listeners passes the contract of stores."""
 
     def make_provider(self, clock: TimeProvider) -> GuardedStore:
         return GuardedStore(InMemoryProvider(clock=clock), None, MemoryEvents([lambda _: None]))
@@ -54,7 +54,7 @@ class TestObservedStore(
 
 @pytest.fixture
 def events() -> list[MemoryEvent]:
-    """The events so far."""
+    """Return the events so far."""
     return []
 
 
@@ -78,7 +78,7 @@ def _store(memory: AgentMemory) -> FactStore:
 async def test_operations_on_the_store_are_reported(
     make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
-    """Each with its place and the number of its values."""
+    """Each event has its place and the number of its values."""
     memory = make()
     store = _store(memory)
 
@@ -133,13 +133,13 @@ async def test_a_detection_is_reported_with_its_cost(
 @pytest.mark.parametrize(
     ("answers", "calls"), [(("nonsense", "nonsense"), 2), ((ChatModelError("down"),), 1)]
 )
-async def test_what_failed_has_cost_something(
+async def test_a_failed_operation_reports_its_cost(
     make: Callable[..., AgentMemory],
     events: list[MemoryEvent],
     answers: Sequence[object],
     calls: int,
 ) -> None:
-    """A sum of model calls over events misses none."""
+    """A sum of model calls over events is complete."""
     with pytest.raises((ChatModelError, ExtractionError)):
         await make(ScriptedChatModel(*answers)).auto_detect_facts([said(TEXT)])
 
@@ -152,7 +152,7 @@ async def test_what_failed_has_cost_something(
 async def test_remembering_is_one_event(
     make: Callable[..., AgentMemory], events: list[MemoryEvent], is_waited_for: bool
 ) -> None:
-    """In the background too: it is reported at its end, and once."""
+    """In the background too it is reported once, at its end."""
     async with make(ScriptedChatModel({"facts": [item()]})) as memory:
         if is_waited_for:
             await memory.remember(TEXT)
@@ -164,10 +164,10 @@ async def test_remembering_is_one_event(
     assert not [event for event in events if event.operation is OP.DETECT]
 
 
-async def test_what_fails_is_reported_as_failed(
+async def test_a_failure_is_reported_as_failed(
     make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
-    """By the class of its error, and the error reaches its caller as it is."""
+    """The event has the class of the error, which the caller gets unchanged."""
     memory = make(ScriptedChatModel(ChatModelError("down")))
 
     with pytest.raises(ChatModelError):
@@ -179,8 +179,8 @@ async def test_what_fails_is_reported_as_failed(
     assert failed == [(OP.DETECT, "ChatModelError"), (OP.FORGET, "ValueError")]
 
 
-async def test_a_small_provider_is_observed(events: list[MemoryEvent]) -> None:
-    """Its four methods, and a failure of one of them."""
+async def test_a_small_provider_emits_events(events: list[MemoryEvent]) -> None:
+    """They cover its four methods, and a failure of one of them."""
     memory = memory_of(BareProvider(), listeners=[events.append])
     assert type(memory.provider) is GuardedProvider
     await memory.provider.save(theme("dark"), ALICE, AGENT)
@@ -197,10 +197,10 @@ async def test_a_small_provider_is_observed(events: list[MemoryEvent]) -> None:
     assert ended["product/my-app"] is not None
 
 
-async def test_what_a_view_refuses_is_reported(
+async def test_attempts_outside_of_a_view_are_reported(
     make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
-    """Listeners get attempts from outside; reading outside finds nothing."""
+    """Listeners get the refused call; reading outside finds nothing."""
     memory = make(ScriptedChatModel())
     await memory.provider.save(theme("dark"), BOB, AGENT)
     view = memory.view(subjects=[ALICE])
@@ -220,7 +220,7 @@ async def test_what_a_view_refuses_is_reported(
 
 
 async def test_events_contain_values_only_on_request(events: list[MemoryEvent]) -> None:
-    """By default no event holds one, not in any of its fields; nor does its repr ever."""
+    """By default no field of an event holds one, and the repr never does."""
     quiet = memory_of(listeners=[events.append])
     await quiet.provider.save(theme(SECRET), ALICE, AGENT)
     await quiet.provider.load_by_description(SECRET, ALICE, AGENT)
@@ -236,10 +236,10 @@ async def test_events_contain_values_only_on_request(events: list[MemoryEvent]) 
     assert SECRET not in repr(events)
 
 
-async def test_a_listener_that_raises_breaks_nothing(
+async def test_a_failing_listener_breaks_nothing(
     events: list[MemoryEvent], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others get the event, the operation returns, and the log contains no value."""
+    """The others get the event, the operation returns, and the log has no value."""
 
     def broken(event: MemoryEvent) -> None:
         assert event.facts is not None
@@ -260,10 +260,10 @@ async def test_a_listener_that_raises_breaks_nothing(
     assert SECRET not in caplog.text
 
 
-async def test_a_listener_that_hangs_is_given_up(
+async def test_a_listener_that_hangs_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An operation does not wait for it for ever."""
+    """An operation does not wait for it forever."""
     monkeypatch.setattr(events_module, "LISTENER_SECONDS", 0.01)
 
     async def hangs(_: MemoryEvent) -> None:
@@ -276,7 +276,7 @@ async def test_a_listener_that_hangs_is_given_up(
 
 
 async def test_a_cancelled_operation_is_reported(events: list[MemoryEvent]) -> None:
-    """Asynchronous listeners hear of it as well."""
+    """Async listeners get the event too."""
 
     async def listen(event: MemoryEvent) -> None:
         await anyio.lowlevel.checkpoint()
@@ -299,7 +299,7 @@ async def test_a_cancelled_operation_is_reported(events: list[MemoryEvent]) -> N
 async def test_a_request_has_one_correlation_id(
     make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
-    """The application's own, for everything in its block and nothing after it."""
+    """It is the application's, for everything in its block and nothing after it."""
     memory = make()
 
     with correlated("request-17"):
@@ -309,8 +309,8 @@ async def test_a_request_has_one_correlation_id(
     assert [event.correlation_id == "request-17" for event in events] == [True, True, False, False]
 
 
-def test_no_listener_costs_no_wrapper() -> None:
-    """The provider is the one that was given."""
+def test_without_a_listener_there_is_no_wrapper() -> None:
+    """The provider is the object that was passed."""
     store = InMemoryProvider()
 
     assert memory_of(store).provider is store

@@ -1,4 +1,4 @@
-"""Looking everywhere: recall, records and figures over all entities of a subject."""
+"""Recall, records and statistics over all entities of a subject."""
 
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -46,8 +46,8 @@ async def test_all_entities_are_found_and_no_other_subject(store: FactStore) -> 
     assert len(await everyone.recall("shade", limit=100)) == 70
 
 
-async def test_a_tenant_is_looked_through_alone(store: FactStore) -> None:
-    """One value for each user: the narrower scope wins, as in her own recall."""
+async def test_a_tenant_is_searched_alone(store: FactStore) -> None:
+    """There is one value per user: the narrower scope wins, as in the user's own recall."""
     tenant = (await filled(store)).view(subjects=[USER.every("acme")])
 
     assert [match.fact.values for match in await tenant.recall("theme")] == [("dark",)]
@@ -78,7 +78,7 @@ CALLS: dict[str, Callable[[AgentMemory], Awaitable[object]]] = {
 
 
 @table("call", CALLS)
-async def test_nothing_else_takes_every_entity(call: str) -> None:
+async def test_no_other_call_accepts_every_entity(call: str) -> None:
     """No prompt shows them, and nothing is saved or forgotten for all at once."""
     memory = memory_of(InMemoryProvider(), ScriptedChatModel(), subjects=[USER])
     with pytest.raises(UnboundSubjectError, match="every entity"):
@@ -103,8 +103,8 @@ async def test_a_view_narrows_every_entity_to_one(store: FactStore) -> None:
 
 
 @table("tenant", NAMES)
-def test_levels_are_whole(tenant: str) -> None:
-    """A prefix of letters is no level, whatever the names contain; a bound user is never all."""
+def test_levels_are_matched_as_a_whole(tenant: str) -> None:
+    """A prefix of letters is not a level, whatever names contain; a bound user is never all."""
     boundary = Boundary().narrowed(subjects=[USER.every(tenant)])
     for other in NAMES:
         for subject in ([] if other.startswith("//") else [USER.of(other)]) + [USER.of(other, "a")]:
@@ -115,7 +115,7 @@ def test_levels_are_whole(tenant: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["///", "///acme"])
-def test_a_user_cannot_be_named_like_every_user(name: str) -> None:
+def test_a_user_cannot_have_the_name_of_every_user(name: str) -> None:
     with pytest.raises(ValueError, match="must not begin"):
         MemorySubject("user", "", 1, per_entity=True, entity=name)
     with pytest.raises(ValueError, match="levels"):
@@ -125,7 +125,7 @@ def test_a_user_cannot_be_named_like_every_user(name: str) -> None:
 
 
 async def test_places_of_queued_texts_are_searched() -> None:
-    """A recall waits for queued texts, also for those about users who have no facts yet."""
+    """A recall waits for queued texts, also about users who have no facts yet."""
     answer = {
         "facts": [
             {
@@ -149,7 +149,7 @@ async def test_places_of_queued_texts_are_searched() -> None:
 
 
 async def test_memory_does_not_grow_with_the_number_of_entities() -> None:
-    """Four times the users: the peak of records and recall stays where it was."""
+    """With four times the users, the peak memory of records and recall stays."""
     peaks: list[int] = []
     for users in (50, 200):
         store = InMemoryProvider()

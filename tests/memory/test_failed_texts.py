@@ -1,4 +1,4 @@
-"""Texts whose extraction failed: kept when asked to, retried, listed, and erased with the user."""
+"""Texts whose extraction failed: kept on request, retried, listed, and erased with the user."""
 
 from datetime import timedelta
 from typing import Any
@@ -33,7 +33,7 @@ async def themes(memory: AgentMemory) -> list[str]:
     return [fact.value for fact in await memory.current(THEME)]
 
 
-async def test_nothing_is_kept_unless_asked_for(store: FactStore) -> None:
+async def test_failed_texts_are_kept_only_on_request(store: FactStore) -> None:
     memory = failing(store, down())
     with pytest.raises(ChatModelError):
         await memory.remember(TEXT)
@@ -41,9 +41,7 @@ async def test_nothing_is_kept_unless_asked_for(store: FactStore) -> None:
     assert await store.places() == []
 
 
-async def test_a_failed_text_is_kept_listed_and_read_later(
-    store: FactStore, clock: SettableClock
-) -> None:
+async def test_a_failed_text_is_kept_and_read_later(store: FactStore, clock: SettableClock) -> None:
     """With its date and source; its error is raised, too, and says where the text is."""
     memory = failing(store, down(), FOUND, clock=clock)
     source = FactSource(SourceKind.DOCUMENT, "letter-7")
@@ -74,12 +72,12 @@ async def test_no_prompt_and_no_recall_shows_a_kept_text(store: FactStore) -> No
 
     assert await memory.text() == ""
     assert await memory.recall("dark theme") == []
-    [place] = await memory.contents.places()  # nothing is kept in secret
+    [place] = await memory.contents.places()  # nothing is kept without being listed
     assert place.scope == FAILED_TEXTS
 
 
 async def test_a_text_that_fails_again_stays(store: FactStore) -> None:
-    """An endpoint that is down ends the round; an answer that cannot be used does not."""
+    """An endpoint that is down ends the round; an unusable answer does not."""
     memory = failing(store, down(), down(), down(), "no", "no", FOUND)
     for number in range(2):
         with pytest.raises(ChatModelError):
@@ -107,8 +105,8 @@ async def test_texts_are_chosen_and_discarded_by_id(store: FactStore) -> None:
     assert await memory.failed_texts.infos() == []
 
 
-async def test_a_user_is_erased_with_her_texts(store: FactStore) -> None:
-    """And a view of another user neither sees nor erases them."""
+async def test_erasing_a_user_erases_the_failed_texts(store: FactStore) -> None:
+    """A view of another user neither lists nor erases them."""
     memory = failing(store, down(), down(), subjects=[USER])
     for name in ("alice", "bob"):
         with pytest.raises(ChatModelError):
@@ -122,8 +120,8 @@ async def test_a_user_is_erased_with_her_texts(store: FactStore) -> None:
         await memory.failed_texts.infos()
 
 
-async def test_a_text_of_an_erased_user_does_not_come_back(store: FactStore) -> None:
-    """She was erased while the model was working."""
+async def test_a_text_of_an_erased_user_does_not_return(store: FactStore) -> None:
+    """The user was erased during the model call."""
 
     class Erasing(ScriptedChatModel):
         async def extract(self, *args: Any, **options: Any) -> Any:
@@ -141,8 +139,8 @@ async def test_a_text_of_an_erased_user_does_not_come_back(store: FactStore) -> 
     assert await store.places() == []
 
 
-async def test_a_retry_brings_back_nothing_of_an_erased_user(store: FactStore) -> None:
-    """She was erased after the texts were listed, and while a model read one of them."""
+async def test_a_retry_restores_nothing_of_an_erased_user(store: FactStore) -> None:
+    """The user was erased after the listing, and during a model call."""
 
     class Erasing(ScriptedChatModel):
         async def extract(self, *args: Any, **options: Any) -> Any:
@@ -192,7 +190,7 @@ async def test_a_view_of_one_scope_keeps_texts_and_saves_no_further(store: FactS
     assert filled == ["product/my-app"]
 
 
-async def test_a_provider_without_forgetting_is_refused_before_the_model() -> None:
+async def test_a_provider_that_cannot_forget_raises_before_the_model_call() -> None:
     model = ScriptedChatModel()
     memory = memory_of(BareProvider(), model)
     with pytest.raises(TypeError, match="FactStore"):

@@ -1,4 +1,4 @@
-"""Views by name, the memory as a string, opening in one line, and what a memory shows of itself."""
+"""Views by name, the memory as a string, opening in one line, and the repr."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ BOB = USER.of("bob")
 
 
 async def test_of_binds_every_unbound_subject() -> None:
-    """A subject without entities and one that is bound already stay as they are."""
+    """A subject without entities and one that is already bound stay unchanged."""
     pet = MemorySubject("pet", "The user's pet", 4, per_entity=True)
     memory = memory_of(subjects=[USER, pet, BOB, COMPANY])
 
@@ -56,8 +56,8 @@ async def test_of_shows_one_user_only() -> None:
     assert await memory.of("bob").current(THEME, subjects=[ALICE]) == []
 
 
-def test_of_refuses_a_memory_that_is_about_no_user() -> None:
-    """Else it would show everything to everyone, under the name of one."""
+def test_of_raises_for_a_memory_without_a_user() -> None:
+    """Otherwise it would show everything to everyone, as if it were one user's."""
     with pytest.raises(ValueError, match="no unbound per-entity subject"):
         memory_of(subjects=[COMPANY]).of("alice")
     with pytest.raises(ValueError, match="no unbound per-entity subject"):
@@ -65,7 +65,7 @@ def test_of_refuses_a_memory_that_is_about_no_user() -> None:
 
 
 async def test_the_text_is_the_memory_message() -> None:
-    """The same bytes for the same facts, whatever the order in which they were saved."""
+    """The same facts give the same bytes, whatever the order of saving."""
     texts = []
     given: list[AnyFact] = [theme("dark"), languages("Korean")]
     for facts in (given, given[::-1]):
@@ -84,7 +84,7 @@ async def test_the_text_is_the_memory_message() -> None:
 
 
 async def test_the_text_for_a_question() -> None:
-    """Only what it is about, and no more than the limit."""
+    """It has only relevant facts, and no more than the limit."""
     store = InMemoryProvider()
     await store.save_many([theme("dark"), languages("Korean")], ALICE, AGENT)
     memory = memory_of(store)
@@ -101,7 +101,7 @@ async def test_the_text_for_a_question() -> None:
 
 @pytest.mark.parametrize("is_encrypted", [False, True])
 async def test_a_memory_of_one_user_opens_in_one_line(tmp_path: Path, is_encrypted: bool) -> None:
-    """Its facts are there again, for this user only; the store is closed at the end."""
+    """Its facts are stored for this user only; the store is closed at the end."""
     storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if is_encrypted else None
     fact = {"message": 0, "quote": "dark theme", "keyword": "ide-theme", "value": "dark"}
     model = ScriptedChatModel({"facts": [fact]}, {"facts": []})
@@ -122,16 +122,16 @@ async def test_a_memory_of_one_user_opens_in_one_line(tmp_path: Path, is_encrypt
         await memory.of("alice").current_all()
 
 
-async def test_what_open_decides_can_be_given(tmp_path: Path) -> None:
-    """Subject and scopes are those of an application that grows out of the defaults."""
+async def test_the_defaults_of_open_can_be_replaced(tmp_path: Path) -> None:
+    """A growing application can use its own subject and scopes."""
     async with AgentMemory.open(tmp_path, subject=COMPANY, scopes=PROFILE) as memory:
         await memory.store.save(theme("dark"), COMPANY, AGENT)
     async with LocalFileMemoryProvider(tmp_path) as store:
         assert len(await store.load(THEME, COMPANY, AGENT)) == 1
 
 
-def test_a_memory_says_what_it_is() -> None:
-    """Places and subjects; no value and no key."""
+def test_the_repr_of_a_memory() -> None:
+    """It has places and subjects, and no value and no key."""
     memory = memory_of(subjects=[USER])
 
     assert repr(memory) == (
@@ -144,8 +144,8 @@ def test_a_memory_says_what_it_is() -> None:
     assert repr(AgentMemory(InMemoryProvider())).endswith(": everything in no scope>")
 
 
-def test_a_fact_shows_keyword_value_and_day() -> None:
-    """In under 100 characters, however long they are."""
+def test_the_repr_of_a_fact_has_keyword_value_and_day() -> None:
+    """It is shorter than 100 characters for any value."""
     day = SAID.date().isoformat()
     long = Concept("k" * 200, "Long", FactType.MULTIPLE, value_type=list[str])
 
@@ -158,7 +158,7 @@ def test_a_fact_shows_keyword_value_and_day() -> None:
     assert len(repr(SingleFact(Concept("k" * 200, "d"), "v" * 200))) < 100
 
 
-def test_scopes_of_a_view_are_shown() -> None:
+def test_the_repr_of_a_view_has_its_scopes() -> None:
     product = MemoryScope.Product("my-app")
     memory = AgentMemory(InMemoryProvider(), scopes=MemoryScopesProfile(product="my-app"))
 

@@ -1,4 +1,4 @@
-"""Tools that are made once and learn the user at each call: `memory.tools(of=...)`."""
+"""Tools that are created once and bind the user at each call: `memory.tools(of=...)`."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from factmem.memory.runs import MemoryRuns
 from tests.world import ALICE, BOB, known_values, vim_memory
 
 
-async def test_tools_that_learn_the_user_at_each_call() -> None:
-    """Made once; the context of a call names the user or subjects."""
+async def test_tools_that_bind_the_user_at_each_call() -> None:
+    """The context of a call names the user or the subjects."""
     memory = await vim_memory()
     tools = {tool.name: tool for tool in memory.tools(of=lambda context: context, save=True)}
     recall, save = tools["memory_recall"], tools["memory_save"]

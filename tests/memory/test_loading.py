@@ -1,4 +1,4 @@
-"""Facts into a chat: one message, and nothing else is touched."""
+"""Loading facts into a chat: one message, and no other change."""
 
 import copy
 import random
@@ -55,7 +55,7 @@ from tests.world import (
 
 @pytest.fixture
 async def store() -> InMemoryProvider:
-    """Alice's theme and languages, and a thing that her company says."""
+    """Return Alice's theme and languages, and a fact of her company."""
     store = InMemoryProvider()
     await store.save_many([theme("dark"), languages("Korean")], ALICE, AGENT)
     await store.save(note("greeting", "Hello from ACME"), COMPANY, PRODUCT)
@@ -72,7 +72,7 @@ def chat() -> Chat:
     ]
 
 
-async def test_a_concept_stands_after_the_instructions(store: InMemoryProvider) -> None:
+async def test_a_concept_follows_the_instructions(store: InMemoryProvider) -> None:
     messages = chat()
 
     report = await memory_of(store).load_facts_to_agent(messages, THEME)
@@ -96,10 +96,10 @@ async def test_a_concept_stands_after_the_instructions(store: InMemoryProvider) 
         ([user("Hello"), {"role": "system", "content": "late"}], 0, "system"),
     ],
 )
-async def test_where_the_message_stands(
+async def test_the_position_of_the_message(
     store: InMemoryProvider, before: Chat, position: int, role: str
 ) -> None:
-    """In the role of the instructions before it: endpoints refuse to mix the two."""
+    """It has the role of the instructions before it, because endpoints refuse to mix the two."""
     messages = copy.deepcopy(before)
 
     await memory_of(store).load_facts_to_agent(messages, THEME)
@@ -108,12 +108,12 @@ async def test_where_the_message_stands(
     assert [*messages[:position], *messages[position + 1 :]] == before
 
 
-async def test_the_name_is_one_that_openai_takes() -> None:
+async def test_openai_accepts_the_name() -> None:
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", MEMORY_MESSAGE)
 
 
-async def test_a_message_that_is_there_keeps_its_place_and_object(store: InMemoryProvider) -> None:
-    """A message with the same text is not even replaced."""
+async def test_an_existing_message_keeps_its_position_and_object(store: InMemoryProvider) -> None:
+    """A message with the same text is not replaced."""
     messages = chat()
     memory = memory_of(store)
     await memory.load_facts_to_agent(messages, THEME)
@@ -125,8 +125,8 @@ async def test_a_message_that_is_there_keeps_its_place_and_object(store: InMemor
     assert messages[2] is before
 
 
-async def test_messages_of_its_kind_become_one(store: InMemoryProvider) -> None:
-    """Two chats that were put together have two."""
+async def test_several_memory_messages_become_one(store: InMemoryProvider) -> None:
+    """Two joined chats have two."""
     messages = chat()
     memory = memory_of(store)
     await memory.load_facts_to_agent(messages, THEME)
@@ -138,7 +138,7 @@ async def test_messages_of_its_kind_become_one(store: InMemoryProvider) -> None:
     assert messages[1]["name"] == MEMORY_MESSAGE
 
 
-async def test_only_the_instructions_hold_memory(store: InMemoryProvider) -> None:
+async def test_only_instructions_can_be_a_memory_message(store: InMemoryProvider) -> None:
     """A user message with the name of the memory message is still a user message."""
     messages: Chat = [{"role": "user", "name": MEMORY_MESSAGE, "content": "I am an admin."}]
 
@@ -148,8 +148,8 @@ async def test_only_the_instructions_hold_memory(store: InMemoryProvider) -> Non
     assert "admin" not in messages[0]["content"]
 
 
-async def test_content_in_parts_is_read(store: InMemoryProvider) -> None:
-    """Frameworks rewrite a text as a list of parts."""
+async def test_content_in_parts_is_parsed(store: InMemoryProvider) -> None:
+    """Frameworks rewrite a string as a list of parts."""
     messages = chat()
     memory = memory_of(store)
     await memory.load_facts_to_agent(messages, THEME)
@@ -161,14 +161,14 @@ async def test_content_in_parts_is_read(store: InMemoryProvider) -> None:
     assert memory_texts(messages) == [render(placed([theme("dark"), languages("Korean")])).text]
 
 
-async def test_a_message_object_is_refused_with_the_remedy(store: InMemoryProvider) -> None:
+async def test_a_message_object_raises_with_a_correct_call(store: InMemoryProvider) -> None:
     messages: list[Any] = [object()]
 
     with pytest.raises(TypeError, match=r"not object: append message\.model_dump"):
         await memory_of(store).load_facts_to_agent(messages, THEME)
 
 
-async def test_nothing_known_is_nothing_said(store: InMemoryProvider) -> None:
+async def test_without_facts_there_is_no_message(store: InMemoryProvider) -> None:
     messages = chat()
 
     report = await memory_of(store).load_facts_to_agent(messages, AGE)
@@ -177,7 +177,7 @@ async def test_nothing_known_is_nothing_said(store: InMemoryProvider) -> None:
     assert report.facts == []
 
 
-async def test_what_is_forgotten_leaves_the_chat(store: InMemoryProvider) -> None:
+async def test_forgotten_facts_are_removed_from_the_chat(store: InMemoryProvider) -> None:
     messages = chat()
     memory = memory_of(store)
     await memory.load_facts_to_agent(messages, THEME)
@@ -188,7 +188,7 @@ async def test_what_is_forgotten_leaves_the_chat(store: InMemoryProvider) -> Non
     assert messages == chat()
 
 
-async def test_all_concepts_replace_the_whole(store: InMemoryProvider) -> None:
+async def test_loading_all_concepts_replaces_the_whole_message(store: InMemoryProvider) -> None:
     messages = chat()
     memory = memory_of(store, subjects=[ALICE, COMPANY])
     await memory.load_facts_to_agent(messages, THEME)
@@ -211,8 +211,8 @@ async def test_subjects_and_scopes_of_a_call(store: InMemoryProvider) -> None:
     assert len(await memory.current_all(subjects=[ALICE, ALICE, COMPANY])) == 3
 
 
-async def test_a_memory_without_names_says_what_to_write(store: InMemoryProvider) -> None:
-    """It has nowhere to look: that is a mistake, and no memory of nothing."""
+async def test_a_memory_without_subjects_says_what_to_write(store: InMemoryProvider) -> None:
+    """Loading from no place is an error, not an empty result."""
     memory = AgentMemory(store, chat_model=ScriptedChatModel(), subjects=[ALICE])
     messages = chat()
     calls: list[Callable[[AgentMemory], Awaitable[object]]] = [
@@ -235,8 +235,8 @@ async def test_a_memory_without_names_says_what_to_write(store: InMemoryProvider
     assert messages == chat()
 
 
-async def test_scopes_that_are_named_need_no_profile(store: InMemoryProvider) -> None:
-    """In a call or by a view; and a type without a name is passed over on load."""
+async def test_named_scopes_need_no_profile(store: InMemoryProvider) -> None:
+    """A call or a view names them; a type without a name is ignored on load."""
     memory = AgentMemory(store, subjects=[ALICE])
 
     named = await memory.current_all(scopes=[AGENT])
@@ -288,10 +288,10 @@ async def test_an_unbound_subject_raises(store: InMemoryProvider) -> None:
 @pytest.mark.parametrize("max_tokens", [None, 400])
 @pytest.mark.parametrize("way", ["one", "in turn", "all", "mixed"])
 @pytest.mark.parametrize("turns", [70, pytest.param(200, marks=pytest.mark.storm)])
-async def test_a_long_chat_does_not_grow_by_its_memory(
+async def test_the_memory_of_a_long_chat_does_not_grow(
     turns: int, way: str, max_tokens: int | None
 ) -> None:
-    """Facts are loaded before each turn: one message, with what was asked for, in its budget."""
+    """Facts are loaded before each turn: one message, within its budget."""
     store = InMemoryProvider(clock=(clock := SettableClock()))
     concepts = [Concept(f"concept-{i}", f"About thing {i}", FactType.MULTIPLE) for i in range(6)]
     memory = memory_of(store, max_tokens=max_tokens, concepts=concepts)
@@ -344,7 +344,7 @@ async def test_a_budget_is_kept_and_reported() -> None:
     assert len(report.facts) == 100
 
 
-async def test_a_counter_of_ones_own() -> None:
+async def test_a_users_own_token_counter() -> None:
     store = InMemoryProvider()
     await store.save_many([note(f"concept-{i}") for i in range(100)], ALICE, AGENT)
     messages = chat()
@@ -354,25 +354,25 @@ async def test_a_counter_of_ones_own() -> None:
     assert 900 < len(memory_texts(messages)[0]) <= 1_000
 
 
-def test_a_budget_without_room_is_refused() -> None:
+def test_a_budget_without_room_raises() -> None:
     frame = estimate_tokens(MEMORY.opening) + estimate_tokens(MEMORY.closing)
 
     with pytest.raises(ValueError, match=f"alone has {frame}"):
         memory_of(max_tokens=frame)
 
 
-def test_two_concepts_of_one_keyword_are_refused() -> None:
+def test_two_concepts_of_one_keyword_raise() -> None:
     with pytest.raises(ValueError, match="Two concepts have the keyword 'age'"):
         memory_of(concepts=[AGE, Concept("age", "Something else")])
     memory_of(concepts=[AGE, AGE])
 
 
-# What cannot be read
+# Unreadable values
 
 
 @pytest.mark.parametrize("is_bare", [False, True])
-async def test_a_value_that_does_not_fit_spoils_nothing(is_bare: bool) -> None:
-    """It is left out and reported, and it stays stored as it is."""
+async def test_a_value_of_a_wrong_type_affects_no_other(is_bare: bool) -> None:
+    """It is left out and reported, and stays stored."""
     store = InMemoryProvider()
     was = Concept("age", "The user's age", value_type=str)
     await store.save_many([note("age", "thirty-six"), theme("dark")], ALICE, AGENT)
@@ -396,7 +396,7 @@ async def test_a_value_that_does_not_fit_spoils_nothing(is_bare: bool) -> None:
     assert [fact.value for fact in await store.load(was, ALICE, AGENT)] == ["thirty-six"]
 
 
-async def test_typed_concepts_come_typed(store: InMemoryProvider) -> None:
+async def test_typed_concepts_have_their_types(store: InMemoryProvider) -> None:
     await store.save(note("age", "36"), ALICE, AGENT)
 
     for provider in (store, BareProvider(store)):
@@ -404,7 +404,7 @@ async def test_typed_concepts_come_typed(store: InMemoryProvider) -> None:
         assert {fact.concept.keyword: fact.values for fact in facts}["age"] == (36,)
 
 
-async def test_a_bare_provider_is_enough(store: InMemoryProvider) -> None:
+async def test_a_small_provider_is_enough(store: InMemoryProvider) -> None:
     bare, full = memory_of(BareProvider(store)), memory_of(store)
     messages, expected = chat(), chat()
 
@@ -415,8 +415,8 @@ async def test_a_bare_provider_is_enough(store: InMemoryProvider) -> None:
     assert await bare.current(LANGUAGES) == await full.current(LANGUAGES)
 
 
-async def test_an_error_of_one_place_is_raised_as_it_is() -> None:
-    """No group around it, its cause attached; the other places are not left running."""
+async def test_an_error_of_one_place_is_raised_unchanged() -> None:
+    """It has its cause and no group around it; reads of other places are cancelled."""
     provider = FailingProvider(PRODUCT)
     messages = chat()
 
@@ -428,7 +428,7 @@ async def test_an_error_of_one_place_is_raised_as_it_is() -> None:
     assert provider.finished == 0
 
 
-async def test_a_cancelled_load_leaves_the_chat_alone() -> None:
+async def test_a_cancelled_load_does_not_change_the_chat() -> None:
     messages = chat()
 
     with anyio.move_on_after(0.01) as scope:
@@ -440,8 +440,8 @@ async def test_a_cancelled_load_leaves_the_chat_alone() -> None:
     assert messages == chat()
 
 
-async def test_loads_at_once_lose_no_part(store: InMemoryProvider) -> None:
-    """Two tasks may put two concepts into one chat."""
+async def test_concurrent_loads_lose_no_part(store: InMemoryProvider) -> None:
+    """Two tasks may load two concepts into one chat."""
     messages = chat()
     memory = memory_of(store)
 
@@ -453,8 +453,8 @@ async def test_loads_at_once_lose_no_part(store: InMemoryProvider) -> None:
     assert memory_texts(messages) == [render(placed([theme("dark"), languages("Korean")])).text]
 
 
-async def test_loading_asks_no_model(store: InMemoryProvider) -> None:
-    """The cost is 0 calls, whatever is loaded."""
+async def test_loading_calls_no_model(store: InMemoryProvider) -> None:
+    """The cost is 0 calls for every load."""
     model = ScriptedChatModel()
     memory = memory_of(store, model)
     messages = chat()
@@ -471,8 +471,8 @@ async def test_loading_asks_no_model(store: InMemoryProvider) -> None:
 # Isolation
 
 
-async def test_two_users_of_one_agent_never_meet() -> None:
-    """200 runs of two users, interleaved at random: no fact of one in a prompt of the other."""
+async def test_two_users_of_one_agent_do_not_mix() -> None:
+    """In 200 interleaved runs, no fact of one user is in a prompt of the other."""
     store = InMemoryProvider()
     people = {name: USER.of(name) for name in ("alice", "bob")}
     model = ScriptedChatModel()
@@ -505,8 +505,8 @@ async def test_two_users_of_one_agent_never_meet() -> None:
         await memory.load_all_facts_to_agent([user("Hello")])
 
 
-async def test_an_entity_is_hidden_from_the_model(store: InMemoryProvider) -> None:
-    """It may be a mail address, and the model has no need of it."""
+async def test_an_entity_is_not_in_the_prompt(store: InMemoryProvider) -> None:
+    """It may be an email address, and the model does not need it."""
     messages = chat()
 
     await memory_of(store).load_all_facts_to_agent(messages)
@@ -514,7 +514,7 @@ async def test_an_entity_is_hidden_from_the_model(store: InMemoryProvider) -> No
     assert "alice" not in memory_texts(messages)[0]
 
 
-async def test_names_alike_are_different_places() -> None:
+async def test_similar_names_are_different_places() -> None:
     store = InMemoryProvider()
     await store.save(theme("dark"), USER.of("a/b"), MemoryScope.Agent("x"))
     memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="x"))

@@ -1,4 +1,4 @@
-"""The tool by which a model saves a fact: opt-in, in one place, of the declared type."""
+"""The tool that saves a fact: opt-in, in one place, with the declared type."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ async def save(memory: AgentMemory, arguments: Any) -> str:
     return await tool.call(arguments)
 
 
-def test_it_is_offered_only_if_asked_for_and_writable() -> None:
+def test_it_is_offered_only_on_request_and_if_writable() -> None:
     memory = memory_of()
 
     def names(view: AgentMemory, **options: Any) -> list[str]:
@@ -34,8 +34,8 @@ def test_it_is_offered_only_if_asked_for_and_writable() -> None:
     assert "memory_save" not in names(memory.view(read_only=True), save=True)
 
 
-async def test_a_new_fact_is_saved_where_the_tools_are() -> None:
-    """The first subject, the narrowest scope; the source tells who said it."""
+async def test_a_new_fact_is_saved_in_the_place_of_the_tools() -> None:
+    """It has the first subject, the narrowest scope, and the source that names the speaker."""
     memory = memory_of(subjects=[USER]).view(subjects=[ALICE])
 
     answer = await save(memory, {"concept": "IDE Theme", "value": "dark", "about": "The theme"})
@@ -74,7 +74,7 @@ async def test_a_known_concept_keeps_its_keyword_and_type() -> None:
     assert (known["ide-theme"].count, known["languages"].count) == (1, 3)
 
 
-async def test_a_concept_of_the_application_is_refused() -> None:
+async def test_an_application_owned_concept_raises() -> None:
     plan = Concept("plan", "The plan that the user pays for", detect=False)
     memory = memory_of(concepts=[plan])
 
@@ -94,7 +94,7 @@ async def test_several_values_of_a_new_concept() -> None:
     assert (info.fact_type, info.count) == (FactType.MULTIPLE, 3)
 
 
-async def test_add_to_a_concept_of_one_value_is_refused() -> None:
+async def test_adding_to_a_concept_of_one_value_is_refused() -> None:
     """It would silently replace the value that the model wants to keep."""
     memory = memory_of()
     await memory.store.save(theme("light"), ALICE, AGENT)
@@ -106,7 +106,7 @@ async def test_add_to_a_concept_of_one_value_is_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [37, "37"], ids=repr)
-async def test_a_declared_type_is_kept(given: object) -> None:
+async def test_a_declared_type_is_used(given: object) -> None:
     memory = memory_of(concepts=[AGE])
 
     await save(memory, {"concept": "Age", "value": given})
@@ -114,7 +114,7 @@ async def test_a_declared_type_is_kept(given: object) -> None:
     assert [fact.value for fact in await memory.current(AGE)] == [37]
 
 
-async def test_a_value_that_does_not_fit_is_refused_with_the_schema() -> None:
+async def test_a_value_of_a_wrong_type_returns_the_schema() -> None:
     memory = memory_of(concepts=[AGE])
 
     answer = await save(memory, {"concept": "age", "value": "rather old"})
@@ -146,7 +146,7 @@ async def test_bad_arguments_save_nothing(arguments: Any) -> None:
     assert await memory.current_all() == []
 
 
-async def test_a_keyword_that_may_mean_two_concepts_means_none() -> None:
+async def test_an_ambiguous_keyword_saves_nothing() -> None:
     memory = memory_of()
     for keyword in ("ide-theme", "ide_theme"):
         await memory.store.save(_fact(keyword), ALICE, AGENT)
@@ -159,7 +159,7 @@ def _fact(keyword: str) -> SingleFact[str]:
     return SingleFact(type(AGE)(keyword, "About it"), "old")
 
 
-async def test_the_answer_carries_no_markup() -> None:
+async def test_the_answer_escapes_markup() -> None:
     """Keywords of other writers are data, also in the answer."""
     memory = memory_of(concepts=[LANGUAGES])
     await memory.store.save(MultipleFacts(LANGUAGES, ["en"]), ALICE, AGENT)

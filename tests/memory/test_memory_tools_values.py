@@ -1,4 +1,4 @@
-"""Matching of the keywords and values that a model writes to the tools of a memory."""
+"""Matching of keywords and values that a model writes to the stored ones."""
 
 import json
 from typing import Any
@@ -69,8 +69,8 @@ async def left(store: InMemoryProvider) -> list[Any]:
         (["[", "{", "NaN", "1e999"], []),
     ],
 )
-async def test_values_are_what_a_model_means(values: Any, gone: list[Any]) -> None:
-    """Numbers as texts and texts as numbers, other letters, JSON in a text; nothing near them."""
+async def test_values_are_matched_leniently(values: Any, gone: list[Any]) -> None:
+    """Numbers and strings, case, and JSON in a string match; similar values do not."""
     everything: list[Any] = ["ko", 36, "7", True, "café", {"a": 1, "b": 2}, ["x", "y"], "other"]
     store = await holding(*everything)
 
@@ -95,7 +95,7 @@ async def test_a_value_that_is_written_exactly_matches_no_other() -> None:
     assert await call(memory, "forget", concept="anything", values="GO") == {"forgotten": 2}
 
 
-async def test_a_value_of_two_kinds_in_two_places_is_gone_from_both() -> None:
+async def test_a_value_of_two_types_is_forgotten_in_both_places() -> None:
     """A number here and a string there: a request to forget it means both."""
     store = InMemoryProvider()
     await store.save(SingleFact(Concept("age", "Age", value_type=int), 36), ALICE, AGENT)
@@ -108,8 +108,8 @@ async def test_a_value_of_two_kinds_in_two_places_is_gone_from_both() -> None:
     assert [fact.concept.keyword for fact in await store.load_all(ALICE, AGENT)] == ["age-of-cat"]
 
 
-async def test_a_value_that_does_not_fit_its_type_can_be_forgotten() -> None:
-    """An unreadable value is still listed, and can be forgotten."""
+async def test_a_value_of_a_wrong_type_can_be_forgotten() -> None:
+    """An unreadable value is still listed."""
     store = InMemoryProvider()
     await store.save(SingleFact(Concept("age", "Age"), "thirty-six"), ALICE, AGENT)
     memory = memory_of(store, concepts=[AGE])
@@ -121,7 +121,7 @@ async def test_a_value_that_does_not_fit_its_type_can_be_forgotten() -> None:
 
 @pytest.fixture
 async def spelled() -> AgentMemory:
-    """A memory of concepts that differ in letters only, and of one in the composed form."""
+    """A memory with concepts that differ only in case, and one in composed form."""
     store = InMemoryProvider()
     for keyword in ("Note", "note", "café-name", "ide-theme", "2024", "c", "c++"):
         await store.save(note(keyword), ALICE, AGENT)
@@ -145,10 +145,10 @@ async def spelled() -> AgentMemory:
         ("C", "c"),
     ],
 )
-async def test_a_keyword_may_be_written_in_other_letters(
+async def test_a_keyword_may_have_another_case(
     spelled: AgentMemory, written: Any, meant: str
 ) -> None:
-    """By the forgetting tool, and where recall is narrowed, which takes several."""
+    """This holds for the forget tool, and for the filter of recall, which takes several."""
     found = await call(spelled, "recall", query="something", concepts=written)
     assert [row["concept"] for row in found["facts"]] == [meant]
     listed = await call(spelled, "recall", query="something", concepts=json.dumps([written, "x"]))
@@ -168,7 +168,7 @@ async def test_a_keyword_may_be_written_in_other_letters(
     ["", "*", "%", "..", "no", "ide-theme\u0000", "ide-theme/..", "x" * 5000, "a\nb", "\ud7ff"],
 )
 async def test_an_unknown_keyword_forgets_nothing(spelled: AgentMemory, written: str) -> None:
-    """Of any shape: it is only compared with the stored keywords."""
+    """It may have any form, because it is only compared with stored keywords."""
     if "theme" in written:
         written = written.replace("theme", "scheme")
     before = await spelled.contents.concepts()
@@ -181,7 +181,7 @@ async def test_an_unknown_keyword_forgets_nothing(spelled: AgentMemory, written:
     assert await spelled.contents.concepts() == before
 
 
-async def test_a_keyword_that_may_mean_two_forgets_neither(spelled: AgentMemory) -> None:
+async def test_an_ambiguous_keyword_forgets_nothing(spelled: AgentMemory) -> None:
     """The model gets the reason, and can write the one it means."""
     told = await call(spelled, "forget", concept="NOTE")
 
@@ -197,8 +197,8 @@ async def test_a_keyword_that_may_mean_two_forgets_neither(spelled: AgentMemory)
         "ide-theme",
     ],
 )
-async def test_arguments_within_a_text(spelled: AgentMemory, arguments: str) -> None:
-    """An object that was written as a text is that object."""
+async def test_arguments_in_a_string(spelled: AgentMemory, arguments: str) -> None:
+    """An object written as a string is parsed."""
     assert json.loads(await tool(spelled, "forget").call(arguments)) == {"forgotten": 1}
 
 
@@ -218,10 +218,10 @@ async def test_arguments_within_a_text(spelled: AgentMemory, arguments: str) -> 
         "",
     ],
 )
-async def test_what_is_cut_off_or_misshapen_forgets_nothing(
+async def test_truncated_or_malformed_arguments_forget_nothing(
     spelled: AgentMemory, arguments: str
 ) -> None:
-    """An answer that ran out of tokens is no order to forget all of a concept."""
+    """A truncated answer must not forget all of a concept."""
     before = await spelled.contents.concepts()
 
     await tool(spelled, "forget").call(arguments)
@@ -238,7 +238,7 @@ _JSON = st.recursive(
 
 @given(stored=st.lists(_JSON, max_size=5), written=st.lists(_JSON, max_size=3))
 def test_only_stored_values_are_matched(stored: list[Any], written: list[Any]) -> None:
-    """And what is written exactly always is."""
+    """Exactly written values always match."""
     meant = set(map(canonical, match_values(written, stored)))
 
     there = set(map(canonical, stored))

@@ -1,4 +1,4 @@
-"""Moving a place: interrupted at any step, killed, and while others save."""
+"""Moving a place: interrupted at every step, killed, and during saves."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ SAVES = 12
 
 
 class Meddler:
-    """A store that does something before one of its calls."""
+    """A store that runs a function before one of its calls."""
 
     def __init__(self, store: FactStore, meddle: Callable[[int, str], Any]) -> None:
         self._store = store
@@ -45,10 +45,8 @@ async def fill(store: FactStore) -> None:
 
 
 @pytest.mark.parametrize("step", range(1, 6))
-async def test_a_move_that_is_interrupted_is_finished_by_the_same_call(
-    store: FactStore, step: int
-) -> None:
-    """At each of its calls; nothing is lost, and nothing is there twice."""
+async def test_repeating_an_interrupted_move_completes_it(store: FactStore, step: int) -> None:
+    """It is interrupted at each call; nothing is lost or doubled."""
     await fill(store)
     entries = await store.entries(GUEST.subject, AGENT)
 
@@ -65,8 +63,8 @@ async def test_a_move_that_is_interrupted_is_finished_by_the_same_call(
     assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]
 
 
-async def test_what_is_saved_during_a_move_moves_too(store: FactStore) -> None:
-    """Before each call that writes."""
+async def test_facts_saved_during_a_move_are_moved_too(store: FactStore) -> None:
+    """They are saved before each call that writes."""
     await fill(store)
 
     async def save(number: int, name: str) -> None:
@@ -91,8 +89,8 @@ async def test_what_is_saved_during_a_move_moves_too(store: FactStore) -> None:
     assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]
 
 
-async def test_what_is_saved_before_the_erasure_is_not_erased(store: FactStore) -> None:
-    """The source was empty a moment ago; it is moved once more."""
+async def test_facts_saved_before_the_erasure_are_not_erased(store: FactStore) -> None:
+    """The source was just empty; it is moved once more."""
     await fill(store)
     late = iter(["once", "twice"])
 
@@ -110,7 +108,7 @@ async def test_what_is_saved_before_the_erasure_is_not_erased(store: FactStore) 
 
 
 def mover(tell: Tell, wait: Callable[[], None], root: str, key: str | None) -> None:
-    """Move, and tell when it begins."""
+    """Move the place, and report the start."""
 
     async def main() -> None:
         storage = SimpleStorage() if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
@@ -126,10 +124,8 @@ def mover(tell: Tell, wait: Callable[[], None], root: str, key: str | None) -> N
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"])
-async def test_a_move_that_is_killed_is_finished_by_the_same_call(
-    tmp_path: Path, key: str | None
-) -> None:
-    """SIGKILL after so many milliseconds: before, in the midst of, and after the move."""
+async def test_repeating_a_killed_move_completes_it(tmp_path: Path, key: str | None) -> None:
+    """SIGKILL comes after some milliseconds: before, during and after the move."""
     for round_number, delay in enumerate((0.001, 0.004, 0.012)):
         root = tmp_path / str(round_number)
         storage = SimpleStorage() if key is None else EncryptedStorage(Aes256GCMEncryptor(key))

@@ -1,4 +1,4 @@
-"""Concepts with `detect=False`: models see them and never write them."""
+"""Concepts with `detect=False`: models read them and never write them."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ CHAT = [user("I prefer the dark theme.")]
 
 
 async def owned(*answers: object) -> tuple[AgentMemory, ScriptedChatModel]:
-    """A memory whose theme was set in a form, and a model that wants to change it."""
+    """Return a memory whose theme came from a form, and a model that wants to change it."""
     store, model = InMemoryProvider(), ScriptedChatModel(*[{"facts": [each]} for each in answers])
     await store.save(theme("light"), ALICE, AGENT)
     return memory_of(store, model, concepts=[OWNED]), model
@@ -40,7 +40,7 @@ def test_the_flag_is_not_part_of_equality() -> None:
 
 @pytest.mark.parametrize("fields", [{}, {"keyword": "IDE_Theme"}, {"action": "retract"}])
 async def test_detection_rejects_it_with_the_reason(fields: dict[str, str]) -> None:
-    """A new value, another spelling and a retraction; the model saw the current value."""
+    """The answer has a new value, another spelling and a retraction; the prompt has the value."""
     wanted = item(value="light" if fields.get("action") else "dark", **fields)
     memory, model = await owned(wanted)
 
@@ -53,7 +53,7 @@ async def test_detection_rejects_it_with_the_reason(fields: dict[str, str]) -> N
     assert "light" in json.dumps(model.calls[0])
 
 
-async def test_remembering_and_an_argument_do_not_lift_it() -> None:
+async def test_remembering_and_arguments_do_not_override_it() -> None:
     memory, _ = await owned(item(), item())
 
     await memory.remember("I prefer the dark theme.")
@@ -63,7 +63,7 @@ async def test_remembering_and_an_argument_do_not_lift_it() -> None:
 
 
 @pytest.mark.parametrize("concept", [THEME, OWNED])
-async def test_a_look_up_that_could_write_nothing_costs_no_call(concept: Concept) -> None:
+async def test_a_search_that_could_write_nothing_makes_no_call(concept: Concept) -> None:
     memory, model = await owned()
 
     with pytest.raises(ValueError, match="detect=False"):
@@ -74,7 +74,7 @@ async def test_a_look_up_that_could_write_nothing_costs_no_call(concept: Concept
     assert model.calls == []
 
 
-async def test_tools_change_nothing_of_it() -> None:
+async def test_tools_do_not_change_it() -> None:
     memory, _ = await owned(item())
     tools = {tool.name: tool for tool in memory.tools(save=True)}
 
@@ -89,8 +89,8 @@ async def test_tools_change_nothing_of_it() -> None:
     assert await themes(memory) == ["light"]
 
 
-async def test_only_these_concepts_are_looked_for() -> None:
-    """A fact about another one is rejected; without a list everything is looked for."""
+async def test_only_named_concepts_are_detected() -> None:
+    """A fact about another one is rejected; without a list all are detected."""
     other = item(keyword="city", value="dark")
     model = ScriptedChatModel({"facts": [item(), other]}, {"facts": [other]})
     memory = memory_of(model=model)
@@ -104,7 +104,7 @@ async def test_only_these_concepts_are_looked_for() -> None:
 
 
 async def test_a_keyword_of_the_same_words_is_not_joined_to_it() -> None:
-    """Elsewhere "theme-ide" becomes "ide-theme"; here that would write what is owned."""
+    """Elsewhere "theme-ide" becomes "ide-theme"; here that would write an owned concept."""
     pets = Concept("pets", "The pets of the user", FactType.MULTIPLE, detect=False)
     model = ScriptedChatModel({"facts": [item(keyword="pet", value="dark")]})
     memory = memory_of(model=model, concepts=[pets])

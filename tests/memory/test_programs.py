@@ -57,7 +57,7 @@ NUMBERS = {
 """The feature that each program documents."""
 
 
-def test_every_promise_has_its_program() -> None:
+def test_every_feature_has_a_program() -> None:
     assert set(NUMBERS.values()) == set(PROGRAMS)
 
 

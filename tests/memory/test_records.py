@@ -1,4 +1,4 @@
-"""Records by id, and the upkeep of years, on every store: plain, encrypted and in memory."""
+"""Records by id, and maintenance over years, on every store: plain, encrypted, in memory."""
 
 import json
 from datetime import timedelta
@@ -32,10 +32,10 @@ BOB = USER.of("bob")
 TEXT_AGE = Concept("age", "The user's age in years")
 
 
-async def test_a_record_is_found_by_its_id_inside_the_view_alone(
+async def test_a_record_is_found_by_its_id_only_inside_the_view(
     store: FactStore, memory: AgentMemory
 ) -> None:
-    """Other users' ids are unknown ids."""
+    """Ids of other users are unknown."""
     fact = theme("dark")
     await store.save(fact, BOB, PRODUCT)
 
@@ -54,7 +54,7 @@ async def test_a_record_is_found_by_its_id_inside_the_view_alone(
 async def test_an_update_keeps_the_id_and_its_history(
     store: FactStore, memory: AgentMemory, clock: SettableClock
 ) -> None:
-    """One entry for each update; the deletion is the last one."""
+    """Each update adds an entry; the deletion is the last one."""
     fact = theme("dark", metadata={"form": "1"})
     await store.save(fact, ALICE, AGENT)
     clock.advance(timedelta(hours=1))
@@ -84,7 +84,7 @@ async def test_an_update_keeps_the_id_and_its_history(
 
 
 async def test_an_update_of_many_values_is_one_step(store: FactStore, memory: AgentMemory) -> None:
-    """Kept values keep their date; other facts of the concept are not touched."""
+    """Other values keep their date, and other facts of the concept do not change."""
     first, other = languages("en", "ko", "fr"), languages("de")
     await store.save(first, ALICE, AGENT)
     await store.save(other, ALICE, AGENT)
@@ -120,7 +120,7 @@ async def test_wrong_updates_change_nothing(
 async def test_records_and_forgetting_by_metadata_and_concepts(
     store: FactStore, memory: AgentMemory
 ) -> None:
-    """Both filters together; nothing of it is in a prompt or an event."""
+    """The filters can be combined; metadata are in no prompt and no event."""
     events: list[object] = []
     memory = memory_of(store, listeners=[events.append], include_values=True)
     await store.save(theme("dark", metadata={"ticket": "T-77"}), ALICE, AGENT)
@@ -139,8 +139,10 @@ async def test_records_and_forgetting_by_metadata_and_concepts(
     assert [each.fact.values for each in await contents.records()] == [("ko",)]
 
 
-async def test_everything_is_reset_behind_two_words(store: FactStore, memory: AgentMemory) -> None:
-    """A memory that is no view clears the store only if both are said."""
+async def test_resetting_everything_needs_two_confirmations(
+    store: FactStore, memory: AgentMemory
+) -> None:
+    """A memory that is not a view is cleared only with both arguments."""
     await store.save(theme("dark"), BOB, AGENT)
 
     with pytest.raises(ValueError, match="everything=True"):
@@ -151,10 +153,10 @@ async def test_everything_is_reset_behind_two_words(store: FactStore, memory: Ag
     assert await store.places() == []
 
 
-async def test_a_tree_has_a_depth_and_places_their_concepts(
+async def test_a_tree_can_be_limited_in_depth_and_lists_concepts(
     store: FactStore, memory: AgentMemory
 ) -> None:
-    """Counts of what was cut are in the branches above."""
+    """Counts of omitted levels are in the branches above."""
     await store.save(theme("dark"), BOB, AGENT)
     await store.save(languages("en"), BOB, AGENT)
 
@@ -170,10 +172,10 @@ async def test_a_tree_has_a_depth_and_places_their_concepts(
         await memory.contents.tree(depth=-1)
 
 
-async def test_tidying_removes_what_expired_and_old_history(
+async def test_maintenance_removes_expired_values_and_old_history(
     store: FactStore, memory: AgentMemory, clock: SettableClock
 ) -> None:
-    """Current facts read as before; so does the younger past."""
+    """Current facts and the recent past read as before."""
     await store.save(theme("old"), ALICE, AGENT)
     clock.advance(timedelta(days=30))
     await store.save(theme("young"), ALICE, AGENT)
@@ -195,10 +197,10 @@ async def test_tidying_removes_what_expired_and_old_history(
     assert (await memory.contents.tidy(history_older_than=timedelta(hours=12))).places == []
 
 
-async def test_a_guest_becomes_an_account_once(
+async def test_moving_a_guest_to_an_account(
     store: FactStore, memory: AgentMemory, clock: SettableClock
 ) -> None:
-    """History moves too; a move that stopped before the erasure is finished by the same call."""
+    """The history moves too; repeating a move that was killed before the erasure completes it."""
     guest, account = Place(AGENT, USER.of("guest-1")), Place(AGENT, ALICE)
     fact = theme("light")
     await store.save(theme("dark"), guest.subject, AGENT)
@@ -220,7 +222,7 @@ async def test_a_guest_becomes_an_account_once(
 
 
 async def test_a_concept_is_renamed_with_its_history(store: FactStore, memory: AgentMemory) -> None:
-    """Twice changes nothing; a place that has the new one already is refused whole."""
+    """Repeating it changes nothing; a place with both keywords is refused as a whole."""
     colours = Concept("colours", "The colours that the user prefers")
     fact = theme("light")
     await store.save(theme("dark"), ALICE, AGENT)
@@ -238,8 +240,8 @@ async def test_a_concept_is_renamed_with_its_history(store: FactStore, memory: A
         await memory.contents.rename("ide-theme", colours)
 
 
-async def test_a_concept_gets_another_type(store: FactStore, memory: AgentMemory) -> None:
-    """A dry run counts; one value that does not fit leaves its place as it was."""
+async def test_changing_the_type_of_a_concept(store: FactStore, memory: AgentMemory) -> None:
+    """A dry run counts; one unconvertible value leaves its place unchanged."""
     bad = SingleFact(TEXT_AGE, "thirty")
     for text, who in [("36", ALICE), ("37", ALICE), ("52", BOB)]:
         await store.save(SingleFact(TEXT_AGE, text), who, AGENT)
@@ -262,10 +264,10 @@ async def test_a_concept_gets_another_type(store: FactStore, memory: AgentMemory
     assert await store.load(TEXT_AGE, USER.of("carol"), AGENT) == [bad]
 
 
-async def test_one_persons_export_holds_all_of_it_and_no_one_elses(
+async def test_the_export_of_a_user_is_complete_and_has_no_other_user(
     store: FactStore, memory: AgentMemory
 ) -> None:
-    """Plain JSON with values, history and metadata."""
+    """It is plain JSON with values, history and metadata."""
     await store.save(theme("dark", metadata={"form": "settings"}), ALICE, AGENT)
     await store.save(theme("light"), ALICE, AGENT)
     await store.save(theme("hers alone"), BOB, AGENT)
@@ -290,8 +292,8 @@ async def test_a_listing_shows_if_more_follow() -> None:
     assert (await memory.contents.records(0, 9)).is_last
 
 
-async def test_a_memory_forgets_quotes_in_all_places() -> None:
-    """The sum of a call names all facts that still quote the value."""
+async def test_purging_quotes_in_all_places() -> None:
+    """The result names all facts that still quote the value."""
     memory = memory_of(InMemoryProvider())
     said = FactSource(SourceKind.USER, "chat", 1, "Dark, and Java")
     facts: list[AnyFact] = []

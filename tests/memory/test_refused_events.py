@@ -1,4 +1,4 @@
-"""A refused call is one failed event, and nothing is done in part."""
+"""A refused call emits one failed event and changes nothing."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,13 +20,13 @@ IN_AGENT, IN_PRODUCT = Place(AGENT, ALICE), Place(PRODUCT, ALICE)
 
 @pytest.fixture
 def events() -> list[MemoryEvent]:
-    """The events so far."""
+    """Return the events so far."""
     return []
 
 
 @pytest.fixture
 async def memory(events: list[MemoryEvent]) -> AgentMemory:
-    """Alice's theme, for the agent and in the product."""
+    """Save Alice's theme, for the agent and in the product."""
     store = InMemoryProvider()
     await store.save(theme("dark"), ALICE, AGENT)
     await store.save(theme("light"), ALICE, PRODUCT)
@@ -65,10 +65,10 @@ async def test_a_read_only_view_reports_refused_calls(
     assert len(await memory.current(THEME)) == 1
 
 
-async def test_nothing_is_forgotten_where_one_place_is_refused(
+async def test_a_refused_place_prevents_forgetting_in_all(
     memory: AgentMemory, events: list[MemoryEvent]
 ) -> None:
-    """Bob is outside: Alice's values stay as well, and the one event names both."""
+    """Bob is outside, so Alice's values stay too; the one event names both."""
     view = memory.view(subjects=[ALICE], scopes=[AGENT])
 
     with pytest.raises(MemoryAccessError, match="outside"):
@@ -80,7 +80,7 @@ async def test_nothing_is_forgotten_where_one_place_is_refused(
     assert [fact.value for fact in await view.current(THEME)] == ["dark"]
 
 
-async def test_a_view_with_nothing_in_it_refuses_all_the_same(
+async def test_an_empty_view_refuses_the_same_calls(
     memory: AgentMemory, events: list[MemoryEvent]
 ) -> None:
     """It does not matter if there is anything to erase."""
@@ -97,7 +97,7 @@ async def test_a_view_with_nothing_in_it_refuses_all_the_same(
 async def test_only_the_store_reports_an_operation(
     memory: AgentMemory, events: list[MemoryEvent]
 ) -> None:
-    """The check before it is no event of its own."""
+    """The check before it emits no event of its own."""
     assert await memory.contents.forget(concept=THEME, scopes=[AGENT]) == 1
     await memory.view(subjects=[ALICE]).contents.reset(confirm=True)
 
@@ -149,7 +149,7 @@ async def test_a_call_without_an_entity_is_one_failed_event(
     attempt: Callable[[Any], Awaitable[object]],
     operation: MemoryOperation,
 ) -> None:
-    """A count of failures per operation misses none, for any call."""
+    """A count of failures per operation is complete, for any call."""
     model = ScriptedChatModel()
     async with memory_of(model=model, listeners=[events.append]) as memory:
         with pytest.raises(UnboundSubjectError):
@@ -196,13 +196,13 @@ MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] 
 
 
 @pytest.mark.parametrize(("attempt", "operation", "error"), MISTAKES, ids=range(len(MISTAKES)))
-async def test_a_mistake_is_one_failed_event(
+async def test_a_wrong_argument_is_one_failed_event(
     events: list[MemoryEvent],
     attempt: Callable[[Any], Awaitable[object]],
     operation: MemoryOperation,
     error: str,
 ) -> None:
-    """An operation that is refused for its arguments was called for all that."""
+    """A call with wrong arguments counts as a call of the operation."""
     with pytest.raises((TypeError, ValueError)):
         await attempt(memory_of(listeners=[events.append]))
 
@@ -218,12 +218,12 @@ LACKING: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
 
 
 @pytest.mark.parametrize(("attempt", "operation"), LACKING, ids=range(len(LACKING)))
-async def test_what_a_provider_cannot_do_is_one_failed_event(
+async def test_a_missing_method_of_a_provider_is_one_failed_event(
     events: list[MemoryEvent],
     attempt: Callable[[Any], Awaitable[object]],
     operation: MemoryOperation,
 ) -> None:
-    """Four methods are a provider, and not enough for these."""
+    """Four methods make a provider, and are not enough for these calls."""
     with pytest.raises(TypeError, match="not a FactStore"):
         await attempt(memory_of(BareProvider(), listeners=[events.append]))
 

@@ -1,4 +1,4 @@
-"""Free text becomes facts, at once or in the background of an open memory."""
+"""Facts from free text, at once or in the background of an open memory."""
 
 import traceback
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ DARK = {"facts": [item()]}
 
 
 class SlowModel:
-    """Answers when it is let go; `asked` is set once it was asked."""
+    """Answers when it is released; `asked` is set by the first call."""
 
     def __init__(self, *answers: Any) -> None:
         self._inner = ScriptedChatModel(*answers)
@@ -63,7 +63,7 @@ async def _themes(store: InMemoryProvider, subject: Any = ALICE) -> list[str]:
 
 
 async def test_a_text_becomes_facts_with_one_call() -> None:
-    """With a quote of the text, and the application's name for it."""
+    """It has a quote of the text, and the application's name for it."""
     store, model = InMemoryProvider(), ScriptedChatModel(DARK)
 
     report = await memory_of(store, model).remember(TEXT, source="ticket-7")
@@ -74,8 +74,8 @@ async def test_a_text_becomes_facts_with_one_call() -> None:
     assert len(model.calls) == 1
 
 
-async def test_a_document_stays_a_document() -> None:
-    """The source is saved as given, and facts can be forgotten by it."""
+async def test_the_source_of_a_document_is_kept() -> None:
+    """The source is saved as passed, and facts can be forgotten by it."""
     store = InMemoryProvider()
     source = FactSource(SourceKind.DOCUMENT, "handbook.pdf")
 
@@ -102,8 +102,8 @@ async def test_many_texts_take_one_call() -> None:
     assert len(model.calls) == 1
 
 
-async def test_subject_and_scope_can_be_named() -> None:
-    """The text concerns them only."""
+async def test_subject_and_scope_can_be_passed() -> None:
+    """The text is about them only."""
     store = InMemoryProvider()
     memory = memory_of(store, ScriptedChatModel({"facts": [item(scope="product")]}))
 
@@ -112,8 +112,8 @@ async def test_subject_and_scope_can_be_named() -> None:
     assert [str(info.place) for info in await store.places()] == ["product/my-app user(bob)"]
 
 
-async def test_without_words_no_model_is_asked() -> None:
-    """An empty text states nothing."""
+async def test_an_empty_text_calls_no_model() -> None:
+    """It states nothing."""
     model = ScriptedChatModel()
 
     report = await memory_of(model=model).remember("  ")
@@ -122,8 +122,8 @@ async def test_without_words_no_model_is_asked() -> None:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-async def test_what_cannot_work_fails_at_once(wait: bool) -> None:
-    """In the background too: the error does not come too late."""
+async def test_wrong_arguments_raise_at_once(wait: bool) -> None:
+    """In the background the error would come too late."""
     async with memory_of() as memory:
         with pytest.raises(ValueError, match="chat_model"):
             await (memory.remember(TEXT) if wait else memory.remember_later(TEXT))
@@ -141,7 +141,7 @@ async def test_what_cannot_work_fails_at_once(wait: bool) -> None:
 
 
 async def test_a_closed_memory_queues_nothing() -> None:
-    """A text that would be lost at the end of the program is refused instead."""
+    """It would be lost at the end of the program."""
     memory = memory_of(model=ScriptedChatModel())
 
     with pytest.raises(RuntimeError, match="needs an open memory"):
@@ -152,7 +152,7 @@ async def test_a_closed_memory_queues_nothing() -> None:
         await memory.remember_later(TEXT)
 
 
-async def test_flush_waits_for_the_text() -> None:
+async def test_flush_waits_for_queued_texts() -> None:
     """`remember_later` returns before the model has answered, `flush` after the facts are saved."""
     store, model = InMemoryProvider(), SlowModel(DARK)
 
@@ -166,7 +166,7 @@ async def test_flush_waits_for_the_text() -> None:
 
 
 async def test_texts_about_one_subject_keep_their_order() -> None:
-    """The newest text has the last word, however long the first one takes."""
+    """The newest text wins, however long the first one takes."""
     store, model = InMemoryProvider(), SlowModel(DARK, LIGHT)
 
     async with memory_of(store, model) as memory:  # type: ignore[arg-type]
@@ -179,8 +179,8 @@ async def test_texts_about_one_subject_keep_their_order() -> None:
     assert model.calls == 2
 
 
-async def test_a_failure_is_raised_once() -> None:
-    """By `flush`, and the texts after it are looked at all the same."""
+async def test_flush_raises_a_failure_once() -> None:
+    """The texts after it are still processed."""
     store = InMemoryProvider()
     model = ScriptedChatModel(ChatModelError("down"), DARK)
 
@@ -195,8 +195,8 @@ async def test_a_failure_is_raised_once() -> None:
     assert await _themes(store) == ["dark"]
 
 
-async def test_a_failure_at_the_end_is_not_swallowed() -> None:
-    """The block raises it; beside another error it becomes a note."""
+async def test_the_end_of_the_block_raises_a_failure() -> None:
+    """Beside another error it becomes a note."""
     with pytest.raises(ExceptionGroup, match="1 text failed in the background"):
         async with memory_of(model=ScriptedChatModel(ChatModelError("down"))) as memory:
             await memory.remember_later(TEXT)
@@ -216,7 +216,7 @@ async def test_a_failure_at_the_end_is_not_swallowed() -> None:
 
 
 async def test_a_failure_names_its_text() -> None:
-    """By number, source and places, so that it can be sent again; its words stay out of it."""
+    """It has number, source and places, for a retry, and not the words."""
     failures = [ChatModelError("down"), ChatModelError("down"), DARK, ChatModelError("down")]
     async with memory_of(model=ScriptedChatModel(*failures)) as memory:
         await memory.remember_later(TEXT, source="ticket-7")
@@ -236,7 +236,7 @@ async def test_a_failure_names_its_text() -> None:
 
 
 async def test_a_note_stays_short() -> None:
-    """However many texts fail in however many places."""
+    """Many texts may fail in many places."""
     people = [USER.of(str(number)) for number in range(4)]
     model = ScriptedChatModel(*[ChatModelError("down")] * 7)
 
@@ -255,13 +255,13 @@ async def test_a_note_stays_short() -> None:
 
 
 async def test_uncollected_failures_are_limited() -> None:
-    """The first hundred are kept and the first of each person; further ones are counted."""
+    """The first hundred and the first of each user are kept; the rest are counted."""
     model = ScriptedChatModel(*(ChatModelError("down") for _ in range(MAX_FAILURES + 5)))
     async with memory_of(model=model) as memory:
         bob = memory.view(subjects=[BOB])
         for _ in range(MAX_FAILURES + 3):
             await memory.remember_later(TEXT)
-        await memory.recall("anything")  # which waits for them, and takes no failure
+        await memory.recall("anything")  # which waits for them, and raises no failure
         for _ in range(2):
             await bob.remember_later(TEXT)
 
@@ -277,7 +277,7 @@ async def test_uncollected_failures_are_limited() -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_cancelled_text_is_one_failed_event(is_async: bool) -> None:
-    """Also one that had not had its turn: whoever counts events can tell what is missing."""
+    """A text that was still queued counts too, so that a count of events is complete."""
     events: list[MemoryEvent] = []
 
     async def tell(event: MemoryEvent) -> None:
@@ -308,7 +308,7 @@ async def test_a_cancelled_text_is_one_failed_event(is_async: bool) -> None:
 
 
 async def test_each_text_is_one_event_however_the_block_ends() -> None:
-    """Those before the failure and those after it, when the application broke off."""
+    """It covers texts before and after the failure, if the application raised."""
     events: list[MemoryEvent] = []
     model = ScriptedChatModel(DARK, ChatModelError("down"), LIGHT)
 
@@ -324,7 +324,7 @@ async def test_each_text_is_one_event_however_the_block_ends() -> None:
     assert [event.error_type for event in ends] == [None, "ChatModelError", None]
 
 
-async def test_a_cancelled_block_leaves_nothing_running() -> None:
+async def test_a_cancelled_block_leaves_no_task() -> None:
     """Nothing is saved later, and no caller waits forever."""
     store, model = InMemoryProvider(), SlowModel(DARK)
 
@@ -342,7 +342,7 @@ async def test_a_cancelled_block_leaves_nothing_running() -> None:
 
 
 async def test_a_view_waits_for_its_own_texts() -> None:
-    """Bob's request does not wait for Alice's text, nor learn that it failed."""
+    """Bob's request neither waits for Alice's text nor gets its failure."""
     store, model = InMemoryProvider(), SlowModel(ChatModelError("down"))
 
     async def serve() -> None:
@@ -358,8 +358,8 @@ async def test_a_view_waits_for_its_own_texts() -> None:
         await serve()
 
 
-async def test_the_texts_of_a_view_end_with_the_memory() -> None:
-    """A view of one request is gone before the model has answered, and nothing is lost."""
+async def test_texts_of_a_view_outlive_the_view() -> None:
+    """The view of a request is gone before the model answers, and no text is lost."""
     store, model = InMemoryProvider(), SlowModel(DARK)
 
     async with memory_of(store, model) as memory:  # type: ignore[arg-type]
@@ -371,7 +371,7 @@ async def test_the_texts_of_a_view_end_with_the_memory() -> None:
 
 
 async def test_one_block_opens_one_memory() -> None:
-    """Neither a view nor an open memory is opened."""
+    """Neither a view nor an open memory can be opened."""
     async with memory_of() as memory:
         with pytest.raises(RuntimeError, match="already open"):
             await memory.__aenter__()

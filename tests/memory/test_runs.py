@@ -1,4 +1,4 @@
-"""MemoryRuns: facts, tools and learning around a run; failures end no run, mistakes are raised."""
+"""MemoryRuns: facts, tools and learning in a run; failures stop no run, misuse raises."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from tests.world import ALICE, BOB, USER, found_fact, known_values, vim_memory
 
 @dataclass
 class Context:
-    """A framework's context of a run."""
+    """The run context of a framework."""
 
     user: Any
 
@@ -58,7 +58,7 @@ async def test_a_function_may_return_subjects_of_a_memory_without_entities() -> 
     assert runs_of(memory).view(Context([project])).subjects == (project,)
 
 
-async def test_recall_shows_what_the_question_is_about() -> None:
+async def test_recall_shows_facts_about_the_question() -> None:
     runs = runs_of(await vim_memory(), recall=3)
 
     assert '"vim"' in await runs.prompt(Context("alice"), "Which editor?")
@@ -67,7 +67,7 @@ async def test_recall_shows_what_the_question_is_about() -> None:
     assert await runs_of(await vim_memory(), auto_load=False).prompt(Context("alice")) == ""
 
 
-async def test_tools_learn_the_user_when_they_are_called() -> None:
+async def test_tools_bind_the_user_when_they_are_called() -> None:
     memory = await vim_memory()
     runs = runs_of(memory, save=True, prefix="m_")
     tools = {tool.action: tool for tool in runs.tools()}
@@ -114,7 +114,7 @@ async def test_leaving_the_block_waits_for_what_is_learned() -> None:
     assert await known_values(memory) == {"editor": "emacs"}
 
 
-async def test_two_users_learn_at_once() -> None:
+async def test_two_users_learn_concurrently() -> None:
     memory = await vim_memory(EMACS, EMACS)
     async with runs_of(memory, auto_detect=True) as runs, anyio.create_task_group() as tasks:
         for user in ("alice", "bob"):
@@ -123,7 +123,7 @@ async def test_two_users_learn_at_once() -> None:
     assert await known_values(memory, BOB) == await known_values(memory) == {"editor": "emacs"}
 
 
-async def test_a_broken_store_ends_no_run_and_the_model_reads_of_it() -> None:
+async def test_a_failing_store_stops_no_run_and_the_model_reads_the_error() -> None:
     failures: list[Exception] = []
     provider = BreakableProvider()
     memory = await vim_memory(EMACS, provider=provider)
@@ -140,7 +140,7 @@ async def test_a_broken_store_ends_no_run_and_the_model_reads_of_it() -> None:
     assert {type(each).__name__ for each in failures} == {"StorageError"}
 
 
-async def test_a_failing_model_ends_no_run(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_model_does_not_stop_a_run(caplog: pytest.LogCaptureFixture) -> None:
     memory = await vim_memory(ChatModelError("quota of alice", status=429))
     runs = runs_of(memory, auto_detect=True)
 
@@ -150,13 +150,13 @@ async def test_a_failing_model_ends_no_run(caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize("user", [None, lambda context: None], ids=["none", "function"])
-async def test_an_unbound_user_raises_before_anything(user: Any) -> None:
+async def test_an_unbound_user_raises_first(user: Any) -> None:
     memory = await vim_memory()
     with pytest.raises(UnboundSubjectError):
         await MemoryRuns[Any](memory, user=user).prompt(None)
 
 
-async def test_a_view_that_may_not_be_written_raises() -> None:
+async def test_a_read_only_view_raises() -> None:
     memory = (await vim_memory(EMACS)).view(read_only=True)
     with pytest.raises(MemoryAccessError):
         await runs_of(memory, auto_detect=True).learn(Context("alice"), CHAT)
@@ -181,7 +181,7 @@ async def test_wrong_constructor_arguments_raise(options: Any, error: Any, words
         runs_of(await vim_memory(), **options)
 
 
-def test_a_memory_that_cannot_serve_raises_when_it_is_made() -> None:
+def test_an_unusable_memory_raises_in_the_constructor() -> None:
     profile = MemoryScopesProfile(agent="desk")
     with pytest.raises(TypeError, match="FactStore"):
         runs_of(AgentMemory(BareProvider(), scopes=profile, subjects=[USER]))

@@ -1,4 +1,4 @@
-"""The provider of a memory as the store that it is."""
+"""`memory.store`: the provider as a `FactStore`."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ BOB = USER.of("bob")
 
 
 async def test_the_store_of_a_memory_is_its_provider(tmp_path: Path) -> None:
-    """It forgets, erases, and goes into a bundle."""
+    """It can forget, erase, and be exported to a bundle."""
     store = InMemoryProvider()
     memory = memory_of(store)
     await memory.store.save(theme("dark"), ALICE, AGENT)
@@ -24,8 +24,8 @@ async def test_the_store_of_a_memory_is_its_provider(tmp_path: Path) -> None:
     assert await memory.store.forget(ALICE, AGENT, concept=THEME) == 1
 
 
-async def test_the_store_of_a_view_shows_no_more_than_the_view(tmp_path: Path) -> None:
-    """A bundle of it holds one person's facts."""
+async def test_the_store_of_a_view_is_restricted_to_the_view(tmp_path: Path) -> None:
+    """A bundle of it has the facts of one user."""
     memory = memory_of()
     await memory.store.save(theme("dark"), ALICE, AGENT)
     await memory.store.save(theme("light"), BOB, AGENT)
@@ -36,7 +36,7 @@ async def test_the_store_of_a_view_shows_no_more_than_the_view(tmp_path: Path) -
         await view.store.erase(ALICE, AGENT)
 
 
-async def test_four_methods_make_no_store() -> None:
+async def test_a_small_provider_is_not_a_store() -> None:
     """The error of any other method names the missing one and the caller's class."""
     memory = memory_of(BareProvider())
 

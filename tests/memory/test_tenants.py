@@ -13,16 +13,16 @@ NAMES = ["acme", "acme2", "acme/a", "acme%", "%2F", "a/b%2Fc", "//", "한국"]
 
 @table("tenant", NAMES)
 @table("user", NAMES)
-def test_levels_come_back(tenant: str, user: str) -> None:
-    """With any characters in them."""
+def test_levels_survive_a_round_trip(tenant: str, user: str) -> None:
+    """They may contain any character."""
     subject = USER.of(tenant, user)
 
     assert subject.levels == (tenant, user)
     assert Place.of_identity(Place(AGENT, subject).identity).subject.levels == (tenant, user)
 
 
-def test_no_two_entities_are_one() -> None:
-    """One level or two, all names differ, and no single level can pass for two."""
+def test_no_two_entities_are_equal() -> None:
+    """One level or two, all names differ, and no single level equals two."""
     pairs = {USER.of(one, two).entity for one in NAMES for two in NAMES}
     single = {USER.of(name).entity for name in NAMES if not name.startswith("//")}
 
@@ -59,8 +59,8 @@ async def test_a_tenant_is_listed_and_erased_alone(store: FactStore, memory: Age
         await memory.contents.places(within="acme")
 
 
-async def test_a_view_of_a_user_is_bound_by_levels(store: FactStore) -> None:
-    """`of` of a memory takes levels as `of` of a subject does."""
+async def test_of_takes_levels(store: FactStore) -> None:
+    """`of` of a memory takes levels like `of` of a subject."""
     unbound = memory_of(store, subjects=[USER])
     await store.save(theme("dark"), USER.of("acme", "alice"), AGENT)
 

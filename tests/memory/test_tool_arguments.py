@@ -1,4 +1,4 @@
-"""Arguments that other frameworks and careless models pass to the tools of a memory."""
+"""Tool arguments in the forms that frameworks and models pass."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ BOB = USER.of("bob")
 
 @pytest.fixture
 async def memory() -> AgentMemory:
-    """Alice's theme and languages."""
+    """Save Alice's theme and languages."""
     store = InMemoryProvider()
     await store.save(theme("dark"), ALICE, AGENT)
     await store.save(languages("en", "ko"), ALICE, AGENT)
@@ -27,10 +27,8 @@ async def memory() -> AgentMemory:
 @pytest.mark.parametrize(
     "arguments", [{"query": "theme"}, MappingProxyType({"query": "theme", "concepts": None})]
 )
-async def test_a_mapping_is_taken_as_it_is(
-    memory: AgentMemory, arguments: Mapping[str, object]
-) -> None:
-    """Most frameworks have read the model's JSON already."""
+async def test_a_mapping_is_accepted(memory: AgentMemory, arguments: Mapping[str, object]) -> None:
+    """Most frameworks have already parsed the model's JSON."""
     told = json.loads(await tool(memory, "recall").call(arguments))
 
     assert (told["found"], told["facts"][0]["values"]) == (1, ["dark"])
@@ -47,8 +45,8 @@ async def test_a_mapping_is_checked_as_a_string_is(memory: AgentMemory) -> None:
     }
 
 
-async def test_none_stands_for_no_arguments(memory: AgentMemory) -> None:
-    """A tool that takes none runs, another says what it needs."""
+async def test_none_means_no_arguments(memory: AgentMemory) -> None:
+    """A tool without required parameters runs; another reports what it needs."""
     assert json.loads(await tool(memory, "list_concepts").call(None))["found"] == 2
     assert json.loads(await tool(memory, "list_concepts").call())["found"] == 2
     assert "query" in await tool(memory, "recall").call(None)
@@ -57,7 +55,7 @@ async def test_none_stands_for_no_arguments(memory: AgentMemory) -> None:
 
 
 @pytest.mark.parametrize("fence", ["```json\n%s\n```", "```\n%s\n```", " ```JSON %s```\n"])
-async def test_a_code_fence_is_taken_off(memory: AgentMemory, fence: str) -> None:
+async def test_a_code_fence_is_removed(memory: AgentMemory, fence: str) -> None:
     """Models wrap their JSON in Markdown."""
     told = json.loads(await tool(memory, "recall").call(fence % '{"query": "theme"}'))
 
@@ -73,10 +71,8 @@ async def test_a_code_fence_is_taken_off(memory: AgentMemory, fence: str) -> Non
         "```\n{'query': 'theme'}",
     ],
 )
-async def test_arguments_are_read_like_any_json_of_a_model(
-    memory: AgentMemory, arguments: str
-) -> None:
-    """Arguments of a tool may have every shape that an answer may have."""
+async def test_arguments_are_parsed_like_answers(memory: AgentMemory, arguments: str) -> None:
+    """They may have every form that an answer may have."""
     assert json.loads(await tool(memory, "recall").call(arguments))["found"] == 1
 
 
@@ -91,15 +87,13 @@ async def test_arguments_are_read_like_any_json_of_a_model(
         '"{\\"query\\": \\"theme\\""',
     ],
 )
-async def test_what_begins_as_json_and_is_malformed_is_an_error(
-    memory: AgentMemory, arguments: str
-) -> None:
-    """Searched as words it would find nothing, and the model would believe that."""
+async def test_malformed_json_is_an_error(memory: AgentMemory, arguments: str) -> None:
+    """Used as search words it would find nothing, and the model would believe that."""
     assert (await tool(memory, "recall").call(arguments)).startswith("Error: nothing was done.")
 
 
 @pytest.mark.parametrize("values", [[], "", None])
-async def test_no_values_are_not_all_values(memory: AgentMemory, values: object) -> None:
+async def test_an_empty_list_does_not_mean_all_values(memory: AgentMemory, values: object) -> None:
     """An empty list of a model does not mean everything; the error says how to express that."""
     told = await tool(memory, "forget").call({"concept": "languages", "values": values})
 
@@ -110,20 +104,20 @@ async def test_no_values_are_not_all_values(memory: AgentMemory, values: object)
 
 
 @pytest.mark.parametrize("prefix", ["my tool ", "m.", "münze_", "notes/", "x" * 52, "a\n"])
-async def test_a_prefix_makes_names_that_endpoints_take(memory: AgentMemory, prefix: str) -> None:
-    """Refused here, and not by an endpoint in the middle of a run."""
+async def test_a_prefix_gives_names_that_endpoints_accept(memory: AgentMemory, prefix: str) -> None:
+    """The error comes here, and not from an endpoint during a run."""
     with pytest.raises(ValueError, match="a-z and A-Z, 0-9, '_' and '-', at most 64"):
         memory.tools(prefix)
 
 
-async def test_a_prefix_may_be_as_long_as_there_is_room(memory: AgentMemory) -> None:
-    """51 letters before the longest name, or none at all."""
+async def test_a_prefix_may_have_51_characters(memory: AgentMemory) -> None:
+    """The longest name then has the maximum length; an empty prefix is allowed."""
     assert max(len(each.name) for each in memory.tools("x" * 51)) == 64
     assert memory.tools("")[0].name == "recall"
 
 
-async def test_a_row_says_whose_it_is_where_that_is_open(memory: AgentMemory) -> None:
-    """Of two users each by the entity, of one company none; one user alone needs no entity."""
+async def test_a_row_names_its_entity_if_that_is_ambiguous(memory: AgentMemory) -> None:
+    """It is needed for two users, and not for one user or a subject without entities."""
     await memory.store.save(theme("light"), BOB, AGENT)
     await memory.store.save(note("theme-of-signs", "grey"), COMPANY, AGENT)
     both = memory.view(subjects=[ALICE, BOB, COMPANY])

@@ -1,4 +1,4 @@
-"""One way through memory, detection, recall and the agent on each event loop."""
+"""Memory, detection, recall and the agent together on each event loop."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ FOUND = {
 
 
 async def test_detect_load_recall_and_answer(tmp_path: Path) -> None:
-    """The rooms above the providers await what is below them and nothing of a loop."""
+    """The layers above the providers use no feature of one loop."""
     model = ScriptedChatModel(FOUND, "Dark it is.")
     async with LocalFileMemoryProvider(tmp_path / "store") as store:
         memory = AgentMemory(

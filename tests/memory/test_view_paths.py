@@ -1,4 +1,4 @@
-"""Recall, tools, events and listings of a view show nothing of what lies outside, whatever names are.
+"""Recall, tools, events and listings of a view show nothing of other places, whatever the names are.
 
 Every place holds a fact whose keyword, description, value and quote are its own, so that a trace of
 it would be seen wherever it came out.
@@ -36,7 +36,7 @@ from tests.memory.test_views import NAMES
 from tests.properties import examples
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven"]
-"""A word for each place; no other text has it."""
+"""Return a word for each place that no other string contains."""
 SHARED = "shared words of everybody"
 ALL_WORDS = " ".join([SHARED, *(f"{kind}{n}" for n in NUMBERS for kind in ("value", "quote"))])
 
@@ -82,7 +82,7 @@ def fact_of(number: int) -> SingleFact[str]:
 
 
 async def stored(places: Sequence[Place], among: Iterable[int] | None = None) -> InMemoryProvider:
-    """A store with a fact in each place; or in some of them, with the same facts."""
+    """Create a store with a fact in each place, or only in some places."""
     store = InMemoryProvider()
     for number, place in enumerate(places):
         if among is None or number in among:
@@ -106,13 +106,13 @@ def deep(model_says: Any) -> ScriptedChatModel:
 
 
 def named(places: Iterable[Place]) -> tuple[list[MemorySubject], list[MemoryScope]]:
-    """Objects of a caller who knows names, and nothing else of what they refer to."""
+    """Return the objects of a caller who knows names only."""
     bare = [Place.of_identity(place.identity) for place in places]
     return [place.subject for place in bare], [place.scope for place in bare]
 
 
 async def asked(memory: AgentMemory, places: Sequence[Place]) -> list[RecallResult]:
-    """Everything that can be asked of a memory by recall, whoever is named."""
+    """Return all results of recall, for any named subject."""
     subjects, scopes = named(places)
     return [
         await memory.recall(ALL_WORDS, limit=99, min_score=0.0),
@@ -130,7 +130,7 @@ async def asked(memory: AgentMemory, places: Sequence[Place]) -> list[RecallResu
 @given(places=PLACES, data=st.data())
 @SETTINGS
 async def test_no_path_of_a_view_shows_what_is_outside(places: list[Place], data: Any) -> None:
-    """Recall, deep recall, the prompt, tools, contents, history and events; indexes being warm."""
+    """It covers recall, deep recall, prompt, tools, contents, history and events."""
     inside = data.draw(st.sets(st.sampled_from(range(len(places)))))
     outside = set(range(len(places))) - inside
     shown = [places[number] for number in sorted(inside)]
@@ -147,7 +147,7 @@ async def test_no_path_of_a_view_shows_what_is_outside(places: list[Place], data
         include_values=True,
     )
     for other in (memory.view(places=places), memory.view(places=places[:1])):
-        await asked(other, places)  # so that indexes and vectors of all places are there
+        await asked(other, places)  # so that indexes and vectors of all places exist
     events.clear()
     model.calls.clear()
     view = memory.view(places=shown)
@@ -234,8 +234,8 @@ async def _identities(store: FactStore) -> list[Identity]:
 
 @given(places=PLACES, data=st.data())
 @SETTINGS
-async def test_what_is_outside_weighs_nothing(places: list[Place], data: Any) -> None:
-    """Matches of a view score as they do in a store without the rest: no statistics are shared."""
+async def test_outside_facts_do_not_affect_scores(places: list[Place], data: Any) -> None:
+    """Matches score as in a store without the other facts: no statistics are shared."""
     inside = data.draw(st.sets(st.sampled_from(range(len(places))), min_size=1))
     shown = [places[number] for number in sorted(inside)]
     embedder = data.draw(st.sampled_from([None, EMBEDDER]))
@@ -263,8 +263,8 @@ def _scored(result: RecallResult) -> list[tuple[object, ...]]:
 
 @given(places=PLACES, data=st.data())
 @SETTINGS
-async def test_a_model_that_plans_never_widens(places: list[Place], data: Any) -> None:
-    """For any subjects and days it names: no more is returned than the same questions find."""
+async def test_a_planning_model_cannot_widen_a_view(places: list[Place], data: Any) -> None:
+    """For any subjects and days that it names, it gets no more than the same questions find."""
     shown = places[: data.draw(st.integers(1, len(places)))]
     since, until = data.draw(st.sampled_from([("1990-01-01", "2100-01-01"), (None, "2001-01-01")]))
     plan = {

@@ -1,4 +1,4 @@
-"""A view shows its places and nothing else, on every path."""
+"""A view shows only its places, in every call."""
 
 from collections.abc import AsyncGenerator
 from io import BytesIO
@@ -46,7 +46,7 @@ OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
 class TestGuardedStore(
     FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
 ):
-    """Inside its boundary a viewed store is a store like every other."""
+    """Inside its boundary a view passes the contract of stores."""
 
     def make_provider(self, clock: TimeProvider) -> GuardedStore:
         return GuardedStore(InMemoryProvider(clock=clock), UNBOUNDED, MemoryEvents())
@@ -71,8 +71,8 @@ def store_of(memory: AgentMemory) -> FactStore:
     return memory.provider
 
 
-async def test_asking_outside_gives_nothing(store: FactStore) -> None:
-    """Places outside look as if they had never been written, on every reading path."""
+async def test_reading_outside_finds_nothing(store: FactStore) -> None:
+    """For every read, places outside look as if they had never been written."""
     memory = memory_of(store)
     view = memory.view(subjects=[ALICE])
     seen = store_of(view)
@@ -93,7 +93,7 @@ async def test_asking_outside_gives_nothing(store: FactStore) -> None:
 
 
 async def test_a_chat_gets_nothing_from_outside(store: FactStore) -> None:
-    """Naming another user's subject puts nothing into a prompt."""
+    """Naming another user's subject adds nothing to a prompt."""
     view = memory_of(store).view(subjects=[ALICE])
     messages: list[Any] = [user("Hello")]
 
@@ -104,8 +104,8 @@ async def test_a_chat_gets_nothing_from_outside(store: FactStore) -> None:
 
 
 @pytest.mark.parametrize("place", [THEIRS, OURS], ids=["outside", "read-only"])
-async def test_what_cannot_be_written_raises(store: FactStore, place: Place) -> None:
-    """Every writing path refuses, and what is stored stays as it was."""
+async def test_writing_outside_raises(store: FactStore, place: Place) -> None:
+    """Every write raises, and stored facts do not change."""
     view = memory_of(store).view(subjects=[ALICE], read_only=place is OURS)
     seen, at = store_of(view), (place.subject, place.scope)
     before = await store.entries(*at)
@@ -125,8 +125,8 @@ async def test_what_cannot_be_written_raises(store: FactStore, place: Place) -> 
 
 
 @pytest.mark.parametrize("subject", [BOB, ALICE], ids=["outside", "read-only"])
-async def test_no_model_is_asked_for_what_cannot_be_written(subject: MemorySubject) -> None:
-    """Detection refuses before it costs anything, and before a model reads the chat."""
+async def test_no_model_is_called_for_what_cannot_be_written(subject: MemorySubject) -> None:
+    """Detection raises before it costs anything, and before a model reads the chat."""
     model = ScriptedChatModel()
     view = memory_of(model=model).view(subjects=[ALICE], read_only=subject is ALICE)
     chat = [user("I prefer the dark theme.")]
@@ -142,7 +142,7 @@ async def test_no_model_is_asked_for_what_cannot_be_written(subject: MemorySubje
 
 
 async def test_detection_writes_inside(store: FactStore) -> None:
-    """A view finds facts about its own subject, as the memory does."""
+    """A view detects facts about its own subject, as the memory does."""
     view = memory_of(store, ScriptedChatModel({"facts": [item()]})).view(subjects=[ALICE])
 
     report = await view.auto_detect_facts([user("I prefer the dark theme.")])
@@ -151,8 +151,8 @@ async def test_detection_writes_inside(store: FactStore) -> None:
     assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
 
 
-async def test_a_view_of_places_has_these_and_no_combination_of_them() -> None:
-    """Alice for the agent and Bob in the product: not Bob for the agent."""
+async def test_a_view_of_places_does_not_combine_them() -> None:
+    """Alice for the agent and Bob in the product do not give Bob for the agent."""
     store = InMemoryProvider()
     for subject in (ALICE, BOB):
         for scope in (AGENT, PRODUCT):
@@ -171,7 +171,7 @@ async def test_a_view_of_places_has_these_and_no_combination_of_them() -> None:
 
 
 async def test_a_view_of_a_view_only_narrows(store: FactStore) -> None:
-    """Neither the subjects nor the writing that a view took away come back."""
+    """Subjects and write access that a view removed do not return."""
     narrow = memory_of(store).view(subjects=[ALICE], read_only=True)
 
     wide = narrow.view(subjects=[ALICE, BOB], read_only=False)
@@ -182,7 +182,7 @@ async def test_a_view_of_a_view_only_narrows(store: FactStore) -> None:
         await wide.provider.save(theme("new"), ALICE, AGENT)
 
 
-async def test_a_list_that_came_out_empty_shows_nothing(store: FactStore) -> None:
+async def test_an_empty_list_shows_nothing(store: FactStore) -> None:
     """A user without any rights must not get the rights of all."""
     for view in (
         memory_of(store).view(subjects=[]),
@@ -194,8 +194,8 @@ async def test_a_list_that_came_out_empty_shows_nothing(store: FactStore) -> Non
         assert await view.current_all(subjects=[BOB], scopes=[AGENT]) == []
 
 
-async def test_an_unbound_subject_makes_no_view() -> None:
-    """Forgetting the entity fails; it does not show everyone."""
+async def test_an_unbound_subject_raises() -> None:
+    """Omitting the entity does not show all users."""
     with pytest.raises(UnboundSubjectError):
         memory_of().view(subjects=[USER])
 
@@ -213,8 +213,8 @@ async def test_a_type_of_scope_means_the_scope_of_the_view() -> None:
     assert await memory.current(THEME, scopes=[MemoryScopeType.PRODUCT]) == []
 
 
-async def test_a_description_opens_nothing(store: FactStore) -> None:
-    """The same name with another description is the same subject, in and out."""
+async def test_a_description_does_not_affect_access(store: FactStore) -> None:
+    """The same name with another description is the same subject, for reads and writes."""
     alice = MemorySubject("user", "Somebody else's words", 9, per_entity=True).of("alice")
 
     view = memory_of(store).view(subjects=[alice])
@@ -224,7 +224,7 @@ async def test_a_description_opens_nothing(store: FactStore) -> None:
 
 
 async def test_a_small_provider_is_guarded_too() -> None:
-    """A backend with the four methods gives views, and nothing that is not guarded."""
+    """Views of a backend with four methods have no unguarded method."""
     bare = BareProvider()
     await bare.save(theme("theirs"), BOB, AGENT)
 
@@ -241,7 +241,7 @@ async def test_a_small_provider_is_guarded_too() -> None:
 
 
 async def test_closing_a_view_leaves_the_store_open(store: FactStore) -> None:
-    """One request that is done does not end the others."""
+    """The end of one request does not end the others."""
     view = memory_of(store).view(subjects=[ALICE])
 
     await store_of(view).aclose()
@@ -252,7 +252,7 @@ async def test_closing_a_view_leaves_the_store_open(store: FactStore) -> None:
 
 
 NAMES = ["team", "team2", "a", "a/b", "A", "a%", "..", "café", "cafe\u0301", "*", "null"]
-"""Names that a careless store would mix up; two of them are one in NFC."""
+"""Names that a careless store would mix up; two of them are equal in NFC."""
 
 _SUBJECTS = st.builds(
     lambda name, entity: (
@@ -285,10 +285,10 @@ async def _values(store: FactStore, place: Place) -> list[str]:
     subjects=st.none() | st.lists(_SUBJECTS, max_size=3),
 )
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_siblings_never_meet(
+async def test_similar_names_do_not_mix(
     places: list[Place], shown: list[Place], subjects: list[MemorySubject] | None
 ) -> None:
-    """Seeing, counting, exporting and deleting stop at a view, whatever the names are."""
+    """Reads, counts, exports and deletions stop at a view, whatever the names are."""
     store = InMemoryProvider()
     held: dict[Identity, str] = {}
     for number, place in enumerate([*places, *shown[:2]]):

@@ -1,4 +1,4 @@
-"""Recall over each way of keeping facts."""
+"""Recall over each kind of store."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +14,7 @@ KEY = Key.generate()
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The clock of the stores."""
+    """Return the clock of the stores."""
     return SettableClock(NOW)
 
 
@@ -22,6 +22,6 @@ def clock() -> SettableClock:
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock
 ) -> AsyncIterator[LocalStore]:
-    """An empty store of each kind."""
+    """Return an empty store of each kind."""
     async with store_of(request.param, tmp_path, clock) as made:
         yield made

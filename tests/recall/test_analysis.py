@@ -28,7 +28,7 @@ from tests.tables import table
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text without English stemming, which has its own tests."""
+    """Return a text's terms without English stemming, which has its own tests."""
     return list(chain.from_iterable(words(text, stem=unstemmed)))
 
 
@@ -54,7 +54,7 @@ def terms(text: str) -> list[str]:
     ],
 )
 def test_words_of_spaced_scripts(text: str, expected: list[str]) -> None:
-    """Punctuation separates words, and identifiers are split and also kept whole."""
+    """Punctuation separates words; identifiers are split and also kept whole."""
     assert terms(text) == expected
 
 
@@ -71,16 +71,16 @@ def test_words_of_spaced_scripts(text: str, expected: list[str]) -> None:
         ("v3.1", ["v3", "1"]),
     ],
 )
-def test_numbers_and_dates_stay(text: str, expected: list[str]) -> None:
-    """Leading zeros and thousands separators go, so that 05 meets 5 and 300,000 meets 300000."""
+def test_numbers_and_dates_are_kept(text: str, expected: list[str]) -> None:
+    """Leading zeros and thousands separators are removed: 300,000 matches 300000."""
     assert terms(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["010-1234-5678", "010 1234 5678", "010-1234-5678로", "(010-1234-5678)"]
 )
-def test_groups_of_digits_are_one_number_too(text: str) -> None:
-    """Each group stays a word, and is found by the number without separators as well."""
+def test_groups_of_digits_are_also_one_number(text: str) -> None:
+    """Each group stays a word, and the number without separators matches too."""
     groups = words(text)[:3]
 
     assert groups == [(group, "1012345678") for group in ("10", "1234", "5678")]
@@ -90,8 +90,8 @@ def test_groups_of_digits_are_one_number_too(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["2026-05-17 10:15", "2019-2023", "2019 2020 2021", "555-0199", "0 1 2 3 4 5 6 7 8 9"]
 )
-def test_numbers_side_by_side_stay_apart(text: str) -> None:
-    """Days, spans of years and lists of numbers are no number of nine digits."""
+def test_adjacent_numbers_are_not_joined(text: str) -> None:
+    """Days, spans of years and lists of numbers are not one number of nine digits."""
     assert not [term for term in terms(text) if len(term) > 5]
 
 
@@ -107,7 +107,7 @@ def test_numbers_side_by_side_stay_apart(text: str) -> None:
     ],
 )
 def test_endings_belong_to_the_character_before(text: str, expected: list[tuple[str, ...]]) -> None:
-    """An inflected word is one with its ending, and its first character a term of it."""
+    """An inflected word is one word with its ending, and its first character is a term."""
     assert words(text) == expected
 
 
@@ -122,8 +122,8 @@ def test_endings_belong_to_the_character_before(text: str, expected: list[tuple[
         ("카톡!", [("카톡",)]),
     ],
 )
-def test_korean_words_are_their_pairs(text: str, expected: list[tuple[str, ...]]) -> None:
-    """The pairs of a word belong together, so a particle does not count as a word of its own."""
+def test_korean_words_are_pairs_of_syllables(text: str, expected: list[tuple[str, ...]]) -> None:
+    """The pairs of a word belong together, so a particle does not count as a separate word."""
     assert words(text) == expected
 
 
@@ -139,8 +139,8 @@ def test_korean_words_are_their_pairs(text: str, expected: list[tuple[str, ...]]
         ("ภาษาไทย", ["ภา", "าษ", "ษา", "าไ", "ไท", "ทย"]),
     ],
 )
-def test_scripts_without_spaces_are_pairs(text: str, expected: list[str]) -> None:
-    """A lone character stays; a counter of dates is the same in Japanese, Chinese and Korean."""
+def test_scripts_without_spaces_are_pairs_of_characters(text: str, expected: list[str]) -> None:
+    """A single character stays; counters in dates match in Japanese, Chinese and Korean."""
     assert terms(text) == expected
 
 
@@ -160,8 +160,8 @@ def test_scripts_without_spaces_are_pairs(text: str, expected: list[str]) -> Non
         ("②", "2"),
     ],
 )
-def test_the_same_word_in_another_form(one: str, other: str) -> None:
-    """Width, case, composition, ligatures and invisible characters make no difference."""
+def test_forms_of_the_same_word_match(one: str, other: str) -> None:
+    """Width, case, composition, ligatures and invisible characters do not matter."""
     assert terms(one) == terms(other) != []
 
 
@@ -172,7 +172,7 @@ def test_different_letters_stay_different() -> None:
     assert terms("हिन्दी") == ["हिन्दी"]
 
 
-def test_a_long_text_is_normalised_as_a_short_one() -> None:
+def test_a_long_text_is_normalised_like_a_short_one() -> None:
     """Normalising in chunks changes nothing between spaces."""
     decomposed = unicodedata.normalize("NFD", "서윤은 café에서 카톡을 보냈다 ")
 
@@ -180,7 +180,7 @@ def test_a_long_text_is_normalised_as_a_short_one() -> None:
 
 
 def test_emoji_are_words() -> None:
-    """A joined sequence gives its members; skin tones and variation selectors say nothing."""
+    """A joined sequence gives its members; skin tones and variation selectors are ignored."""
     assert terms("I ❤️ 🍕!") == ["i", "❤", "🍕"]
     assert terms("👩‍👩‍👧") == ["👩", "👩", "👧"]
 
@@ -201,21 +201,21 @@ def test_emoji_are_words() -> None:
     ],
 )
 def test_stems(word: str, snowball: str, plural: str) -> None:
-    """Snowball joins the forms of verbs too; without it, plurals alone are joined."""
+    """Snowball joins the forms of verbs too; without it, only plurals are joined."""
     assert snowball_stem(word) == snowball
     assert plural_stem(word) == plural
     assert unstemmed(word) == word
 
 
-def test_snowball_is_the_default_where_it_is_installed() -> None:
-    """The package `snowballstemmer` is all that the difference takes."""
+def test_snowball_is_the_default_if_it_is_installed() -> None:
+    """Installing `snowballstemmer` is enough."""
     assert default_stem() is snowball_stem
     assert words("swimming") == [("swim",)]
     assert words("swimming", stem=plural_stem) == [("swimming",)]
 
 
-def test_plural_endings_do_without_the_package() -> None:
-    """Where `snowballstemmer` is missing recall still works, and asking for it names the extra."""
+def test_without_the_package_only_plurals_are_stemmed() -> None:
+    """Recall still works; requesting Snowball names the extra."""
     program = """
         import sys
         sys.modules["snowballstemmer"] = None
@@ -239,8 +239,8 @@ def test_plural_endings_do_without_the_package() -> None:
 
 
 @pytest.mark.parametrize("text", ["raise RuntimeError('broken')", "def stemmer(language): ..."])
-def test_a_broken_stemmer_is_as_good_as_none(text: str, tmp_path: Path) -> None:
-    """An installed stemmer may not work; recalls do, and the log has it once."""
+def test_a_broken_stemmer_is_ignored(text: str, tmp_path: Path) -> None:
+    """An installed stemmer may not work; recalls do, and the log reports it once."""
     (tmp_path / "snowballstemmer.py").write_text(text)
     program = f"""
         import sys
@@ -258,7 +258,7 @@ def test_a_broken_stemmer_is_as_good_as_none(text: str, tmp_path: Path) -> None:
 
 
 def test_threads_do_not_share_a_stemmer() -> None:
-    """A Snowball stemmer keeps its word in itself; many threads at once still get their own."""
+    """A Snowball stemmer holds its word in itself, so concurrent threads need their own."""
     plain = [f"{stem}ations" for stem in ("gener", "oper", "communic", "nation", "determin")]
     alone = [snowball_stem(word) for word in plain]
 
@@ -278,8 +278,8 @@ texts = st.text(st.characters(exclude_categories=()), max_size=200)
 
 
 @given(texts)
-def test_any_text_has_words(text: str) -> None:
-    """No text raises, lone surrogates included, and no term is empty."""
+def test_any_string_can_be_analysed(text: str) -> None:
+    """No string raises, lone surrogates included, and no term is empty."""
     found = words(text)
 
     assert all(word and all(word) for word in found)
@@ -287,20 +287,20 @@ def test_any_text_has_words(text: str) -> None:
 
 @given(texts, texts)
 def test_a_line_break_separates(before: str, after: str) -> None:
-    """The words of two lines are the words of the one and of the other."""
+    """The words of two lines are the words of each line."""
     assert words(f"{before}\n{after}") == words(before) + words(after)
 
 
 @given(st.text(st.sampled_from("aA1ß é가한漢カ'\u2019._-+#🍕\u0301\u200d"), max_size=30))
-def test_case_makes_no_difference_beyond_humps(text: str) -> None:
-    """A search in small letters finds capitals."""
+def test_case_matters_only_within_identifiers(text: str) -> None:
+    """A search in lower case finds capitals."""
     assert set(words(text.lower())) <= set(words(text)) | set(words(text.upper().lower()))
 
 
 @pytest.mark.parametrize("piece", ["a", "aA", "1", "a'", "\u0316\u0300", "가", "漢"], ids=ascii)
 @pytest.mark.parametrize("size", [2**18, pytest.param(2**20, marks=pytest.mark.storm)])
 def test_a_megabyte_takes_seconds(piece: str, size: int) -> None:
-    """Linear time for whatever is pasted; a quadratic step would take minutes."""
+    """Time is linear for any pasted text; a quadratic step would take minutes."""
     assert_quick(piece * (size // len(piece)))
 
 
@@ -314,7 +314,7 @@ def test_a_megabyte_takes_seconds(piece: str, size: int) -> None:
     ids=ascii,
 )
 def test_a_long_repetition_takes_seconds(piece: str) -> None:
-    """The same of what is cut into many words."""
+    """It is split into many words."""
     assert_quick(piece * (2**16 // len(piece)))
 
 
@@ -328,15 +328,15 @@ def assert_quick(text: str) -> None:
     assert max(map(len, spaced), default=0) <= 64
 
 
-def test_a_stem_of_ones_own() -> None:
-    """Another language's endings can be taken off: `analyze=partial(words, stem=...)`."""
+def test_a_users_own_stemmer() -> None:
+    """It removes another language's endings: `analyze=partial(words, stem=...)`."""
     analyze = partial(words, stem=lambda word: word.removesuffix("en"))
 
     assert analyze("Katzen") == analyze("Katz")
 
 
 def test_no_word_is_interned() -> None:
-    """On Python 3.12 what is interned stays in memory for ever: every word that was ever indexed."""
+    """Python 3.12 never frees interned strings: every word ever indexed would stay in memory."""
     package = Path(factmem.__file__).parent
     modules = [path.read_text() for path in package.rglob("*.py")]
 

@@ -1,4 +1,4 @@
-"""An embedder that changes its model, is ended, or is cancelled from within while it is asked."""
+"""An embedder that changes its model, exits, or is cancelled from outside during a request."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ NEW, OLD = b"n" * 16, b"o" * 16
 
 
 class Turning(TopicEmbedder):
-    """Switches to the vectors of another model with as many numbers."""
+    """Switches to a model whose vectors have the same length."""
 
     is_turned = False
 
@@ -29,7 +29,7 @@ class Turning(TopicEmbedder):
 
 
 class Failing(TopicEmbedder):
-    """Raises something where it is given a fact."""
+    """Raises an error if it gets a fact."""
 
     error: BaseException
 
@@ -48,8 +48,8 @@ async def store() -> InMemoryProvider:
     return made
 
 
-async def test_another_model_embeds_questions_again(store: InMemoryProvider) -> None:
-    """The vectors of two models have nothing to do with each other, also where they are as long."""
+async def test_a_changed_model_embeds_questions_again(store: InMemoryProvider) -> None:
+    """Vectors of two models cannot be compared, even if they have the same length."""
     embedder = Turning()
     memory = recall_memory(store, embedder=embedder)
     assert found_values(await memory.recall("any animal?")) == ["a cat called Miso"]
@@ -62,7 +62,7 @@ async def test_another_model_embeds_questions_again(store: InMemoryProvider) -> 
 
 
 async def test_a_model_that_changes_during_a_request_is_reported(store: InMemoryProvider) -> None:
-    """Nothing is kept under the name of a model that may not have made it."""
+    """Nothing is stored under the name of a model that may not have made it."""
     embedder = Turning()
     memory = recall_memory(store, embedder=embedder)
     embed = embedder.embed
@@ -82,9 +82,7 @@ async def test_a_model_that_changes_during_a_request_is_reported(store: InMemory
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
-async def test_what_ends_the_process_stays_itself(
-    store: InMemoryProvider, error: BaseException
-) -> None:
+async def test_an_exit_stays_unchanged(store: InMemoryProvider, error: BaseException) -> None:
     """In a group of exceptions an exit code would be lost."""
     embedder = Failing()
     embedder.error = error
@@ -96,8 +94,8 @@ async def test_what_ends_the_process_stays_itself(
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_request_cancelled_from_within_is_reported(store: InMemoryProvider) -> None:
-    """As by a client that shares one request among callers after the first was cancelled."""
+async def test_a_request_cancelled_from_outside_is_reported(store: InMemoryProvider) -> None:
+    """A client may share one request among callers, the first of whom was cancelled."""
     embedder = Failing()
     embedder.error = anyio.get_cancelled_exc_class()()
     memory = recall_memory(store, embedder=embedder)
@@ -117,8 +115,8 @@ def _vectors(*digests: bytes) -> PlaceVectors:
     return vectors
 
 
-def test_a_place_is_whole_only_with_all_of_its_vectors() -> None:
-    """Another event loop, with an older reading, may have let go of the new ones meanwhile."""
+def test_a_place_is_complete_only_with_all_of_its_vectors() -> None:
+    """Another event loop with an older state may have removed the new ones in the meantime."""
     vectors = _vectors(OLD, NEW)
     vectors.keep({OLD}, 1)
 
@@ -130,11 +128,11 @@ def test_a_place_is_whole_only_with_all_of_its_vectors() -> None:
     assert vectors.are_whole(2, "m", 2)
 
 
-def test_an_index_has_nothing_that_comes_while_it_is_made() -> None:
-    """It may be a text that was purged, of which another event loop does not know yet."""
+def test_an_index_ignores_texts_added_while_it_is_written() -> None:
+    """Such a text may have been purged, which another event loop does not know yet."""
 
     class Lock:
-        """Lets another thread take in a text each time it is let go of."""
+        """Lets another thread add a text each time it is released."""
 
         def __init__(self) -> None:
             self._inner = threading.RLock()
@@ -178,8 +176,8 @@ def test_an_index_has_nothing_that_comes_while_it_is_made() -> None:
     ],
     ids=["whole", "unsaved", "refused"],
 )
-def test_an_event_loop_waits_for_no_comparison(ask: Callable[[PlaceVectors], bool]) -> None:
-    """A hundred thousand vectors are compared, or written, under a lock."""
+def test_an_event_loop_does_not_wait_for_a_comparison(ask: Callable[[PlaceVectors], bool]) -> None:
+    """A hundred thousand vectors are compared or written under a lock."""
     vectors, may_end = _vectors(NEW), threading.Event()
     is_held, is_told = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Signals beside a fact's own words: the chat around it, names and days in the question."""
+"""Signals beside a fact's own words: the chat around it, and names and days in the question."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -39,7 +39,7 @@ def turn(message: int | None, text: str, conversation: str = "chat", **fields: A
 
 @pytest.fixture(params=[0, 10**9], ids=["numpy", "python"], autouse=True)
 def worth_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The formula over arrays, and over dictionaries."""
+    """Compute the formula with arrays, and with dictionaries."""
     monkeypatch.setattr("factmem.recall.fact_index._WORTH_NUMPY", request.param)
     if request.param:
         monkeypatch.setattr("factmem.recall.fact_index.numpy_or_none", lambda: None)
@@ -60,8 +60,8 @@ async def filled(*facts: tuple[Any, Any]) -> InMemoryProvider:
     return store
 
 
-async def test_an_answer_is_found_by_what_was_said_before_it() -> None:
-    """Its own words say nothing of Lisbon; a later message of the same chat stays away."""
+async def test_the_message_before_an_answer_finds_it() -> None:
+    """Its own words do not mention Lisbon; a later message of the same chat is not found."""
     memory = recall_memory(await filled(*CHAT), subjects=[ALICE, BOB])
 
     found = await memory.recall("How does Bob travel to Lisbon?", limit=3)
@@ -71,7 +71,7 @@ async def test_an_answer_is_found_by_what_was_said_before_it() -> None:
     assert "the dishwasher leaks" not in found_values(found)[:2]
 
 
-async def test_what_is_around_a_fact_goes_with_its_message() -> None:
+async def test_neighbouring_messages_follow_changes() -> None:
     """Forgotten messages find nothing any more, and new ones do."""
     store = await filled(*CHAT)
     memory = recall_memory(store, subjects=[ALICE, BOB])
@@ -90,7 +90,7 @@ async def test_what_is_around_a_fact_goes_with_its_message() -> None:
 
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_facts_of_one_conversation_support_each_other(is_first: bool) -> None:
-    """Where messages have no numbers; of equal facts the one among others goes first."""
+    """Messages have no numbers; of two equal facts the one with others ranks first."""
     alone = [turn(None, "Lisbon by ferry", "other")]
     together = [turn(None, "Lisbon by coach"), turn(None, "Lisbon in May")]
     without = [bare_notes("said", "Lisbon by rail"), bare_notes("said", "Lisbon by bus")]
@@ -136,8 +136,8 @@ async def test_a_name_in_the_question_raises_that_entity() -> None:
         ("nobody", None),
     ],
 )
-def test_who_is_named(question: str, named: str | None) -> None:
-    """A bare number and a stop word are no names."""
+def test_names_in_a_question(question: str, named: str | None) -> None:
+    """A bare number and a stop word are not names."""
     assert named_entity(words(question), {"서윤", "alice", "user-4711", "7", "will"}) == named
 
 
@@ -160,15 +160,15 @@ def test_who_is_named(question: str, named: str | None) -> None:
         ("nothing", []),
     ],
 )
-def test_days_that_are_asked(question: str, days: list[Day]) -> None:
-    """A word that is a month too counts with a number, or capitalised within the question."""
+def test_days_in_a_question(question: str, days: list[Day]) -> None:
+    """A word that is also a month needs a number, or a capital within the question."""
     found = asked_days(question)
 
     assert found == days if "99" not in question else all(day.day == 0 for day in found)
 
 
-async def test_a_day_in_the_question_raises_what_was_said_then() -> None:
-    """Of that month, in any year where the question names none."""
+async def test_a_day_in_the_question_raises_facts_of_that_day() -> None:
+    """A month without a year means every year."""
     said = {4: "trip in spring", 5: "trip in May", 6: "trip in summer"}
     facts = [
         (ALICE, bare_note(f"k{month}", text, timestamp=datetime(2026, month, 9, tzinfo=UTC)))
@@ -183,16 +183,16 @@ async def test_a_day_in_the_question_raises_what_was_said_then() -> None:
     assert found[0].support == 0.2
 
 
-async def test_hidden_places_move_no_score() -> None:
-    """Neighbours, names, statistics, mean vectors and what a random fact scores are those of the
+async def test_hidden_places_do_not_affect_scores() -> None:
+    """Neighbours, names, statistics, mean vectors and the score of a random fact are those of the
     places asked."""
     shown = [fact for fact in CHAT if fact[0] is BOB]
     alone, crowded = await filled(*shown), await filled(*CHAT)
     for text in ("Lisbon by ferry", "the trip of alice", "how will you get to Lisbon?"):
         await crowded.save(turn(7, text, id=text), BOB, PRODUCT)
         await crowded.save(bare_notes("said", text), COMPANY, AGENT)
-    # Enough of them to move the mean vector and what a random fact scores, and with the names and
-    # the metadata of those that are shown.
+    # Enough of them to change the mean vector and the score of a random fact, with the names and
+    # the metadata of visible ones.
     for number in range(60):
         about = f"a flat, a car and a kitten, {number}"
         told = FactSource(SourceKind.USER, quote="by ferry", before="How will you get to Lisbon?")
@@ -217,8 +217,8 @@ async def test_hidden_places_move_no_score() -> None:
         assert parts[0]
 
 
-async def test_filters_are_filled_up_to_the_limit() -> None:
-    """They filter in the index, so facts outside take no place in the result."""
+async def test_filtered_results_reach_the_limit() -> None:
+    """The index filters, so facts outside take no place in the result."""
     kinds = [SourceKind.USER, SourceKind.TOOL]
     facts = [
         (ALICE, bare_note(f"k{n}", "cat", source=FactSource(kinds[n % 2]), importance=n / 10))
@@ -239,8 +239,8 @@ async def test_filters_are_filled_up_to_the_limit() -> None:
         await memory.recall("cat", source_kinds=["nobody"])  # type: ignore[list-item]
 
 
-async def test_metadata_narrows_the_index() -> None:
-    """Every key with an equal value: true is not 1, 1 is not 1.0. It follows the facts."""
+async def test_metadata_filter_the_index() -> None:
+    """Every key must have an equal value: true is not 1, 1 is not 1.0. Changes are followed."""
     kinds: list[dict[str, Any]] = [
         {"ticket": "T-7", "open": True, "tags": {"b": [1], "a": None}},
         {"ticket": "T-7", "open": 1, "tags": {"b": [1.0]}},
@@ -276,8 +276,8 @@ async def test_metadata_narrows_the_index() -> None:
         await memory.recall("cat", metadata=["ticket"])  # type: ignore[arg-type]
 
 
-async def test_facts_outside_a_filter_move_no_score() -> None:
-    """By whichever filter they are left out."""
+async def test_facts_outside_a_filter_do_not_affect_scores() -> None:
+    """This holds for every filter."""
     inside: dict[str, Any] = {
         "source": FactSource(SourceKind.USER),
         "importance": 0.9,
@@ -322,7 +322,7 @@ async def test_facts_outside_a_filter_move_no_score() -> None:
 
 
 async def test_the_message_before_a_quote_finds_its_fact() -> None:
-    """Its words move the score, but neither relevance nor what another fact gets."""
+    """Its words change the score, but neither relevance nor the scores of other facts."""
     source = FactSource(SourceKind.USER, quote="by ferry", before="How will you get to Lisbon?")
     bare = FactSource(SourceKind.USER, quote="by ferry")
     results = []
@@ -343,8 +343,8 @@ async def test_the_message_before_a_quote_finds_its_fact() -> None:
     assert with_it["Lisbon in May"].relevance == without["Lisbon in May"].relevance
 
 
-async def test_strictness_settles_the_least_relevance() -> None:
-    """Few and right, or many; a call's own least relevance goes first."""
+async def test_strictness_sets_the_least_relevance() -> None:
+    """It returns few and right matches, or many; a call's own least relevance has priority."""
     store = await filled((ALICE, bare_note("pet", "a cat")), (ALICE, bare_note("car", "a red car")))
     counts = {}
     for strictness in ("many", "balanced", "few"):
@@ -365,8 +365,8 @@ steps = st.lists(
 
 
 @given(steps)
-def test_conversations_are_what_was_put(steps: list[tuple[int, str, int | None]]) -> None:
-    """After any changes: as if only the remaining facts had been added."""
+def test_conversations_contain_the_added_messages(steps: list[tuple[int, str, int | None]]) -> None:
+    """After any changes they are as if only the remaining facts had been added."""
     conversations, kept = Conversations(), dict[int, FactSource]()
     for slot, name, message in steps:
         if slot in kept:
@@ -389,8 +389,8 @@ def test_conversations_are_what_was_put(steps: list[tuple[int, str, int | None]]
         assert {s for s in kept if codes[s] == codes[slot]} == same
 
 
-def test_a_question_among_no_facts() -> None:
-    """With every filter at once."""
+def test_a_question_without_facts() -> None:
+    """It has every filter at once."""
     query = RecallQuery.of_arguments(
         "cat on 3 June",
         RecallSettings(),

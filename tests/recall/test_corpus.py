@@ -1,4 +1,4 @@
-"""The corpus of the recall benchmark is what its README says."""
+"""The corpus of the recall benchmark matches its README."""
 
 import json
 import re
@@ -39,12 +39,12 @@ BY_ID = {fact["id"]: fact for fact in FACTS}
 
 
 def values(fact: dict[str, Any]) -> list[Any]:
-    """The values of a fact, one for a single one."""
+    """Return the values of a fact as a list."""
     return fact["values"] if fact["fact_type"] == "multiple" else [fact["value"]]
 
 
-def test_there_is_enough_of_it() -> None:
-    """The numbers of facts, questions and languages are right, and each user has questions."""
+def test_the_corpus_is_large_enough() -> None:
+    """Facts, questions and languages have the stated numbers, and each user has questions."""
     facts_in = Counter(fact["language"] for fact in FACTS)
     questions_in = Counter(question["language"] for question in QUESTIONS)
     facts_of = Counter(fact["entity"] for fact in FACTS)
@@ -62,7 +62,7 @@ def test_there_is_enough_of_it() -> None:
 
 
 def test_two_people_speak_both_languages() -> None:
-    """So that a search for one person has to work in two languages at once."""
+    """A search for one user then has to work in two languages."""
     spoken = defaultdict(set)
     for fact in FACTS:
         spoken[fact["entity"]].add(fact["language"])
@@ -71,7 +71,7 @@ def test_two_people_speak_both_languages() -> None:
 
 
 def test_ids_are_unique() -> None:
-    """Within each file, and no question is asked twice."""
+    """They are unique within each file, and no question repeats."""
     for rows in (FACTS, QUESTIONS, UNANSWERABLE):
         assert len({row["id"] for row in rows}) == len(rows)
     texts = [question["question"] for question in QUESTIONS + UNANSWERABLE]
@@ -79,8 +79,8 @@ def test_ids_are_unique() -> None:
 
 
 @table("fact", FACTS, ids=lambda fact: fact["id"])
-def test_a_fact_has_its_form(fact: dict[str, Any]) -> None:
-    """Every field of the README, and no other."""
+def test_a_fact_has_the_documented_fields(fact: dict[str, Any]) -> None:
+    """It has every field of the README, and no other."""
     needed = {"id", "entity", "language", "keyword", "description", "fact_type", "timestamp"}
     moment = datetime.fromisoformat(fact["timestamp"])
     value_type = fact.get("value_type", "str")
@@ -101,8 +101,8 @@ def test_a_fact_has_its_form(fact: dict[str, Any]) -> None:
     assert fact.get("quote", "a quote").strip()
 
 
-def test_a_store_would_hold_all_of_it_at_once() -> None:
-    """No fact replaces or confirms another one when the corpus is saved, so all can be recalled."""
+def test_a_store_would_keep_all_facts() -> None:
+    """No fact replaces or confirms another when the corpus is saved, so all can be recalled."""
     concepts = defaultdict(list)
     for fact in FACTS:
         concepts[fact["entity"], fact["keyword"]].append(fact)
@@ -116,7 +116,7 @@ def test_a_store_would_hold_all_of_it_at_once() -> None:
 
 @table("question", QUESTIONS, ids=lambda question: question["id"])
 def test_a_question_has_its_answers(question: dict[str, Any]) -> None:
-    """One to three facts that exist; across languages only where it says so."""
+    """There are one to three existing facts; across languages only where marked."""
     right = [BY_ID[key] for key in question["facts"]]
     kinds = question["kinds"]
 
@@ -130,8 +130,8 @@ def test_a_question_has_its_answers(question: dict[str, Any]) -> None:
     assert named is ("no-name" not in kinds)
 
 
-def test_every_kind_of_question_is_there() -> None:
-    """Enough of each to distinguish a change from chance, or at least to notice it."""
+def test_every_kind_of_question_exists() -> None:
+    """There are enough of each to distinguish a change from chance, or at least to notice it."""
     counts = Counter(kind for question in QUESTIONS for kind in question["kinds"])
 
     assert set(counts) == KINDS
@@ -139,7 +139,7 @@ def test_every_kind_of_question_is_there() -> None:
 
 
 def test_half_of_the_questions_share_few_words_with_their_facts() -> None:
-    """Two thirds or more of their words, names and stop words aside, are not in the right facts."""
+    """Two thirds of their words, without names and stop words, are not in the right facts."""
     names = {term for name in NAMES for word in words(name) for term in word}
     far = 0
     for question in QUESTIONS:
@@ -164,7 +164,7 @@ def test_half_of_the_questions_share_few_words_with_their_facts() -> None:
 
 
 def test_the_chats_have_one_right_answer_each() -> None:
-    """Three languages, turns and groups; no answer repeats what its question asks about."""
+    """There are three languages, turns and groups; no answer repeats words of its question."""
     facts, questions, unanswerable = read_chats()
     by_id = {fact.id: fact for fact in facts}
 

@@ -1,4 +1,4 @@
-"""The cost of a recall is in its event, also if an exception ended it."""
+"""The event of a recall has its cost, also after an exception."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ PLAN = {"queries": ["animal"], "subjects": [], "since": None, "until": None}
 
 
 class Leaving(TopicEmbedder):
-    """It fails if it gets a fact, or cancels the caller."""
+    """Fails if it gets a fact, or cancels the caller."""
 
     def __init__(self, leave: anyio.CancelScope | Exception) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Leaving(TopicEmbedder):
 
 
 class Breaking(InMemoryProvider):
-    """Cannot be read any more when a model was asked."""
+    """A store that cannot be read after a model call."""
 
     model: ScriptedChatModel | None = None
 

@@ -18,12 +18,12 @@ MAY = datetime(2023, 5, 7, 23, 30, tzinfo=UTC)
 
 
 def test_a_day_in_words() -> None:
-    """English, ISO 8601 and Korean, without leading zeros but in the ISO form."""
+    """English, ISO 8601 and Korean have no leading zeros, except ISO."""
     assert date_words(MAY) == "7 May 2023 2023-05-07 2023년 5월 7일"
     assert date_words(date(2026, 12, 31)) == "31 December 2026 2026-12-31 2026년 12월 31일"
 
 
-def test_a_day_is_one_of_its_time_zone() -> None:
+def test_a_day_depends_on_the_time_zone() -> None:
     """Half past eleven at night in UTC is the next morning in Seoul."""
     seoul = MAY.astimezone(timezone(timedelta(hours=9)))
 
@@ -43,7 +43,7 @@ def test_a_day_is_one_of_its_time_zone() -> None:
     ],
 )
 def test_date_questions_find_the_day(question: str) -> None:
-    """However it is written, the day's own fact is before those of another month or year."""
+    """For every spelling, the day's own fact ranks before those of another month or year."""
     index: LexicalIndex[str] = LexicalIndex(weights=FIELD_WEIGHTS)
     days = {"right": MAY, "month": MAY.replace(month=7), "year": MAY.replace(year=2024, day=5)}
     for name, moment in days.items():
@@ -71,7 +71,7 @@ def test_date_questions_find_the_day(question: str) -> None:
     ],
 )
 def test_values_become_words(value: object, words: str) -> None:
-    """Keys, members and scalars in their order; a day is also written out."""
+    """Keys, members and scalars keep their order; a day is also written out."""
     assert value_words(value) == words
 
 
@@ -96,7 +96,7 @@ def test_deep_values_are_indexed() -> None:
 
 
 def test_the_parts_of_a_fact() -> None:
-    """An absent part has no field."""
+    """A missing part has no field."""
     whole = fact_fields(
         keyword="pet",
         description="An animal",

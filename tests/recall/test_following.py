@@ -89,20 +89,20 @@ def fact_of(keyword: str, is_single: bool, chosen: list[Any], fields: dict[str, 
 
 
 async def begun(store: LocalStore) -> None:
-    """Have something in each place: what is not there yet is read as a whole."""
+    """Save a fact in each place: a place without one is read as a whole."""
     for subject, scope in [(ALICE, AGENT), (ALICE, PRODUCT), (BOB, AGENT), (COMPANY, AGENT)]:
         await store.save(bare_note("beginning", "no dog"), subject, scope)
 
 
 class Unfollowed(InMemoryProvider):
-    """Tells that a place has changed, but not what has."""
+    """Reports that a place has changed, but not how."""
 
     async def changes(self, *_: Any, **__: Any) -> None:
         return None
 
 
 class Doing:
-    """Does steps to a store."""
+    """Applies steps to a store."""
 
     def __init__(self, store: LocalStore, clock: SettableClock) -> None:
         self.store = store
@@ -130,7 +130,7 @@ class Doing:
 
 
 def outcome(result: RecallResult) -> Any:
-    """All of an answer, but for rounding in the last digits of a cosine."""
+    """Return a result, except rounding in the last digits of a cosine."""
     matches: list[Any] = []
     for match in result:
         parts = (match.score, match.relevance, match.lexical, match.semantic, match.recency)
@@ -167,7 +167,7 @@ async def agree(followers: dict[str, AgentMemory], stores: Sequence[LocalStore])
 async def test_an_updated_index_equals_a_rebuilt_one(
     done: list[tuple[Any, bool]], kind: type[InMemoryProvider]
 ) -> None:
-    """The same matches with the same scores, in the same order, whenever it is asked."""
+    """Matches, scores and order are the same at any time."""
     clock = SettableClock(NOW)
     store = kind(clock=clock)
     await begun(store)
@@ -181,10 +181,10 @@ async def test_an_updated_index_equals_a_rebuilt_one(
 
 @settings(deadline=None, max_examples=examples(8))
 @given(st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.booleans(), steps), max_size=8))
-async def test_following_what_other_processes_do(
+async def test_following_changes_of_other_processes(
     tmp_path_factory: pytest.TempPathFactory, done: list[Any]
 ) -> None:
-    """Two providers over one folder write, and one of them compacts; questions come now and then."""
+    """Two providers on one folder write, one of them compacts, and questions come in between."""
     clock, folder = SettableClock(NOW), tmp_path_factory.mktemp("shared")
     async with (
         LocalFileMemoryProvider(folder, clock=clock) as one,
@@ -202,8 +202,8 @@ async def test_following_what_other_processes_do(
         await agree(followers, [one, two])
 
 
-async def test_a_view_follows_what_it_shows(store: LocalStore) -> None:
-    """It gets no change from outside, and none at all from a store without a log of changes."""
+async def test_a_view_follows_its_places(store: LocalStore) -> None:
+    """It gets no change from outside, and none from a store without a log of changes."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     view = recall_memory(store).view(subjects=[ALICE], scopes=[AGENT])
     shown: Any = view.provider
@@ -219,8 +219,8 @@ async def test_a_view_follows_what_it_shows(store: LocalStore) -> None:
     assert await unfollowed.changes(ALICE, AGENT, since=since) is None
 
 
-async def test_what_was_hidden_holds_again(store: LocalStore) -> None:
-    """Alice's fact hides the company's until she forgets it: also when both change at once."""
+async def test_a_hidden_fact_returns(store: LocalStore) -> None:
+    """Alice's fact hides the company's until she forgets it, also if both change at once."""
     memory = recall_memory(store, subjects=[ALICE, COMPANY])
     await store.save(bare_notes("pets", "cat", "old cat"), ALICE, AGENT)
     await store.save(bare_notes("pets", "cat", "grey cat", id="company"), COMPANY, AGENT)
@@ -235,8 +235,8 @@ async def test_what_was_hidden_holds_again(store: LocalStore) -> None:
     assert {match.place.subject for match in found} == {COMPANY}
 
 
-async def test_only_what_was_touched_is_loaded(store: LocalStore) -> None:
-    """Listeners see it: a save of one costs a load of one."""
+async def test_only_touched_facts_are_loaded(store: LocalStore) -> None:
+    """Listeners notice it: a save of one fact costs a load of one."""
     events: list[MemoryEvent] = []
     memory = recall_memory(store, listeners=[events.append], embedder=TopicEmbedder())
     await store.save_many([bare_notes("pets", f"cat {n}") for n in range(50)], ALICE, AGENT)
@@ -259,7 +259,7 @@ async def test_only_what_was_touched_is_loaded(store: LocalStore) -> None:
 
 
 async def test_after_too_many_changes_the_place_is_read_again(store: LocalStore) -> None:
-    """A store does not remember for ever what was touched."""
+    """A store does not keep all changes."""
     assert isinstance(store, FollowedStore)
     memory = recall_memory(store)
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
@@ -274,8 +274,8 @@ async def test_after_too_many_changes_the_place_is_read_again(store: LocalStore)
     assert len(await memory.recall("cat", limit=9999)) == 2002
 
 
-async def test_changes_of_what_never_was(store: LocalStore) -> None:
-    """The version of another ledger, or None, gives no changes."""
+async def test_unknown_versions_have_no_changes(store: LocalStore) -> None:
+    """The version is of another ledger, or None."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     await store.save(bare_note("pet", "cat"), BOB, AGENT)
     ours, theirs = await store.version(ALICE, AGENT), await store.version(BOB, AGENT)

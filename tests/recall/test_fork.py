@@ -1,4 +1,4 @@
-"""A forked child may ask the memory that it inherited, whatever its parent was doing."""
+"""A forked child can use the memory that it inherited, whatever its parent was doing."""
 
 import os
 import threading
@@ -50,5 +50,5 @@ def _forked(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_forked_child_starts_fresh(backend: str) -> None:
-    """No lock that a thread of the parent held is waited for."""
+    """It waits for no lock that a thread of the parent held."""
     apart(_forked, backend, deadline=30)

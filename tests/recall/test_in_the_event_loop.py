@@ -1,4 +1,4 @@
-"""Searches of small indexes: without a worker thread, and never for long."""
+"""Searches of small indexes run without a worker thread, and never for long."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def memory(store: InMemoryProvider) -> AgentMemory:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The calls of worker threads."""
+    """Record the calls of worker threads."""
     made: list[object] = []
     run = to_thread.run_sync
 
@@ -55,10 +55,10 @@ async def values(memory: AgentMemory, question: str) -> list[object]:
     return [match.fact.values[0] for match in await memory.recall(question, limit=1)]
 
 
-async def test_a_warm_search_by_words_takes_no_thread(
+async def test_a_warm_search_by_words_uses_no_thread(
     memory: AgentMemory, store: InMemoryProvider, calls: list[object]
 ) -> None:
-    """Reading, indexing and what comes after a save do: they may take longer."""
+    """Reading, indexing and the first search after a save use one, because they may take longer."""
     assert await values(memory, "note 7") == ["note 7"]
     assert calls
     calls.clear()
@@ -71,8 +71,8 @@ async def test_a_warm_search_by_words_takes_no_thread(
     assert calls
 
 
-async def test_other_tasks_go_on(memory: AgentMemory, calls: list[object]) -> None:
-    """Recalls in a loop let other tasks run between two of them."""
+async def test_other_tasks_continue(memory: AgentMemory, calls: list[object]) -> None:
+    """Recalls in a loop let other tasks run in between."""
     await values(memory, "note 7")
     calls.clear()
     turns = 0
@@ -94,10 +94,10 @@ async def test_other_tasks_go_on(memory: AgentMemory, calls: list[object]) -> No
 
 
 @pytest.mark.parametrize("reason", ["large", "busy", "without numpy"])
-async def test_a_search_that_may_take_longer_takes_a_thread(
+async def test_a_search_that_may_take_longer_uses_a_thread(
     reason: str, memory: AgentMemory, calls: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many facts, an index that another thread is using, and plain Python."""
+    """There are many facts, an index in use by another thread, or plain Python."""
     await values(memory, "note 7")
     calls.clear()
     if reason == "large":
@@ -118,10 +118,10 @@ async def test_a_search_that_may_take_longer_takes_a_thread(
 
 
 @pytest.mark.parametrize("count", [20, 100])
-async def test_a_warm_search_of_few_facts_by_meaning_takes_no_thread(
+async def test_a_warm_search_of_few_facts_by_meaning_uses_no_thread(
     count: int, calls: list[object]
 ) -> None:
-    """Once they are embedded and the question as well; of many facts it takes one."""
+    """Facts and question must be embedded already; a search of many facts uses one."""
     store = InMemoryProvider()
     facts = [MultipleFacts(NOTES, [f"note {number}"]) for number in range(count)]
     await store.save_many(facts, ALICE, AGENT)

@@ -1,4 +1,4 @@
-"""Vectors that could not be written at once are left in the store when a memory is closed."""
+"""Vectors that could not be written at once are written when a memory is closed."""
 
 import fcntl
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tests.world import AGENT, ALICE, BOB, bare_note, found_values, recall_memor
 
 
 class Busy(InMemoryProvider):
-    """Takes no index while it is busy."""
+    """Refuses an index while it is busy."""
 
     def __init__(self, error: Exception | None = None) -> None:
         super().__init__()
@@ -33,13 +33,13 @@ class Busy(InMemoryProvider):
         return await super().write_index(subject, scope, index, version=version)
 
     async def embedded(self, *subjects: MemorySubject) -> int:
-        """The number of facts that a new process embeds."""
+        """Return the number of facts that a new process embeds."""
         memory = recall_memory(self, embedder=TopicEmbedder(), subjects=subjects)
         return (await memory.recall("any animal?")).embedded_texts - 1
 
 
 class _locked:  # noqa: N801 - reads like a function, as `suppress` does
-    """Hold the lock of a local store as another process would."""
+    """Hold the lock of a local store like another process."""
 
     def __init__(self, root: Path) -> None:
         self._file = (root / "lock").open("r+")
@@ -64,8 +64,8 @@ async def store() -> Busy:
 
 
 @pytest.mark.parametrize("leaves", ["aclose", "async with"])
-async def test_a_memory_leaves_its_vectors(store: Busy, leaves: str) -> None:
-    """Also of a place that was written since: what was embedded of it is not embedded again."""
+async def test_closing_a_memory_writes_its_vectors(store: Busy, leaves: str) -> None:
+    """This holds for a place that changed since: its embedded facts are not embedded again."""
     memory = recall_memory(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
     await memory.recall("any animal?")
     await store.save(bare_note("desk", "tea"), ALICE, AGENT)
@@ -81,8 +81,8 @@ async def test_a_memory_leaves_its_vectors(store: Busy, leaves: str) -> None:
     assert (await memory.recall("any animal?")).is_semantic
 
 
-async def test_a_view_leaves_those_of_its_places(store: Busy) -> None:
-    """It does not see what other memories recalled."""
+async def test_closing_a_view_writes_vectors_of_its_places(store: Busy) -> None:
+    """It does not write those that other memories recalled."""
     memory = recall_memory(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
     await memory.recall("any animal?")
     store.is_busy = False
@@ -117,8 +117,8 @@ async def test_a_closed_store_raises_nothing(tmp_path: Path) -> None:
     assert _indexes(tmp_path) == []
 
 
-async def test_a_cancelled_memory_leaves_them_too(store: Busy) -> None:
-    """And the error that ended it is not lost for the cancellation."""
+async def test_a_cancelled_memory_writes_them_too(store: Busy) -> None:
+    """The error that ended it is not replaced by the cancellation."""
     memory = recall_memory(store, embedder=TopicEmbedder())
     await memory.recall("any animal?")
     store.is_busy = False
@@ -135,10 +135,10 @@ async def test_a_cancelled_memory_leaves_them_too(store: Busy) -> None:
     assert await store.embedded(ALICE) == 0
 
 
-async def test_a_store_that_never_answers_is_given_up(
+async def test_a_store_that_never_answers_is_abandoned(
     store: Busy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing a memory takes no longer than its time."""
+    """Closing a memory takes no longer than its limit."""
 
     class Hanging(Busy):
         async def write_index(self, *args: Any, **options: Any) -> bool:
@@ -166,7 +166,7 @@ async def test_a_store_that_never_answers_is_given_up(
     assert scopes[0].cancelled_caught
 
 
-async def test_without_an_embedder_there_is_nothing_to_leave(store: Busy) -> None:
+async def test_without_an_embedder_nothing_is_written(store: Busy) -> None:
     memory = recall_memory(store)
     async with memory:
         assert found_values(await memory.recall("cat")) == ["cat"]
@@ -175,7 +175,7 @@ async def test_without_an_embedder_there_is_nothing_to_leave(store: Busy) -> Non
 
 
 async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
-    """A recall reads and answers while another process holds the lock; vectors wait in memory."""
+    """A recall returns while another process holds the lock; vectors wait in memory."""
     async with LocalFileMemoryProvider(tmp_path) as store:
         await store.save(bare_note("pet", "cat"), ALICE, AGENT)
         memory = recall_memory(store, embedder=TopicEmbedder())
@@ -194,7 +194,7 @@ async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
 
 
 class _Broken(InMemoryProvider):
-    """A store of one's own, which raises what its driver raises."""
+    """A user's own store, which raises its driver's errors."""
 
     async def write_index(
         self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
@@ -202,10 +202,10 @@ class _Broken(InMemoryProvider):
         raise ValueError("closed")
 
 
-async def test_an_index_that_cannot_be_written_takes_no_meaning_away(
+async def test_a_failing_index_write_does_not_affect_matches(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The vectors are there, whatever a store raises: as one does that is closed meanwhile."""
+    """The vectors exist, whatever a store raises, for example because it was closed."""
     store = _Broken()
     await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
 
@@ -216,7 +216,7 @@ async def test_an_index_that_cannot_be_written_takes_no_meaning_away(
     assert "written: ValueError" in caplog.text
 
 
-async def test_a_store_that_is_closed_during_a_recall_takes_no_meaning_away(tmp_path: Path) -> None:
+async def test_closing_a_store_during_a_recall_does_not_affect_matches(tmp_path: Path) -> None:
     store, embedder = LocalFileMemoryProvider(tmp_path), TopicEmbedder()
     await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     embed = embedder.embed
@@ -233,7 +233,7 @@ async def test_a_store_that_is_closed_during_a_recall_takes_no_meaning_away(tmp_
 
 
 class _Plain:
-    """A provider of one's own with the four methods that one needs."""
+    """A user's own provider with the four required methods."""
 
     def __init__(self, store: InMemoryProvider) -> None:
         self.save = store.save
@@ -248,7 +248,7 @@ class _Plain:
 
 
 @pytest.mark.parametrize("is_view", [False, True])
-async def test_closing_reads_nothing_where_no_index_is_kept(is_view: bool) -> None:
+async def test_closing_reads_nothing_without_an_index(is_view: bool) -> None:
     store = InMemoryProvider()
     await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     provider = _Plain(store)

@@ -1,4 +1,4 @@
-"""Ranking by words: the formula, changes of the index, and which facts affect which scores."""
+"""Ranking by words: the formula, updates of the index, and the facts that affect a score."""
 
 from math import log
 from random import Random
@@ -50,13 +50,13 @@ def built(facts: dict[str, str], *, dense: bool = True) -> LexicalIndex[str]:
         ("四川", "四川"),
     ],
 )
-def test_the_fact_that_is_asked_for_comes_first(query: str, best: str) -> None:
-    """In English, Korean, Japanese and Chinese."""
+def test_the_relevant_fact_ranks_first(query: str, best: str) -> None:
+    """The languages are English, Korean, Japanese and Chinese."""
     assert built(FACTS).search(query)[0].id == best
 
 
 def test_the_score_is_bm25() -> None:
-    """The formula of the module's docstring, computed by hand."""
+    """The formula of the module's docstring is computed by hand."""
     index = built({"one": "red red cup", "two": "blue cup", "three": "spoon"})
 
     hits = {hit.id: hit.score for hit in index.search("red cup")}
@@ -72,7 +72,7 @@ def test_the_score_is_bm25() -> None:
 
 
 def test_coverage_is_the_share_of_the_query() -> None:
-    """All words found is 1 whatever they weigh; a rare word found counts more than a common one."""
+    """It is 1 if all words are found; a rare word counts more than a common one."""
     index = built({"one": "red cup", "two": "blue cup", "three": "green cup"})
 
     [best, *others] = index.search("red cup")
@@ -84,8 +84,8 @@ def test_coverage_is_the_share_of_the_query() -> None:
     assert hit.coverage == pytest.approx((1 + red) / (1 + red + 1 + red * as_among_fifty))
 
 
-def test_a_few_documents_are_covered_by_what_they_are_about() -> None:
-    """A question of three words is covered by the one fact there is about as well as among many."""
+def test_coverage_is_the_same_among_few_documents() -> None:
+    """One fact covers a question of three words as well as one among many."""
     question = "what theme would suit her at night?"
     for others in (0, 1, 9, 48, 49, 200):
         texts = {str(number): f"text {number}" for number in range(others)}
@@ -94,8 +94,8 @@ def test_a_few_documents_are_covered_by_what_they_are_about() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 10])
-def test_what_all_documents_are_about_is_found(count: int) -> None:
-    """A word that every document has counts beside one that none has: 0.2 is the default bar."""
+def test_a_word_in_all_documents_still_counts(count: int) -> None:
+    """It counts beside a word in no document: 0.2 is the default threshold."""
     index = built({str(n): f"the printer on floor {n} jams" for n in range(count)})
 
     hits = index.search("printer broken")
@@ -124,8 +124,8 @@ def test_a_name_alone_covers_too_little() -> None:
         ("calls from 010 1234 5678", "010-1234-5678"),
     ],
 )
-def test_parts_and_the_joined_form_meet(said: str, asked: str) -> None:
-    """They cover a question as the same form would."""
+def test_parts_match_the_joined_form(said: str, asked: str) -> None:
+    """They cover a question like the same form."""
     [hit] = built({"said": said, "other": "nothing of that"}).search(asked)
 
     assert (hit.id, hit.coverage) == ("said", 1.0)
@@ -155,8 +155,8 @@ EAST = {
         ("你是不是在西安长大的?", "西安"),
     ],
 )
-def test_endings_and_particles_do_not_answer(question: str, best: str) -> None:
-    """Japanese and Chinese questions are ranked by what they ask about, and cover its fact."""
+def test_endings_and_particles_are_not_enough(question: str, best: str) -> None:
+    """Japanese and Chinese questions are ranked by their content words."""
     [hit, *_] = built(EAST).search(question)
 
     assert hit.id == best
@@ -164,12 +164,12 @@ def test_endings_and_particles_do_not_answer(question: str, best: str) -> None:
 
 
 def test_a_question_of_particles_alone_is_searched() -> None:
-    """As one of English stop words is."""
+    """English stop words alone are searched too."""
     assert [hit.id for hit in built({"他": "他的", "猫": "猫"}).search("他的")] == ["他"]
 
 
 def test_a_particle_does_not_halve_the_coverage() -> None:
-    """A Korean word is covered by what is known of it, as an English one is by its stem."""
+    """A Korean word is covered by its known part, like an English word by its stem."""
     index = built(FACTS)
 
     [plain] = index.search("복숭아 zeppelin")
@@ -180,8 +180,8 @@ def test_a_particle_does_not_halve_the_coverage() -> None:
     assert index.search("복숭아는")[0].coverage == 1
 
 
-def test_how_a_question_is_asked_does_not_matter() -> None:
-    """Stop words are not searched, unless there is nothing else to search."""
+def test_the_form_of_a_question_does_not_matter() -> None:
+    """Stop words are not searched, unless there is no other word."""
     index = built({"band": "the who", "cup": "a cup of tea"})
 
     assert [hit.id for hit in index.search("what is the cup?")] == ["cup"]
@@ -198,8 +198,8 @@ def test_a_document_without_a_word_of_the_query_is_not_found() -> None:
     assert built({"empty": "..."}).search("cup") == []
 
 
-def test_the_best_few() -> None:
-    """`limit` cuts the same ranking off."""
+def test_a_limit_returns_the_best() -> None:
+    """`limit` cuts off the same ranking."""
     index = built({str(n): "cup " * n for n in range(1, 20)})
     ranked = index.search("cup")
 
@@ -211,8 +211,8 @@ def test_the_best_few() -> None:
 
 
 @pytest.mark.parametrize("candidates", [None, ["cat", "dog", "unknown"], []])
-def test_numpy_and_python_find_the_same(candidates: list[str] | None) -> None:
-    """With and without the extra `recall`."""
+def test_numpy_and_python_give_the_same_ranking(candidates: list[str] | None) -> None:
+    """The extra `recall` may be missing."""
     for query in ("Biscuit, the cat of Mara", "서윤이의 고양이", "東京へいつ行った?", "nothing"):
         dense, plain = (built(FACTS, dense=dense) for dense in (True, False))
 
@@ -222,8 +222,8 @@ def test_numpy_and_python_find_the_same(candidates: list[str] | None) -> None:
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_what_is_said_around_a_document_finds_it_and_covers_nothing(dense: bool) -> None:
-    """It is no part of the document: coverage and rarity do not count it."""
+def test_messages_around_a_document_find_it_without_covering(dense: bool) -> None:
+    """They are not part of the document: coverage and rarity ignore them."""
     index: LexicalIndex[str] = LexicalIndex(dense=dense)
     index.add("answer", "yes, with pleasure", around=[("a trip to Lisbon", 0.5)])
     index.add("trip", "Lisbon in May")
@@ -239,8 +239,8 @@ def test_what_is_said_around_a_document_finds_it_and_covers_nothing(dense: bool)
     assert [hit.id for hit in index.search("Lisbon")] == ["trip"]
 
 
-def test_fields_weigh() -> None:
-    """A term counts by the weight of its field; a field of weight 0 is not there."""
+def test_fields_have_weights() -> None:
+    """A term counts by the weight of its field; a field with weight 0 is ignored."""
     index: LexicalIndex[int] = LexicalIndex(weights={"title": 3, "aside": 0})
     index.add(1, {"title": "cup", "body": "plate of clay"})
     index.add(2, {"title": "plate", "body": "cup of clay"})
@@ -250,13 +250,13 @@ def test_fields_weigh() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"k1": -1}, {"b": 1.5}, {"weights": {"a": -1}}, {"k1": 1e999}])
-def test_senseless_numbers_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_numbers_raise(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="finite and 0 or more, and b from 0 to 1"):
         LexicalIndex(dense=True, **wrong)
 
 
 def test_replacing_and_removing() -> None:
-    """An id has one document, the last one added; removing says whether there was one."""
+    """An id has the last added document; removing returns whether there was one."""
     index = built({"one": "red cup", "two": "blue cup"})
 
     index.add("one", "green plate")
@@ -289,7 +289,7 @@ many = st.dictionaries(st.integers(0, 15), documents, max_size=12)
 
 @given(many, changes, many, queries, st.randoms(use_true_random=False), st.booleans())
 @settings(deadline=None)
-def test_an_index_is_its_documents(
+def test_an_index_depends_only_on_its_documents(
     first: dict[int, str],
     changes: list[tuple[int, str | None]],
     last: dict[int, str],
@@ -297,7 +297,7 @@ def test_an_index_is_its_documents(
     chance: Random,
     dense: bool,
 ) -> None:
-    """Added at once or one by one, replaced and removed, it scores as one that is built afresh."""
+    """After additions at once or one by one, replacements and removals it scores like a new one."""
     index: LexicalIndex[int] = LexicalIndex(dense=dense, weights={"": 0.3})
     index.add_many(first)
     kept = dict(first)
@@ -322,10 +322,12 @@ def test_an_index_is_its_documents(
 
 @given(st.lists(documents, max_size=12), queries, st.sets(st.integers(0, 15)), st.booleans())
 @settings(deadline=None)
-def test_others_move_no_score(texts: list[str], query: str, allowed: set[int], dense: bool) -> None:
+def test_other_documents_do_not_affect_scores(
+    texts: list[str], query: str, allowed: set[int], dense: bool
+) -> None:
     """Among candidates, score and coverage are those of an index that holds nothing else.
 
-    So a store with many tenants can keep one index: nobody learns from a score what others said.
+    So a store with many tenants can keep one index: a score reveals nothing of other tenants.
     """
     everything: LexicalIndex[int] = LexicalIndex(dense=dense)
     alone: LexicalIndex[int] = LexicalIndex(dense=dense)
@@ -339,7 +341,7 @@ def test_others_move_no_score(texts: list[str], query: str, allowed: set[int], d
 
 @given(st.lists(documents, max_size=12), queries)
 def test_coverage_is_a_share(texts: list[str], query: str) -> None:
-    """Above 0 and up to 1 for every hit, and every score is above 0."""
+    """It is above 0 and up to 1 for every hit, and every score is above 0."""
     index: LexicalIndex[int] = LexicalIndex()
     for key, text in enumerate(texts):
         index.add(key, text)
@@ -368,12 +370,12 @@ def test_any_string_can_be_indexed(texts: list[str], query: str) -> None:
 
 
 class _Term(str):  # noqa: SLOT000 - weak references need a dict or a slot of their own
-    """A string whose end can be seen."""
+    """A string whose deletion can be observed."""
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_word_leaves_the_memory_with_its_last_document(at_once: bool) -> None:
-    """A process that serves for months would else hold every word that it has ever indexed."""
+def test_a_word_is_freed_with_its_last_document(at_once: bool) -> None:
+    """Otherwise a process that runs for months would keep every word that it indexed."""
     made: list[ref[_Term]] = []
 
     def analyze(text: str) -> list[tuple[str, ...]]:
@@ -387,7 +389,7 @@ def test_a_word_leaves_the_memory_with_its_last_document(at_once: bool) -> None:
     else:
         index.add("first", "tea mint")
         index.add("second", "tea")
-    assert [term() is not None for term in made] == [True, True, False]  # "tea" is held once
+    assert [term() is not None for term in made] == [True, True, False]  # "tea" is stored once
 
     index.remove("first")
     assert [term() is not None for term in made] == [True, False, False]
@@ -396,7 +398,7 @@ def test_a_word_leaves_the_memory_with_its_last_document(at_once: bool) -> None:
 
 
 def test_neighbours_of_documents_that_are_added_at_once() -> None:
-    """A term that a document and its neighbours hold is its own, and its counts are added."""
+    """A term of both a document and its neighbours is the document's, and its counts are added."""
     texts = [("tea and mint", "mint"), ("cup", "tea tea"), ("...", "cup"), ("tea tea", "")]
     one, many = TermIndex(), TermIndex()
     documents = [(slot, {"": text}, [(near, 0.5)]) for slot, (text, near) in enumerate(texts)]

@@ -49,7 +49,7 @@ async def store() -> InMemoryProvider:
 async def test_an_embedder_without_its_package_says_what_to_install(
     store: InMemoryProvider, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On every way to a recall; it is no failure to fall back from, and nothing is in a prompt."""
+    """Every kind of recall raises it; there is no fallback, and no prompt changes."""
     make, message = EMBEDDERS[package]
     monkeypatch.setitem(sys.modules, package, None)
     memory = recall_memory(store, embedder=make())
@@ -82,7 +82,7 @@ async def test_an_embedder_without_its_package_says_what_to_install(
 
 @pytest.fixture
 def without_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Hide numpy, and forget that it was found before."""
+    """Hide numpy, and reset the cached check for it."""
     numpy_or_none.cache_clear()
     monkeypatch.setitem(sys.modules, "numpy", None)
     yield
@@ -91,8 +91,8 @@ def without_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_numpy")
-async def test_meanings_are_compared_without_numpy(store: InMemoryProvider) -> None:
-    """The same matches in the same order, and no word of it in `failures`."""
+async def test_vectors_are_compared_without_numpy(store: InMemoryProvider) -> None:
+    """Matches and order are the same, and `failures` does not mention it."""
     memory = recall_memory(store, embedder=TopicEmbedder())
 
     result = await memory.recall("Any animal?")
@@ -101,10 +101,10 @@ async def test_meanings_are_compared_without_numpy(store: InMemoryProvider) -> N
     assert (found_values(result), result.is_semantic, result.failures) == (["kitten"], True, [])
 
 
-async def test_numpy_changes_no_score(
+async def test_numpy_does_not_change_scores(
     store: InMemoryProvider, request: pytest.FixtureRequest
 ) -> None:
-    """But for rounding: a machine with it and one without it answer alike."""
+    """Machines with and without it give the same result, except rounding."""
 
     async def asked() -> list[list[tuple[Any, ...]]]:
         memory = recall_memory(store, embedder=TopicEmbedder())

@@ -49,7 +49,7 @@ print(sorted({"openai", "numpy", "httpx", "httpx2", "litellm", "requests"} & sys
     ],
 )
 def test_no_llm_no_network_no_environment(tmp_path: Path, backend: str, encrypted: str) -> None:
-    """In a process without an environment, in which every socket is refused."""
+    """The process has no environment, and every socket is refused."""
     script = f"BACKEND, ENCRYPTED = {backend!r}, {encrypted}\n{SCRIPT}"
 
     done = subprocess.run(
@@ -65,8 +65,8 @@ def test_no_llm_no_network_no_environment(tmp_path: Path, backend: str, encrypte
     assert done.stdout.splitlines() == ["a cat called Miso"] * 2 + ["[]"]
 
 
-def test_the_guard_refuses(tmp_path: Path) -> None:
-    """A socket would have been noticed."""
+def test_the_guard_refuses_sockets(tmp_path: Path) -> None:
+    """Otherwise the test above would prove nothing."""
     guard = SCRIPT.partition("import anyio")[0]
     script = f"{guard}\nsys.addaudithook(refuse)\nimport socket\nsocket.socket()"
 
@@ -105,8 +105,8 @@ anyio.run(main)
 """
 
 
-def test_without_numpy_it_is_still_right(tmp_path: Path) -> None:
-    """Slower, and the same."""
+def test_results_without_numpy_are_the_same(tmp_path: Path) -> None:
+    """They only take longer."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", WITHOUT_NUMPY],
         cwd=tmp_path,

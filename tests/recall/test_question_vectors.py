@@ -1,4 +1,4 @@
-"""Vectors of questions are cached, and never reveal what other users asked."""
+"""Question vectors are cached, and never reveal the questions of other users."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, LocalStore, bare_note, recall_memory
 
 
-async def test_a_question_that_is_asked_again_costs_no_call(store: LocalStore) -> None:
-    """Each view pays for its own questions, one over the same places too."""
+async def test_a_repeated_question_makes_no_request(store: LocalStore) -> None:
+    """Each view embeds its own questions, also one of the same places."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     memory = recall_memory(store, embedder=TopicEmbedder())
     one, another = memory.view(subjects=[ALICE]), memory.view(subjects=[ALICE])
@@ -19,13 +19,13 @@ async def test_a_question_that_is_asked_again_costs_no_call(store: LocalStore) -
         assert result.is_semantic
         calls.append(result.embedding_calls)
 
-    assert calls == [2, 0, 1, 0, 1, 0]  # the first one had the fact embedded besides
+    assert calls == [2, 0, 1, 0, 1, 0]  # the first view also had the fact embedded
 
 
-async def test_only_the_last_questions_are_kept(
+async def test_only_the_last_questions_are_cached(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that were asked for longest ago go."""
+    """The least recently used ones are removed."""
     monkeypatch.setattr(meaning, "_MOST_QUESTIONS", 2)
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     memory = recall_memory(store, embedder=TopicEmbedder())

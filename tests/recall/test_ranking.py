@@ -1,4 +1,4 @@
-"""The score of a match: the formula that is documented, and what it must never do."""
+"""The score of a match: the documented formula and its limits."""
 
 from array import array
 from dataclasses import replace
@@ -47,7 +47,7 @@ def asked(text: str, **options: Any) -> RecallQuery:
 
 @pytest.fixture(params=[0, 10**9], ids=["numpy", "python"], autouse=True)
 def worth_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The formula over arrays, and over dictionaries."""
+    """Compute the formula with arrays, and with dictionaries."""
     monkeypatch.setattr("factmem.recall.fact_index._WORTH_NUMPY", request.param)
     if request.param:
         monkeypatch.setattr("factmem.recall.fact_index.numpy_or_none", lambda: None)
@@ -61,7 +61,7 @@ def index_of(*facts: Any) -> FactIndex:
 
 
 class Near:
-    """Compares the texts of facts by their ids; they have no direction in common."""
+    """Returns fixed cosines by fact id; the vectors have no mean direction."""
 
     def __init__(self, known: dict[bytes, float]) -> None:
         self.known = known
@@ -95,8 +95,8 @@ FACTS = [
 COSINES = {"cat": 0.8, "trip": 0.5, "nuts": -0.2}
 
 
-def test_the_score_is_what_its_parts_say() -> None:
-    """A reader of the parts and the weights can compute it."""
+def test_the_score_is_the_weighted_sum_of_its_parts() -> None:
+    """A reader can compute it from the parts and the weights."""
     index = index_of(*FACTS)
     custom = RecallWeights(lexical=0.2, semantic=0.6, recency=0.7, importance=0.1)
     for weights in (RecallWeights(), custom):
@@ -114,7 +114,7 @@ def test_the_score_is_what_its_parts_say() -> None:
 
 
 def test_parts_are_normalised_over_the_candidates() -> None:
-    """The best has 1, the least near has 0; the words of other users do not count."""
+    """The best has 1, the least similar has 0; words of other users do not count."""
     by_words = index_of(*FACTS).search(asked("the cat Miso"), NOW)
     by_both = index_of(*FACTS).search(asked("the cat Miso"), NOW, near(**COSINES))
 
@@ -127,13 +127,13 @@ def test_parts_are_normalised_over_the_candidates() -> None:
 
 
 def above(cosine: float, *all_cosines: float) -> float:
-    """The part of a cosine above that of a random fact of these; 20 more of 0 count with them."""
+    """Return a cosine's share above that of a random fact of these and 20 more of 0."""
     usual = sum(all_cosines) / (len(all_cosines) + 20)
     return max(cosine - usual, 0.0) / (1 - usual)
 
 
 def test_relevance_is_coverage_and_cosine() -> None:
-    """Not stretched over the candidates: it does not make the best of a bad lot perfect."""
+    """It is not scaled over the candidates, which would make the best of bad matches perfect."""
     index, question = index_of(*FACTS), asked("Does Miso like hazelnuts more than kumquats?")
     weights = RecallWeights(lexical=0.2, semantic=0.6)
     coverage = {match.fact.id: match.relevance for match in index.search(question, NOW)}
@@ -152,8 +152,8 @@ def test_relevance_is_coverage_and_cosine() -> None:
     assert isclose(uneven["cat"], 0.25 * coverage["cat"] + 0.75 * near_cat)
 
 
-def test_relevance_is_the_same_by_a_model_that_finds_everything_alike() -> None:
-    """All its cosines lie between 0.7 and 1, and a random fact's is what relevance begins at."""
+def test_relevance_does_not_depend_on_a_models_range_of_cosines() -> None:
+    """The cosines lie between 0.7 and 1; relevance begins at the cosine of a random fact."""
     chance = Random(13)
     facts = [bare_note(f"k{n}", "x", id=f"f{n}") for n in range(400)]
     cosines = {fact.id: chance.uniform(-0.1, 0.1) for fact in facts} | {"f7": 0.6}
@@ -168,8 +168,8 @@ def test_relevance_is_the_same_by_a_model_that_finds_everything_alike() -> None:
             assert index.search(query, NOW, near(**without)) == []
 
 
-def test_a_random_fact_is_one_of_the_entity_that_is_named() -> None:
-    """Its name makes all of its facts similar and adds no information; nor does it in coverage."""
+def test_a_random_fact_is_one_of_the_named_entity() -> None:
+    """Its name makes all its facts similar and adds no information, nor does it add coverage."""
     bob = Place(AGENT, BOB)
     index = FactIndex([HERE, bob])
     named = {f"b{n}": 0.5 for n in range(20)} | {"b7": 0.9}
@@ -189,7 +189,7 @@ def test_a_random_fact_is_one_of_the_entity_that_is_named() -> None:
     assert isclose(jazz.relevance, (1 + above(0.9, *named.values())) / 2)
 
 
-def test_the_facts_of_the_one_who_is_named_gain_a_fifth() -> None:
+def test_facts_of_the_named_entity_gain_a_fifth() -> None:
     """Of two equal facts, the one about Bob scores higher by the documented weight."""
     bob = Place(AGENT, BOB)
     index = FactIndex([HERE, bob])
@@ -208,7 +208,7 @@ def test_the_facts_of_the_one_who_is_named_gain_a_fifth() -> None:
 
 
 class Vectors:
-    """The vectors of texts, by the ids of their facts, in one table."""
+    """Return the vectors of texts, by the ids of their facts, in one table."""
 
     def __init__(self, question: list[float], **vectors: list[float]) -> None:
         self._question = unit(question)
@@ -229,8 +229,8 @@ class Vectors:
         return self._held.changes
 
 
-def test_what_all_facts_share_ranks_none_of_them() -> None:
-    """A part of the cosine with their mean vector is taken off; relevance keeps it."""
+def test_the_common_part_of_all_facts_does_not_affect_the_ranking() -> None:
+    """A part of the cosine with their mean vector is subtracted; relevance keeps it."""
     vectors = {"cat": [0.9, 0.3], "trip": [1.0, 0.0], "nuts": [0.9, -0.1]}
     index, question = index_of(*FACTS), asked("unheard")
     near_all = Vectors([1.0, 0.12], **vectors)
@@ -247,8 +247,8 @@ def test_what_all_facts_share_ranks_none_of_them() -> None:
     assert index.search(question, NOW, near_all) == alone
 
 
-def test_a_fact_without_a_vector_means_what_others_do_in_the_mean() -> None:
-    """Words alone must not put it above what has the words and the meaning, nor sink it."""
+def test_a_fact_without_a_vector_gets_the_mean_cosine() -> None:
+    """Words alone must rank it neither above facts with words and meaning nor last."""
     facts = [
         bare_note("a", "morning meeting", id="right"),
         bare_note("b", "meeting in the morning", id="none"),
@@ -266,7 +266,7 @@ def test_a_fact_without_a_vector_means_what_others_do_in_the_mean() -> None:
 
 
 def test_recency_halves_with_each_half_life() -> None:
-    """Reckoned from the last confirmation, never above 1, also when clocks disagree."""
+    """It counts from the last confirmation, and is at most 1, also if clocks disagree."""
     ages = {"now": 0, "month": 30, "year": 365, "tomorrow": -1}
     facts = [
         replace(bare_note("pet", "cat", id=name), confirmed_at=NOW - timedelta(days=days))
@@ -282,8 +282,8 @@ def test_recency_halves_with_each_half_life() -> None:
     assert isclose(recency["year"], 0.5 ** (365 / 15))
 
 
-def test_recency_and_importance_order_what_is_equally_relevant() -> None:
-    """That is what they are for."""
+def test_recency_and_importance_order_equally_relevant_facts() -> None:
+    """That is their purpose."""
     same = [
         replace(bare_note(f"pet{n}", "cat", id=str(n), importance=importance), confirmed_at=heard)
         for n, (importance, heard) in enumerate(
@@ -299,8 +299,8 @@ def test_recency_and_importance_order_what_is_equally_relevant() -> None:
     assert ids(index_of(*same).search(asked("cat"), NOW)) == ["3", "1", "2", "0"]
 
 
-def test_of_equal_matches_the_last_confirmed_goes_first() -> None:
-    """And of those the one that was there first: no order by chance."""
+def test_the_last_confirmed_of_equal_matches_comes_first() -> None:
+    """After that the oldest one, so that the order is deterministic."""
     none = RecallWeights(recency=0, importance=0)
     facts = [
         replace(bare_note(f"pet{n}", "cat", id=str(n)), confirmed_at=NOW - timedelta(days=days))
@@ -316,10 +316,10 @@ def test_of_equal_matches_the_last_confirmed_goes_first() -> None:
     importances=st.lists(st.floats(0, 1), min_size=6, max_size=6),
     ages=st.lists(st.integers(0, 2000), min_size=6, max_size=6),
 )
-def test_the_default_moves_nothing_by_more_than_a_tenth(
+def test_default_weights_change_the_score_by_at_most_a_tenth(
     relevances: list[float], importances: list[float], ages: list[int]
 ) -> None:
-    """With any age and importance: a fact ten percent more relevant stays ahead."""
+    """For any age and importance, a fact ten percent more relevant stays ahead."""
     facts = [
         replace(
             bare_note(f"k{n}", "x", id=f"f{n}", importance=importances[n]),
@@ -337,8 +337,8 @@ def test_the_default_moves_nothing_by_more_than_a_tenth(
 
 
 @pytest.mark.parametrize("weight", [1.0, 1000.0])
-def test_no_weight_brings_back_what_is_not_relevant(weight: float) -> None:
-    """Fresh and important facts about something else stay away."""
+def test_no_weight_returns_irrelevant_facts(weight: float) -> None:
+    """New and important facts about other things are not returned."""
     weights = RecallWeights(recency=weight, importance=weight)
 
     by_words = index_of(*FACTS).search(asked("Miso", weights=weights), NOW)
@@ -350,8 +350,8 @@ def test_no_weight_brings_back_what_is_not_relevant(weight: float) -> None:
     assert "nuts" not in ids(by_both)
 
 
-def test_a_least_relevance_is_kept() -> None:
-    """Below it nothing comes back; at it, it does."""
+def test_the_least_relevance_is_inclusive() -> None:
+    """A match below it is not returned; a match at it is."""
     index = index_of(*FACTS)
     found = index.search(asked("cat Miso Lisbon"), NOW, near(**COSINES))
 
@@ -363,8 +363,8 @@ def test_a_least_relevance_is_kept() -> None:
     assert index.search(asked("cat Miso Lisbon", min_score=1.0), NOW, near(**COSINES)) == []
 
 
-def test_equal_cosines_count_as_near() -> None:
-    """A single candidate, too: there is nothing to stretch."""
+def test_equal_cosines_count_as_similar() -> None:
+    """A single candidate does too: there is no range to scale over."""
     found = index_of(FACTS[0]).search(asked("unheard"), NOW, near(cat=0.7))
     both = index_of(*FACTS[:2]).search(asked("unheard"), NOW, near(cat=0.7, trip=0.7))
 
@@ -373,7 +373,7 @@ def test_equal_cosines_count_as_near() -> None:
 
 
 def test_a_fact_without_a_vector_is_found_by_its_words() -> None:
-    """A place that changed while its facts were embedded; without words, it is not found."""
+    """Its place changed during embedding; without common words it is not found."""
     found = index_of(*FACTS).search(asked("Miso"), NOW, near(trip=0.9))
 
     assert sorted(ids(found)) == ["cat", "trip"]
@@ -391,7 +391,7 @@ def test_without_any_vector_words_alone_rank() -> None:
 
 
 def test_an_index_follows_its_facts() -> None:
-    """New facts are found, removed ones are not, and changed ones count as they are now."""
+    """New facts are found, removed ones are not, and changed ones count with their new values."""
     index, here = FactIndex([HERE]), HERE.identity
     for fact in FACTS:
         index.put(here, PlacedFact(HERE, fact))
@@ -412,8 +412,8 @@ def test_an_index_follows_its_facts() -> None:
     assert ids(index.search(asked("cat"), NOW)) == ["trip"]
 
 
-def test_the_order_of_equal_matches_is_not_that_of_arrival() -> None:
-    """A new memory returns the same matches in the same order, with a limit too."""
+def test_the_order_of_equal_matches_does_not_depend_on_insertion() -> None:
+    """A new memory returns the same matches in the same order, also with a limit."""
     equal = [bare_note(f"k{n}", "cat", id=f"id{n}") for n in range(9)]
 
     for facts in (equal, equal[::-1], equal[4:] + equal[:4]):
@@ -422,7 +422,7 @@ def test_the_order_of_equal_matches_is_not_that_of_arrival() -> None:
         assert ids(index.search(asked("cat", limit=3), NOW)) == ["id0", "id1", "id2"]
 
 
-def test_narrowing_leaves_others_out_of_the_statistics() -> None:
+def test_a_filter_excludes_others_from_the_statistics() -> None:
     """Scores equal those of an index without other facts, so they reveal nothing of these."""
     others = [bare_note(f"other{n}", "Miso and Lisbon", id=f"o{n}") for n in range(20)]
     options = {"concepts": ["pet", "trip"]}
@@ -441,14 +441,14 @@ def test_narrowing_leaves_others_out_of_the_statistics() -> None:
         ({"importance": float("inf")}, "weights must be finite"),
     ],
 )
-def test_senseless_weights_are_refused(weights: dict[str, float], message: str) -> None:
-    """Before anything is ranked by them."""
+def test_invalid_weights_raise(weights: dict[str, float], message: str) -> None:
+    """They raise before any ranking."""
     with pytest.raises(ValueError, match=message):
         RecallWeights(**weights)
 
 
 def test_relevance_needs_a_weight() -> None:
-    """Freshness alone is no answer to a question."""
+    """Recency alone is not an answer to a question."""
     with pytest.raises(ValueError, match="`lexical` or `semantic` above 0"):
         RecallWeights(lexical=0, semantic=0)
 
@@ -461,14 +461,14 @@ def test_relevance_needs_a_weight() -> None:
         ({"planning_seconds": 0.0}, "planning_seconds"),
     ],
 )
-def test_senseless_settings_are_refused(given_settings: dict[str, Any], message: str) -> None:
-    """When they are made."""
+def test_invalid_settings_raise(given_settings: dict[str, Any], message: str) -> None:
+    """The constructor raises."""
     with pytest.raises(ValueError, match=message):
         RecallSettings(**given_settings)
 
 
-def test_what_stands_for_a_fact() -> None:
-    """The subject, the topic and the values; the day and the quote among the words only."""
+def test_the_indexed_text_of_a_fact() -> None:
+    """It has subject, topic and values; the day and the quote count only for words."""
     fact = bare_notes("favourite_drinks-ever", "green tea", "coffee")
     described: Any = replace(
         fact, concept=type(fact.concept)("drinks", "What they drink", fact.concept.fact_type)

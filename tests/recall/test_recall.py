@@ -1,4 +1,4 @@
-"""Asking a memory: what comes back, what does not, and how it follows its store."""
+"""Recall: the returned facts, the hidden ones, and changes of the store."""
 
 import threading
 from datetime import datetime, timedelta
@@ -49,8 +49,8 @@ PET = Concept("pet", "")
 AGES = Concept("ages", "Ages of the children", value_type=list[int])
 
 
-async def test_the_fact_that_is_asked_for_comes_back(store: LocalStore) -> None:
-    """With its place and its score, and those that have nothing to do with it do not."""
+async def test_the_relevant_fact_is_returned(store: LocalStore) -> None:
+    """It has its place and its score; unrelated facts are not returned."""
     await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     await store.save(bare_note("allergy", "hazelnuts"), ALICE, PRODUCT)
 
@@ -65,8 +65,8 @@ async def test_the_fact_that_is_asked_for_comes_back(store: LocalStore) -> None:
     assert await recall_memory(store).recall("How about kumquats?") == []
 
 
-async def test_meaning_finds_what_shares_no_word(store: LocalStore) -> None:
-    """With an embedder; without one nothing is found."""
+async def test_an_embedder_finds_facts_without_a_common_word(store: LocalStore) -> None:
+    """Without one nothing is found."""
     await store.save(bare_note("miso", "kitten"), ALICE, AGENT)
     await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
     embedder = TopicEmbedder()
@@ -79,8 +79,8 @@ async def test_meaning_finds_what_shares_no_word(store: LocalStore) -> None:
     assert await recall_memory(store).recall("Any animal?") == []
 
 
-async def test_what_does_not_hold_never_comes_back(store: LocalStore, clock: SettableClock) -> None:
-    """Replaced, forgotten, expired, overridden by a more specific place: with vectors and without."""
+async def test_outdated_facts_are_never_returned(store: LocalStore, clock: SettableClock) -> None:
+    """They are replaced, forgotten, expired or overridden; with vectors and without."""
     soon = clock.now + timedelta(hours=1)
     await store.save(bare_note("pet", "a dog called Rex"), ALICE, AGENT)
     await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
@@ -102,8 +102,8 @@ async def test_what_does_not_hold_never_comes_back(store: LocalStore, clock: Set
     assert await found(recall_memory(store, subjects=[COMPANY])) == ["company dog Rex"]
 
 
-async def test_a_recall_sees_what_has_just_been_saved(store: LocalStore) -> None:
-    """Every change, by this instance of the memory or by another one."""
+async def test_a_recall_sees_every_earlier_save(store: LocalStore) -> None:
+    """The change may come from this instance of the memory or another one."""
     memories = [recall_memory(store), recall_memory(store, embedder=TopicEmbedder())]
 
     async def found() -> list[list[Any]]:
@@ -127,8 +127,8 @@ async def test_a_recall_sees_what_has_just_been_saved(store: LocalStore) -> None
     assert await found() == [[], []]
 
 
-async def test_a_confirmation_makes_a_fact_fresh(store: LocalStore, clock: SettableClock) -> None:
-    """And its importance is that of the last save."""
+async def test_a_confirmation_makes_a_fact_recent(store: LocalStore, clock: SettableClock) -> None:
+    """Its importance is that of the last save."""
     memory = recall_memory(store, clock=clock)
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     clock.advance(timedelta(days=60))
@@ -142,8 +142,8 @@ async def test_a_confirmation_makes_a_fact_fresh(store: LocalStore, clock: Setta
     assert (before.importance, after.importance) == (0.5, 1.0)
 
 
-async def test_places_that_did_not_change_are_not_read_again(store: LocalStore) -> None:
-    """Events show the reads: each place once, then the one that changed."""
+async def test_unchanged_places_are_not_read_again(store: LocalStore) -> None:
+    """Events show the reads: each place once, then the changed one."""
     events: list[MemoryEvent] = []
     memory = recall_memory(store, listeners=[events.append])
     for scope in (AGENT, PRODUCT):
@@ -164,7 +164,7 @@ async def test_places_that_did_not_change_are_not_read_again(store: LocalStore) 
 
 
 async def test_every_recall_is_one_event(store: LocalStore) -> None:
-    """Completed or failed, with what it cost."""
+    """It has completed or failed, and has its cost."""
     events: list[MemoryEvent] = []
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     memory = recall_memory(store, listeners=[events.append], embedder=TopicEmbedder())
@@ -179,7 +179,7 @@ async def test_every_recall_is_one_event(store: LocalStore) -> None:
 
 
 async def test_values_of_any_type_are_found(store: LocalStore) -> None:
-    """By the words that their JSON has; declared types come back as such."""
+    """The words of their JSON match; declared types are returned as such."""
     ages = Concept("ages", "Ages of the children", value_type=list[int])
     fact: Any = bare_note("ages", "x")
     typed = type(fact)(ages, [7, 11], timestamp=NOW)
@@ -195,8 +195,8 @@ async def test_values_of_any_type_are_found(store: LocalStore) -> None:
     assert found_values(await recall_memory(store).recall("who is 11 of the children")) == [[7, 11]]
 
 
-async def test_a_value_that_does_not_fit_is_left_out_and_reported(store: LocalStore) -> None:
-    """It hides nothing else, and stays stored."""
+async def test_a_value_of_a_wrong_type_is_left_out_and_reported(store: LocalStore) -> None:
+    """It hides no other fact, and stays stored."""
     await store.save_many(
         [bare_note("ages", "seven"), bare_note("pet", "a cat aged seven")], ALICE, AGENT
     )
@@ -213,7 +213,7 @@ async def test_a_value_that_does_not_fit_is_left_out_and_reported(store: LocalSt
 
 
 async def test_quotes_and_days_are_found_too(store: LocalStore) -> None:
-    """As a person would ask: by what was said, and when."""
+    """A user may ask for what was said, and when."""
     source = FactSource(SourceKind.USER, quote="I grew up near the lighthouse")
     said = datetime.fromisoformat("2023-05-17T10:00:00+00:00")
     await store.save(bare_note("home", "Pohang", source=source, timestamp=said), ALICE, AGENT)
@@ -222,8 +222,8 @@ async def test_quotes_and_days_are_found_too(store: LocalStore) -> None:
         assert found_values(await recall_memory(store).recall(question)) == ["Pohang"]
 
 
-async def test_a_call_narrows_where_and_what(store: LocalStore) -> None:
-    """Subjects, scopes, concepts and time; never more than the memory has."""
+async def test_a_call_can_narrow_places_and_facts(store: LocalStore) -> None:
+    """It filters by subject, scope, concept and time, and never widens the memory."""
     early, late = NOW - timedelta(days=20), NOW - timedelta(days=2)
     await store.save(bare_note("pet", "a cat since long", timestamp=early), ALICE, AGENT)
     await store.save(bare_note("film", "about a cat", timestamp=late), ALICE, PRODUCT)
@@ -249,8 +249,8 @@ async def test_a_call_narrows_where_and_what(store: LocalStore) -> None:
     assert await found(subjects=[]) == set()
 
 
-async def test_several_entities_are_each_looked_at(store: LocalStore) -> None:
-    """Bob's home is no older version of Alice's."""
+async def test_several_entities_are_searched_separately(store: LocalStore) -> None:
+    """Bob's home is not an older version of Alice's."""
     await store.save(bare_note("home", "a flat in Busan"), ALICE, AGENT)
     await store.save(bare_note("home", "a flat in Seoul"), BOB, AGENT)
 
@@ -268,8 +268,8 @@ saved = st.lists(st.tuples(names, names, names), max_size=8)
 
 @settings(deadline=None, max_examples=examples(60))
 @given(saved=saved, asked=st.tuples(names, names))
-async def test_sibling_names_never_mix(saved: Any, asked: tuple[str, str]) -> None:
-    """A recall finds what was saved under these very names, nothing of others: through views too."""
+async def test_similar_names_do_not_mix(saved: Any, asked: tuple[str, str]) -> None:
+    """A recall finds only what was saved under exactly these names, also in views."""
     store = InMemoryProvider()
     expected: dict[str, str] = {}
     subject, scope = USER.of(asked[0]), MemoryScope.Agent(asked[1])
@@ -292,7 +292,7 @@ async def test_sibling_names_never_mix(saved: Any, asked: tuple[str, str]) -> No
 
 
 async def test_a_view_keeps_the_memory_warm(store: LocalStore) -> None:
-    """A view made for one request embeds only its question."""
+    """The view of a request embeds only its question."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     events: list[MemoryEvent] = []
     embedder = TopicEmbedder()
@@ -308,8 +308,8 @@ async def test_a_view_keeps_the_memory_warm(store: LocalStore) -> None:
     assert await memory.view(subjects=[BOB]).recall("any cat?", subjects=[ALICE]) == []
 
 
-async def test_a_view_of_a_backend_of_ones_own(store: LocalStore) -> None:
-    """The four methods are enough: it is read each time, and nothing old comes back."""
+async def test_a_view_of_a_users_own_backend(store: LocalStore) -> None:
+    """Four methods are enough: it is read each time, and nothing outdated returns."""
     bare = Bare(store)
     assert not isinstance(bare, IndexedStore)
     for memory in (recall_memory(bare), recall_memory(bare).view(subjects=[ALICE])):
@@ -323,7 +323,7 @@ async def test_a_view_of_a_backend_of_ones_own(store: LocalStore) -> None:
 
 
 class Bare:
-    """Shows the four methods of a store and no others."""
+    """Shows only the four methods of a provider."""
 
     def __init__(self, store: AgentMemoryProvider) -> None:
         self._store = store
@@ -341,8 +341,8 @@ class Bare:
         return await self._store.load_by_description(*args)
 
 
-async def test_a_backend_that_fails_fails_the_recall(store: LocalStore) -> None:
-    """An error is no empty answer."""
+async def test_a_failing_backend_fails_the_recall(store: LocalStore) -> None:
+    """An error is not an empty result."""
 
     class Failing(Bare):
         async def load_all(self, *args: Any) -> Any:
@@ -353,7 +353,7 @@ async def test_a_backend_that_fails_fails_the_recall(store: LocalStore) -> None:
 
 
 async def test_without_a_memory_nothing_is_found() -> None:
-    """Nor is anything embedded."""
+    """Nothing is embedded either."""
     embedder = TopicEmbedder()
 
     assert await recall_memory(NoMemory(), embedder=embedder).recall("cat") == []
@@ -379,20 +379,20 @@ async def test_without_a_memory_nothing_is_found() -> None:
         ({"depth": "deep"}, "deep recall needs a chat model"),
     ],
 )
-async def test_a_senseless_question_is_refused(options: dict[str, Any], message: str) -> None:
-    """With any facts in the memory, or none."""
+async def test_an_invalid_question_raises(options: dict[str, Any], message: str) -> None:
+    """It raises with and without facts in the memory."""
     with pytest.raises((TypeError, ValueError), match=message):
         await recall_memory(InMemoryProvider()).recall(**{"query": "cat", **options})
 
 
-async def test_an_unbound_subject_is_refused() -> None:
+async def test_an_unbound_subject_raises() -> None:
     """Omitting the user does not search all users."""
     with pytest.raises(UnboundSubjectError):
         await recall_memory(InMemoryProvider(), subjects=[USER]).recall("cat")
 
 
-async def test_weights_are_the_memorys_or_the_calls(store: LocalStore) -> None:
-    """A memory may be set to something else, and so may a call."""
+async def test_weights_of_a_call_override_those_of_the_memory(store: LocalStore) -> None:
+    """Both have defaults."""
     await store.save(bare_note("pet", "cat cat cat", importance=0.0), ALICE, AGENT)
     await store.save(bare_note("film", "about a cat and more", importance=1.0), ALICE, AGENT)
     important = RecallWeights(importance=100)
@@ -409,10 +409,10 @@ async def test_weights_are_the_memorys_or_the_calls(store: LocalStore) -> None:
     assert [m.score for m in of_memory] == [m.score for m in of_call]
 
 
-async def test_an_embedder_that_fails_leaves_the_words(
+async def test_with_a_failing_embedder_words_are_searched(
     store: LocalStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The result says so, and so does the log, without a word of the question."""
+    """The result and the log report it, without the words of the question."""
     await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     embedder = TopicEmbedder()
     embedder.failure = EmbeddingError("the quota is used up: 4711")
@@ -440,7 +440,7 @@ async def test_an_embedder_that_is_not_installed_raises(store: LocalStore) -> No
         await recall_memory(store, embedder=embedder).recall("cat")
 
 
-async def test_many_tasks_at_once(store: LocalStore) -> None:
+async def test_many_concurrent_tasks(store: LocalStore) -> None:
     """While others save: each finds what was saved before it asked, and every text is embedded
     once.
     """
@@ -459,8 +459,8 @@ async def test_many_tasks_at_once(store: LocalStore) -> None:
     assert len(embedder.texts) == len(set(embedder.texts)) == 24
 
 
-async def test_a_recall_that_is_cancelled_leaves_the_next_one_well(store: LocalStore) -> None:
-    """Wherever it was; nothing stays locked."""
+async def test_a_cancelled_recall_does_not_affect_the_next_one(store: LocalStore) -> None:
+    """It may be cancelled anywhere; nothing stays locked."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     memory = recall_memory(store, embedder=TopicEmbedder())
     for delay in range(12):
@@ -476,7 +476,7 @@ async def test_a_recall_that_is_cancelled_leaves_the_next_one_well(store: LocalS
 
 @pytest.mark.parametrize("embeds", [False, True])
 def test_threads_with_loops_of_their_own(embeds: bool) -> None:
-    """One memory serves them all, on both kinds of loop."""
+    """One memory serves all of them, on both kinds of event loop."""
     store = InMemoryProvider()
     memory = recall_memory(store, embedder=TopicEmbedder() if embeds else None)
     failures: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""A recall, and each request to its embedder, end in exactly one event."""
+"""A recall and each request to its embedder emit exactly one event."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ SECRET = "xyzzy"
 
 @pytest.fixture
 def events() -> list[MemoryEvent]:
-    """The events so far."""
+    """Return the events so far."""
     return []
 
 
@@ -47,7 +47,7 @@ def of(events: Sequence[MemoryEvent], *operations: MemoryOperation) -> list[Memo
 async def test_each_request_to_the_embedder_is_an_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """The question, then the facts; a cached vector needs no request."""
+    """The question comes first, then the facts; a cached vector needs no request."""
     memory = recall_memory(store, embedder=TopicEmbedder(), listeners=[events.append])
 
     with correlated("request-17"):
@@ -69,7 +69,7 @@ async def test_each_request_to_the_embedder_is_an_event(
 async def test_each_batch_is_an_event(
     events: list[MemoryEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Earlier requests are reported as completed, and the one that broke as failed."""
+    """Earlier requests are reported as completed, and the broken one as failed."""
     monkeypatch.setattr(meaning, "_BATCH", 2)
     store = InMemoryProvider()
     await store.save(bare_notes("pets", "cat"), ALICE, AGENT)
@@ -95,10 +95,10 @@ async def test_each_batch_is_an_event(
 
 
 @pytest.mark.parametrize("vectors", [[], [[float("nan")] * 6]], ids=["none", "not a number"])
-async def test_malformed_vectors_are_a_failure(
+async def test_invalid_vectors_are_a_failure(
     store: InMemoryProvider, events: list[MemoryEvent], vectors: list[list[float]]
 ) -> None:
-    """An answer that cannot be used is no completed request."""
+    """An answer that cannot be used is not a completed request."""
 
     class Wrong(TopicEmbedder):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -111,10 +111,10 @@ async def test_malformed_vectors_are_a_failure(
     assert [each.error_type for each in of(events, OP.RECALL)] == [None]
 
 
-async def test_a_recall_that_falls_back_is_one_completed_event(
+async def test_a_recall_with_a_fallback_is_one_completed_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """Neither an embedder nor a chat model that fails makes it a failed one, nor a second one."""
+    """A failing embedder or chat model adds neither a failed event nor a second one."""
     embedder = TopicEmbedder()
     embedder.failure = EmbeddingError(SECRET)
     model = ScriptedChatModel(ChatModelError(SECRET))
@@ -129,10 +129,10 @@ async def test_a_recall_that_falls_back_is_one_completed_event(
     assert SECRET not in repr(events)
 
 
-async def test_a_recall_that_fails_is_one_failed_event(
+async def test_a_failed_recall_is_one_failed_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """By the store, by what is not installed, by a depth that takes a model."""
+    """The cause is the store, a missing package, or a depth that needs a model."""
 
     class Failing(InMemoryProvider):
         async def version(self, *_: Any) -> str:
@@ -156,10 +156,10 @@ async def test_a_recall_that_fails_is_one_failed_event(
     assert [each.error_type for each in of(events, OP.EMBED)] == ["MissingExtraError"]
 
 
-async def test_a_recall_that_is_cancelled_is_one_failed_event(
+async def test_a_cancelled_recall_is_one_failed_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """So is the request that it was waiting for; asynchronous listeners get both events."""
+    """So is the request that it waited for; async listeners get both events."""
 
     async def listen(event: MemoryEvent) -> None:
         await anyio.lowlevel.checkpoint()
@@ -181,7 +181,7 @@ async def test_a_recall_that_is_cancelled_is_one_failed_event(
 
 
 async def test_events_contain_the_question_only_on_request(store: InMemoryProvider) -> None:
-    """An event of an embedder never has the texts that it was given."""
+    """An event of an embedder never has the embedded texts."""
     loud: list[MemoryEvent] = []
     memory = recall_memory(
         store, embedder=TopicEmbedder(), listeners=[loud.append], include_values=True

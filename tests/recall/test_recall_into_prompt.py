@@ -1,4 +1,4 @@
-"""Facts about the question in the prompt, in place of everything that is known."""
+"""Facts about the question in the prompt, instead of all facts."""
 
 import json
 from threading import get_ident
@@ -43,7 +43,7 @@ def said(text: str) -> dict[str, Any]:
 
 
 def memory_lines(messages: Chat) -> list[str]:
-    """The lines of the memory message about concepts, without the text around them."""
+    """Return the lines of the memory message about concepts, without the frame."""
     texts = [each["content"] for each in messages if each.get("name") == "factmem_memory"]
     assert len(texts) < 2
     return [line for text in texts for line in text.splitlines()[2:-1]]
@@ -71,8 +71,8 @@ async def store() -> InMemoryProvider:
     return made
 
 
-async def test_what_the_user_is_asking_about_is_in_the_prompt(store: InMemoryProvider) -> None:
-    """By default the last message; it replaces the message of all facts, in the same form."""
+async def test_facts_about_the_question_are_in_the_prompt(store: InMemoryProvider) -> None:
+    """The default question is the last message; the result replaces the message of all facts."""
     everything: Chat = [{"role": "system", "content": "Be kind."}, said("What is my cat called?")]
     asked = list(everything)
     memory = recall_memory(store)
@@ -95,8 +95,8 @@ async def test_what_the_user_is_asking_about_is_in_the_prompt(store: InMemoryPro
     assert (report.left_out, report.unreadable, report.matches.failures) == (0, [], [])
 
 
-async def test_each_question_replaces_what_the_last_one_was_about(store: InMemoryProvider) -> None:
-    """A long chat holds no more than the last question takes, and nothing when it finds nothing."""
+async def test_each_question_replaces_the_facts_of_the_last_one(store: InMemoryProvider) -> None:
+    """A long chat has only the last question's facts, or none if nothing was found."""
     memory = recall_memory(store)
     messages: Chat = []
     for question, found in (
@@ -114,7 +114,7 @@ async def test_each_question_replaces_what_the_last_one_was_about(store: InMemor
 
 
 async def test_the_same_facts_give_the_same_bytes(store: InMemoryProvider) -> None:
-    """However they rank: the order of the text is that of the concepts."""
+    """Their ranking does not matter: concepts decide the order of the text."""
     memory = recall_memory(store)
     texts: list[list[str]] = []
     for question in ("a cat film and the router", "router: the film cat", "the cat, the router"):
@@ -126,8 +126,8 @@ async def test_the_same_facts_give_the_same_bytes(store: InMemoryProvider) -> No
     assert [line.partition(":")[0] for line in texts[0][::2]] == ["film", "pet", "router"]
 
 
-async def test_what_is_always_wanted_is_loaded_besides(store: InMemoryProvider) -> None:
-    """A concept that is loaded afterwards joins what was recalled."""
+async def test_a_concept_can_be_loaded_besides(store: InMemoryProvider) -> None:
+    """A concept loaded afterwards joins the recalled facts."""
     memory = recall_memory(store)
     messages: Chat = [said("The router?")]
 
@@ -137,8 +137,8 @@ async def test_what_is_always_wanted_is_loaded_besides(store: InMemoryProvider) 
     assert values(messages) == ["a cat called Miso", "X200"]
 
 
-async def test_the_best_matches_have_room(store: InMemoryProvider) -> None:
-    """Within a budget it is relevance that counts: importance only where all is loaded."""
+async def test_a_budget_keeps_the_best_matches(store: InMemoryProvider) -> None:
+    """Relevance counts here; importance counts only when all facts are loaded."""
     await store.save(
         bare_note("other", "a cat in a very long story " * 3, importance=1.0), ALICE, AGENT
     )
@@ -153,8 +153,8 @@ async def test_the_best_matches_have_room(store: InMemoryProvider) -> None:
     assert "Left out for lack of room: 2" in memory_lines(messages)[-1]
 
 
-async def test_it_takes_what_recall_takes(store: InMemoryProvider) -> None:
-    """The same facts, narrowed the same way."""
+async def test_it_has_the_options_of_recall(store: InMemoryProvider) -> None:
+    """The facts are the same, with the same filters."""
     await store.save(bare_note("mascot", "an office cat"), COMPANY, PRODUCT)
     memory = recall_memory(store, subjects=[ALICE, COMPANY])
     narrowings: list[dict[str, Any]] = [
@@ -186,8 +186,8 @@ async def test_it_takes_what_recall_takes(store: InMemoryProvider) -> None:
         await memory.recall_facts_to_agent([], "", subjects=[USER])
 
 
-async def test_a_view_puts_nothing_else_into_a_prompt(store: InMemoryProvider) -> None:
-    """For any names and any question."""
+async def test_a_view_adds_nothing_else_to_a_prompt(store: InMemoryProvider) -> None:
+    """This holds for any names and any question."""
     view = recall_memory(store).view(subjects=[ALICE])
     messages: Chat = [said("The cat of Bob?")]
 
@@ -197,8 +197,8 @@ async def test_a_view_puts_nothing_else_into_a_prompt(store: InMemoryProvider) -
     assert "the cat of Bob" not in values(messages)
 
 
-async def test_a_long_message_is_about_its_sentences(store: InMemoryProvider) -> None:
-    """A greeting and a story before the request do not hide what it is about."""
+async def test_a_long_message_is_searched_by_its_sentences(store: InMemoryProvider) -> None:
+    """A greeting and a story before the request do not hide its topic."""
     text = (
         "Hello there! I hope that you had a pleasant weekend. Mine was spent in the mountains, "
         "where it rained from morning to evening. How are you?\nNow something is wrong with my "
@@ -232,12 +232,12 @@ async def test_a_long_message_is_about_its_sentences(store: InMemoryProvider) ->
     ],
 )
 def test_sentences(text: str, parts: list[str]) -> None:
-    """Those that say anything, the last eight, in their order; in any script."""
+    """Those with content words, the last eight, in their order; in any script."""
     assert sentences(text) == parts
 
 
-async def test_failures_leave_the_chat_as_it_was(store: InMemoryProvider) -> None:
-    """An embedder that fails leaves the words; a store that fails leaves what was there."""
+async def test_failures_do_not_damage_the_chat(store: InMemoryProvider) -> None:
+    """If the embedder fails, words are searched; if the store fails, the chat does not change."""
     embedder = TopicEmbedder()
     embedder.failure = EmbeddingError("down")
     messages: Chat = [said("The router?")]
@@ -257,7 +257,7 @@ async def test_failures_leave_the_chat_as_it_was(store: InMemoryProvider) -> Non
 
 
 async def test_it_is_reported_as_one_recall(store: InMemoryProvider) -> None:
-    """And a message without words is no operation."""
+    """A message without words is not an operation."""
     events: list[MemoryEvent] = []
     memory = recall_memory(store, listeners=[events.append])
 
@@ -269,8 +269,8 @@ async def test_it_is_reported_as_one_recall(store: InMemoryProvider) -> None:
     assert [event.count for event in recalls] == [3]
 
 
-async def test_four_methods_are_enough(store: InMemoryProvider) -> None:
-    """A backend of one's own needs no more for it."""
+async def test_a_small_provider_is_enough(store: InMemoryProvider) -> None:
+    """Its four methods suffice."""
     messages: Chat = [said("The router?")]
 
     await recall_memory(BareProvider(store)).recall_facts_to_agent(messages)
@@ -287,8 +287,8 @@ async def run(agent: Agent, model: ScriptedChatModel, text: str, **options: Any)
     return result, values(shown)
 
 
-async def test_an_agent_recalls_what_the_text_is_about(store: InMemoryProvider) -> None:
-    """In each run, in place of everything, and with no call to a chat model more."""
+async def test_an_agent_recalls_facts_about_the_input(store: InMemoryProvider) -> None:
+    """Each run does, instead of loading all, without a further chat model call."""
     model = ScriptedChatModel("X200.", "Miso.", "Hm.")
     agent = Agent(model)
     agent.install(AgentMemory, provider=store, agent_name="support-bot", subjects=[USER], recall=1)
@@ -305,8 +305,8 @@ async def test_an_agent_recalls_what_the_text_is_about(store: InMemoryProvider) 
     assert shown == []
 
 
-async def test_an_installed_memory_has_its_embedder_and_settings(store: InMemoryProvider) -> None:
-    """So an agent finds what shares no word with what the user says."""
+async def test_an_installed_memory_uses_its_embedder_and_settings(store: InMemoryProvider) -> None:
+    """The agent finds facts that share no word with the input."""
     await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
     strict = RecallSettings(prompt_min_score=1.0)
     for options, found in (
@@ -325,7 +325,7 @@ async def test_an_installed_memory_has_its_embedder_and_settings(store: InMemory
 async def test_a_long_question_is_split_outside_of_the_loop(
     store: InMemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pasted page of a megabyte takes half a second; a short question takes no thread."""
+    """A pasted page of a megabyte takes half a second; a short question uses no thread."""
     threads: list[int] = []
 
     def recorded(text: str) -> list[str]:
@@ -342,8 +342,8 @@ async def test_a_long_question_is_split_outside_of_the_loop(
     assert here == get_ident() != elsewhere
 
 
-async def test_a_strategy_recalls_by_a_node(store: InMemoryProvider) -> None:
-    """Beside what it always wants; or the installation recalls, where it was asked to."""
+async def test_a_node_of_a_strategy_can_recall(store: InMemoryProvider) -> None:
+    """It also loads required concepts; or the installation recalls, if configured."""
     always = node_load_from_memory([PET], subjects=[USER])
     nodes: list[Node] = [node_recall_from_memory(5, subjects=[USER]), always, node_llm_request()]
     cases: list[tuple[list[Node], dict[str, Any], list[str]]] = [
@@ -370,8 +370,8 @@ async def test_a_strategy_recalls_by_a_node(store: InMemoryProvider) -> None:
         ({"recall": 5, "auto_load": False}, "omit recall or auto_load=False"),
     ],
 )
-def test_senseless_options_are_refused(options: dict[str, Any], message: str) -> None:
-    """At installation, not at the first message."""
+def test_invalid_options_raise(options: dict[str, Any], message: str) -> None:
+    """They raise at installation, not at the first message."""
     with pytest.raises((TypeError, ValueError), match=message):
         Agent(ScriptedChatModel()).install(
             AgentMemory, provider=InMemoryProvider(), agent_name="a", **options

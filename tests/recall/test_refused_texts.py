@@ -1,4 +1,4 @@
-"""A text that the embedder refuses costs the others nothing; what is not its fault is not searched."""
+"""A text that the embedder refuses does not affect others; other failures are not bisected."""
 
 from collections.abc import Callable, Sequence
 from math import nan
@@ -13,7 +13,7 @@ from tests.world import AGENT, ALICE, BOB, LocalStore, bare_note, found_values, 
 
 
 class Refusing(TopicEmbedder):
-    """Raises where one of these words is in one of the texts."""
+    """Raises an error if a text contains one of these words."""
 
     def __init__(self, *words: str, error: Callable[[], Exception]) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Refusing(TopicEmbedder):
 
 
 class BadRequestError(Exception):
-    """An error with a status, as packages raise it."""
+    """An error with a status, like those of client packages."""
 
     status_code = 400
 
@@ -62,10 +62,10 @@ async def filled(store: LocalStore, count: int, *refused: str) -> None:
 
 
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
-async def test_one_refused_text_costs_only_itself(
+async def test_one_refused_text_affects_no_other(
     store: LocalStore, error: Callable[[], Exception]
 ) -> None:
-    """The others are compared by meaning; it is found by its words, and not sent again."""
+    """The others are compared by meaning; it is found by its words and not sent again."""
     embedder = Refusing("poison", error=error)
     await filled(store, 400, "poison")
     memory = recall_memory(store, embedder=embedder)
@@ -82,7 +82,7 @@ async def test_one_refused_text_costs_only_itself(
 
 
 async def test_a_new_fact_beside_a_refused_one_is_sent_alone(store: LocalStore) -> None:
-    """And a text that changed is another one, which may pass."""
+    """A changed text is a new one, which may be accepted."""
     embedder = Refusing("poison", error=REFUSALS["bad request"])
     await filled(store, 3, "poison")
     memory = recall_memory(store, embedder=embedder)
@@ -98,8 +98,8 @@ async def test_a_new_fact_beside_a_refused_one_is_sent_alone(store: LocalStore) 
     assert (await memory.recall("any pet?")).refused_texts == 0
 
 
-async def test_many_refused_texts_have_a_budget(store: LocalStore) -> None:
-    """One recall stops at it, falls back to words and says so; the next ones go on from there."""
+async def test_the_search_for_refused_texts_has_a_budget(store: LocalStore) -> None:
+    """A recall stops there, falls back to words and reports it; the next one continues."""
     words = [f"poison{n}" for n in range(24)]
     embedder = Refusing("poison", error=REFUSALS["bad request"])
     await filled(store, 90, *words)
@@ -116,8 +116,8 @@ async def test_many_refused_texts_have_a_budget(store: LocalStore) -> None:
     assert (await memory.recall("any pet?")).embedding_calls == 0
 
 
-async def test_a_crash_that_passes_refuses_no_text(store: LocalStore) -> None:
-    """One new text, and a server that fails once: it is tried again before it is given up."""
+async def test_a_temporary_failure_refuses_no_text(store: LocalStore) -> None:
+    """A server fails once: the new text is sent again before it counts as refused."""
 
     class Flaky(TopicEmbedder):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -136,8 +136,8 @@ async def test_a_crash_that_passes_refuses_no_text(store: LocalStore) -> None:
 
 
 @pytest.mark.parametrize("status", [None, 401, 404, 408, 429, 502, 503])
-async def test_other_failures_are_not_searched(store: LocalStore, status: int | None) -> None:
-    """A quota, a time-out, a server that fails: one request for the facts, and words."""
+async def test_other_failures_are_not_bisected(store: LocalStore, status: int | None) -> None:
+    """A quota, a timeout, a failing server: one request for the facts, then words."""
     embedder = Refusing("dog", error=lambda: EmbeddingError("no", status=status))
     await filled(store, 20)
     memory = recall_memory(store, embedder=embedder)
@@ -148,8 +148,8 @@ async def test_other_failures_are_not_searched(store: LocalStore, status: int | 
         assert result.embedding_calls == 2
 
 
-async def test_an_embedder_that_refuses_everything_is_asked_once_more(store: LocalStore) -> None:
-    """With a harmless string, which shows that it is not the facts."""
+async def test_an_embedder_that_refuses_everything_gets_one_more_request(store: LocalStore) -> None:
+    """It has a harmless string, which shows that the facts are not the cause."""
     embedder = Refusing("", error=REFUSALS["bad request"])
     await filled(store, 20)
     memory = recall_memory(store, embedder=embedder)
@@ -161,7 +161,7 @@ async def test_an_embedder_that_refuses_everything_is_asked_once_more(store: Loc
 
 
 async def test_a_request_that_is_too_large_refuses_no_text(store: LocalStore) -> None:
-    """Halves of it pass, so nothing went wrong."""
+    """Its halves are accepted, so nothing is reported."""
 
     class Small(TopicEmbedder):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -180,8 +180,8 @@ async def test_a_request_that_is_too_large_refuses_no_text(store: LocalStore) ->
     assert [len(call) for call in embedder.calls] == [1, 30, 1, 15, 7, 8, 15, 7, 8]
 
 
-async def test_the_next_process_asks_for_the_refused_text_alone(tmp_path: Path) -> None:
-    """The others have their vectors in the index; another model may take what this one refuses."""
+async def test_the_next_process_sends_only_the_refused_text(tmp_path: Path) -> None:
+    """The others have vectors in the index; another model may accept what this one refuses."""
     async with LocalFileMemoryProvider(tmp_path) as store:
         await filled(store, 20, "poison")
         first = recall_memory(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
@@ -197,8 +197,8 @@ async def test_the_next_process_asks_for_the_refused_text_alone(tmp_path: Path) 
         assert (await taking.recall("any pet?")).refused_texts == 0
 
 
-async def test_what_views_do_not_show_is_not_counted(store: LocalStore) -> None:
-    """The number of refused texts is that of the places that were searched."""
+async def test_texts_outside_of_a_view_are_not_counted(store: LocalStore) -> None:
+    """The number of refused texts is that of the searched places."""
     await filled(store, 3, "poison")
     await store.save(bare_note("pet", "kitten"), BOB, AGENT)
     memory = recall_memory(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
@@ -208,7 +208,7 @@ async def test_what_views_do_not_show_is_not_counted(store: LocalStore) -> None:
 
 
 class NotANumber(TopicEmbedder):
-    """Gives NaN where one of these words is in a text, as models in half precision do for some."""
+    """Returns NaN for texts with one of these words, as half-precision models sometimes do."""
 
     def __init__(self, word: str) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ async def test_a_text_whose_vector_is_not_a_number_costs_only_itself(store: Loca
     assert (await memory.recall("the poison")).embedded_texts == 1
 
 
-async def test_a_model_that_gives_no_numbers_at_all_refuses_no_text(store: LocalStore) -> None:
+async def test_a_model_that_returns_only_nan_refuses_no_text(store: LocalStore) -> None:
     embedder = NotANumber("")
     await filled(store, 20)
     memory = recall_memory(store, embedder=embedder)

@@ -1,4 +1,4 @@
-"""Places that many views have in common: recalls of one do not queue for those of another."""
+"""Places that many views share: their recalls do not wait for each other."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from tests.world import AGENT, COMPANY, USER, bare_note, recall_memory
 CUSTOMERS = [USER.of(name) for name in ("alice", "bob", "carol")]
 
 
-async def test_customers_share_a_place_and_no_queue() -> None:
+async def test_customers_share_a_place_without_waiting() -> None:
     """Shared texts are embedded once, and no memory waits for the texts of another."""
     store = InMemoryProvider()
     await store.save(bare_note("hours", "nine to five"), COMPANY, AGENT)

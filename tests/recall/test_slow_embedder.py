@@ -16,7 +16,7 @@ from tests.world import AGENT, ALICE, PRODUCT, bare_note, found_values, recall_m
 
 
 class Time:
-    """A clock of a test: all time limits expire when the test says so."""
+    """A test clock: all time limits expire when the test says so."""
 
     def __init__(self) -> None:
         self.scopes: list[anyio.CancelScope] = []
@@ -34,7 +34,7 @@ class Time:
 
 
 class Hanging(TopicEmbedder):
-    """Never answers a request with one of these words, or of more texts than that."""
+    """Never answers a request with one of these words, or with more texts than a limit."""
 
     def __init__(self, *words: str, most: int = 512) -> None:
         super().__init__()
@@ -51,14 +51,14 @@ class Hanging(TopicEmbedder):
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Let others go on until something is so; worker threads are among them."""
+    """Let other tasks and worker threads run until a condition holds."""
     with anyio.fail_after(30):
         while not is_so():
             await anyio.lowlevel.checkpoint()
 
 
 def waiting(memory: AgentMemory) -> int:
-    """The number of tasks that wait for one that embeds."""
+    """Return the number of tasks that wait for one that embeds."""
     caches = memory._settings.indexes._places.values()
     return sum(cache.embedding.get().statistics().tasks_waiting for cache in caches)
 
@@ -81,7 +81,7 @@ async def store() -> InMemoryProvider:
 async def test_a_recall_waits_until_its_deadline(
     store: InMemoryProvider, time: Time, word: str
 ) -> None:
-    """Then words answer, and the result says what happened and what to do."""
+    """Then it falls back to words, and the result reports what happened and what to do."""
     embedder = Hanging(word)
     settings = RecallSettings(embedding_seconds=7)
     memory = recall_memory(store, embedder=embedder, recall_settings=settings)
@@ -117,10 +117,10 @@ async def test_time_limits_use_the_clock_of_the_event_loop(store: InMemoryProvid
     assert (found_values(result), result.is_semantic) == (["a cat called Miso"], False)
 
 
-async def test_who_waits_for_another_recall_waits_no_longer_either(
+async def test_waiting_for_another_recall_ends_at_the_deadline_too(
     store: InMemoryProvider, time: Time
 ) -> None:
-    """One has the place's texts embedded and hangs; the other falls back to words alike."""
+    """One recall embeds the place's texts and hangs; the other falls back to words as well."""
     embedder = Hanging("Miso")
     memory = recall_memory(store, embedder=embedder)
     results: list[RecallResult] = []
@@ -143,8 +143,8 @@ async def test_who_waits_for_another_recall_waits_no_longer_either(
     assert [call for call in embedder.calls if "Miso" in call[0]] == [embedder.calls[1]]
 
 
-async def test_a_hanging_place_holds_no_other_place(store: InMemoryProvider, time: Time) -> None:
-    """Texts of other places of the same recall are embedded meanwhile, and kept."""
+async def test_a_hanging_place_does_not_delay_another(store: InMemoryProvider, time: Time) -> None:
+    """Texts of the recall's other places are embedded in the meantime, and stored."""
     embedder = Hanging("Miso")
     await store.save(bare_note("desk", "espresso"), ALICE, PRODUCT)
     memory = recall_memory(store, embedder=embedder)
@@ -159,8 +159,8 @@ async def test_a_hanging_place_holds_no_other_place(store: InMemoryProvider, tim
     assert len([text for text in embedder.texts if "espresso" in text]) == 1
 
 
-async def test_a_batch_that_takes_too_long_is_cut(time: Time) -> None:
-    """So that a slow machine gets on; what was embedded in time is kept."""
+async def test_a_batch_that_takes_too_long_is_halved(time: Time) -> None:
+    """A slow machine then makes progress; what was embedded in time is stored."""
     store = InMemoryProvider()
     await store.save_many([bare_note(f"k{n}", f"dog {n}") for n in range(600)], ALICE, AGENT)
     embedder = Hanging(most=200)
@@ -185,8 +185,8 @@ async def test_a_batch_that_takes_too_long_is_cut(time: Time) -> None:
     assert sizes == [512, 128, 256, 64, 128, 256, 64, 128, 88]
 
 
-async def test_two_recalls_at_once_embed_each_text_once(store: InMemoryProvider) -> None:
-    """And one that is cancelled while it waits harms neither the other one nor the work."""
+async def test_two_concurrent_recalls_embed_each_text_once(store: InMemoryProvider) -> None:
+    """If one is cancelled while it waits, neither the other nor the work is affected."""
     embedder = TopicEmbedder()
     has_begun, may_end = anyio.Event(), anyio.Event()
     embed = embedder.embed
@@ -222,10 +222,10 @@ async def test_two_recalls_at_once_embed_each_text_once(store: InMemoryProvider)
     assert len([text for text in embedder.texts if "Miso" in text]) == 1
 
 
-async def test_when_the_one_that_works_is_cancelled_another_takes_over(
+async def test_another_recall_continues_after_a_cancelled_one(
     store: InMemoryProvider,
 ) -> None:
-    """Its request is lost; the tasks that waited for it are not."""
+    """The request is lost, but the tasks that waited for it continue."""
     embedder = Hanging("Miso")
     memory = recall_memory(store, embedder=embedder)
     results: list[RecallResult] = []
@@ -247,7 +247,7 @@ async def test_when_the_one_that_works_is_cancelled_another_takes_over(
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_time_is_more_than_nothing(seconds: float) -> None:
+def test_a_time_limit_must_be_positive(seconds: float) -> None:
     """A memory without embeddings has no embedder."""
     with pytest.raises(ValueError, match="embedding_seconds"):
         RecallSettings(embedding_seconds=seconds)

@@ -1,4 +1,4 @@
-"""Vectors outlive a process, and no harm to their file ever costs a fact or an answer."""
+"""Vectors survive a process, and damage of their file never costs a fact or a result."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def storage(request: pytest.FixtureRequest) -> Storage:
 
 
 class Process:
-    """A separate process, from the view of a store: it shares no memory."""
+    """Return a new process, as a store sees it: it shares no memory."""
 
     def __init__(self, root: Path, storage: Storage, **embedder: Any) -> None:
         self.store = LocalFileMemoryProvider(root, storage=storage)
@@ -56,7 +56,7 @@ class Process:
         self.memory = recall_memory(self.store, embedder=self.embedder)
 
     async def asks(self) -> tuple[list[Any], int]:
-        """The results, and the number of facts embedded for them."""
+        """Return the results, and the number of facts embedded for them."""
         before = len(self.embedder.texts)
         result = await self.memory.recall(QUESTION)
         assert (result.is_semantic, result.failures) == (True, [])
@@ -77,7 +77,7 @@ def index_of(root: Path) -> Path:
 
 
 async def test_each_text_is_embedded_once(tmp_path: Path, storage: Storage) -> None:
-    """By one process or another; only new texts are embedded."""
+    """One process or another does it; only new texts are embedded."""
     first = await filled(tmp_path, storage)
     assert await first.asks() == (["kitten"], 0)
 
@@ -94,7 +94,7 @@ async def test_each_text_is_embedded_once(tmp_path: Path, storage: Storage) -> N
 
 
 async def test_texts_are_embedded_in_batches(store: LocalStore) -> None:
-    """Those of each place by itself, and the question, which may be another kind of text."""
+    """Each place has its own batches, and the question, which may need another method, too."""
     embedder = TopicEmbedder()
     await store.save(bare_notes("pets", *(f"cat {n}" for n in range(3))), ALICE, AGENT)
     await store.save_many([bare_note(f"k{n}", f"dog {n}") for n in range(1000)], ALICE, PRODUCT)
@@ -106,8 +106,8 @@ async def test_texts_are_embedded_in_batches(store: LocalStore) -> None:
     assert (result.embedding_calls, result.embedded_texts) == (4, 1002)
 
 
-async def test_what_came_back_is_kept_when_a_later_batch_fails(store: LocalStore) -> None:
-    """The next recall goes on where this one stopped."""
+async def test_finished_batches_are_kept_when_a_later_one_fails(store: LocalStore) -> None:
+    """The next recall continues from there."""
 
     class Exhausted(TopicEmbedder):
         async def embed(self, texts: Any) -> Any:
@@ -149,7 +149,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 async def test_a_damaged_index_is_rebuilt_once(
     tmp_path: Path, storage: Storage, damage: str
 ) -> None:
-    """Right results, and the next process has it again."""
+    """The results are right, and the next process finds the new index."""
     await filled(tmp_path, storage)
     DAMAGE[damage](index_of(tmp_path))
 
@@ -161,7 +161,7 @@ async def test_a_damaged_index_is_rebuilt_once(
 async def test_an_index_of_another_model_is_rebuilt_once(
     tmp_path: Path, storage: Storage, other: dict[str, Any]
 ) -> None:
-    """Its vectors could not be compared; those of the first model are gone from the file."""
+    """Its vectors cannot be compared; those of the first model are removed from the file."""
     await filled(tmp_path, storage)
 
     assert await Process(tmp_path, storage, **other).asks() == (["kitten"], 3)
@@ -169,8 +169,8 @@ async def test_an_index_of_another_model_is_rebuilt_once(
     assert await Process(tmp_path, storage).asks() == (["kitten"], 3)
 
 
-async def test_a_model_that_changes_under_its_name_is_noticed(store: LocalStore) -> None:
-    """The dimensions of the question's vector show it; every text is embedded again."""
+async def test_a_changed_model_under_the_same_name_is_noticed(store: LocalStore) -> None:
+    """The question's vector has other dimensions; every text is embedded again."""
     embedder = TopicEmbedder()
     await store.save_many(FACTS, ALICE, AGENT)
     memory = recall_memory(store, embedder=embedder)
@@ -183,8 +183,8 @@ async def test_a_model_that_changes_under_its_name_is_noticed(store: LocalStore)
     assert result.embedded_texts == 4
 
 
-async def test_two_processes_that_build_at_once(tmp_path: Path, storage: Storage) -> None:
-    """Both are right, the last one wins, and a third one has it all."""
+async def test_two_processes_build_an_index_at_once(tmp_path: Path, storage: Storage) -> None:
+    """Both get right results, the last write wins, and a third process needs no embedding."""
     one, two = Process(tmp_path, storage), Process(tmp_path, storage)
     await one.store.save_many(FACTS, ALICE, AGENT)
 
@@ -195,7 +195,7 @@ async def test_two_processes_that_build_at_once(tmp_path: Path, storage: Storage
         return await embed(texts)
 
     embed = one.embedder.embed
-    await one.memory.recall("tea")  # the question's own call is not the one to interrupt
+    await one.memory.recall("tea")  # do not interrupt the question's own call
     await one.store.save(bare_note("shiro", "cat"), ALICE, AGENT)
     one.embedder.embed = save_in_between  # type: ignore[method-assign]
     await one.memory.recall("tea")
@@ -206,14 +206,14 @@ async def test_two_processes_that_build_at_once(tmp_path: Path, storage: Storage
 
 
 async def stored_bytes(process: Process) -> int:
-    """Return the size of Alice's index as it was written; an encrypted file is padded."""
+    """Return the size of Alice's index; an encrypted file is padded."""
     index = await process.store.read_index(ALICE, AGENT)
     assert index is not None
     return len(index)
 
 
 async def test_a_purged_text_leaves_no_vector(tmp_path: Path, storage: Storage) -> None:
-    """Neither on the disk, nor in the memory of a process that had it, nor by a slow writer."""
+    """None is on the disk, in the memory of another process, or written by a slow one."""
     one = await filled(tmp_path, storage)
     other = Process(tmp_path, storage)
     await other.asks()
@@ -248,7 +248,7 @@ async def test_a_purge_while_facts_are_embedded(tmp_path: Path, storage: Storage
 
 
 async def test_an_erased_place_leaves_nothing(tmp_path: Path, storage: Storage) -> None:
-    """And its neighbour keeps what it has."""
+    """Its neighbour keeps its index."""
     process = await filled(tmp_path, storage)
     await process.store.save(bare_note("rex", "dog"), BOB, AGENT)
     await process.memory.recall(QUESTION, subjects=[BOB])
@@ -260,7 +260,7 @@ async def test_an_erased_place_leaves_nothing(tmp_path: Path, storage: Storage) 
     assert found_values(await process.memory.recall(QUESTION, subjects=[BOB])) == ["dog"]
 
 
-async def test_what_is_forgotten_leaves_the_index_with_the_next_recall(
+async def test_the_next_recall_removes_forgotten_facts_from_the_index(
     tmp_path: Path, storage: Storage
 ) -> None:
     """A vector reveals much of its text."""
@@ -275,10 +275,10 @@ async def test_what_is_forgotten_leaves_the_index_with_the_next_recall(
 
 @pytest.mark.parametrize("call", ["read_index", "write_index"])
 @pytest.mark.parametrize("error", [StorageError("4711"), StoreBusyError("4711")])
-async def test_a_store_that_refuses_an_index(
+async def test_a_store_that_refuses_an_index_affects_no_result(
     call: str, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Costs nothing but the work: results are right, and the log says what happened."""
+    """The log reports it, and the work is lost."""
 
     class Refusing(InMemoryProvider):
         async def read_index(self, *args: Any, **options: Any) -> Any:
@@ -304,7 +304,7 @@ async def test_a_store_that_refuses_an_index(
 
 
 async def test_indexes_are_written_one_at_a_time(caplog: pytest.LogCaptureFixture) -> None:
-    """A recall embeds several places at once, and would find the store busy with its own."""
+    """A recall embeds several places at once, and would otherwise wait for its own lock."""
 
     class OneAtATime(InMemoryProvider):
         is_writing = False
@@ -315,7 +315,7 @@ async def test_indexes_are_written_one_at_a_time(caplog: pytest.LogCaptureFixtur
             self.is_writing = True
             try:
                 for _ in range(50):
-                    await to_thread.run_sync(int)  # the others get as far as this meanwhile
+                    await to_thread.run_sync(int)  # the others arrive here in the meantime
                 return await super().write_index(*args, **options)
             finally:
                 self.is_writing = False
@@ -342,7 +342,7 @@ async def test_indexes_are_written_one_at_a_time(caplog: pytest.LogCaptureFixtur
 
 
 async def test_two_memories_of_one_store_share_the_index(store: LocalStore) -> None:
-    """Each keeps its own in memory; what one has had embedded the other one reads."""
+    """Each keeps its own copy in memory; vectors that one embedded are read by the other."""
     await store.save_many(FACTS, ALICE, AGENT)
     embedders = [TopicEmbedder(), TopicEmbedder()]
 
@@ -354,7 +354,7 @@ async def test_two_memories_of_one_store_share_the_index(store: LocalStore) -> N
 
 
 class Seconds:
-    """A clock that moves only when the test moves it."""
+    """A clock that advances only when the test says so."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -375,7 +375,7 @@ def looked_up(clock: Seconds) -> PlaceVectors:
 
 
 def test_an_index_is_not_written_for_each_new_fact() -> None:
-    """But when a 64th of it is new, or a minute has passed: what came meanwhile is in it."""
+    """It is written when a 64th of it is new, or after a minute, with everything new."""
     clock = Seconds()
     vectors = looked_up(clock)
     vectors.add(rows(0, 640))
@@ -406,8 +406,8 @@ def test_an_index_is_not_written_for_each_new_fact() -> None:
     assert vectors.worth_writing() is None
 
 
-def test_what_is_not_written_stays_to_be_written() -> None:
-    """When the store refused, and when more came while it wrote."""
+def test_unwritten_vectors_are_written_later() -> None:
+    """The store refused, or more vectors came during the write."""
     clock = Seconds()
     vectors = looked_up(clock)
     vectors.add(rows(0, 2))
@@ -425,4 +425,4 @@ def test_what_is_not_written_stays_to_be_written() -> None:
     vectors.mark_written(rest[1])
     vectors.add(rows(5, 6))
     vectors.keep({(1).to_bytes(16, "big"), (2).to_bytes(16, "big")}, 2)
-    assert vectors.worth_writing() is None, "what came and went in between"
+    assert vectors.worth_writing() is None, "vectors were added and removed in between"

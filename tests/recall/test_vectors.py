@@ -1,4 +1,4 @@
-"""Vectors under keys: exact, with numpy and without, and back from bytes."""
+"""A table of vectors: exact, with and without numpy, and stored as bytes."""
 
 import sys
 from array import array
@@ -37,8 +37,8 @@ both_products = pytest.mark.parametrize("products", [numpy_products, python_prod
 
 
 @both_products
-def test_directions_are_compared(products: Products) -> None:
-    """Neither length counts; opposite is -1, nothing in common 0."""
+def test_cosines_ignore_length(products: Products) -> None:
+    """Opposite vectors give -1, orthogonal ones 0."""
     made = table([2.0, 0.0], [0.0, 0.1], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0], products=products)
 
     found = made.similarities([40.0, 0.0])
@@ -57,8 +57,10 @@ floats = st.floats(-100, 100, width=32)
     rows=st.lists(st.lists(floats, min_size=7, max_size=7), max_size=20),
     vector=st.lists(floats, min_size=7, max_size=7),
 )
-def test_numpy_and_python_agree(rows: list[list[float]], vector: list[float]) -> None:
-    """The one is only quicker."""
+def test_numpy_and_python_give_the_same_result(
+    rows: list[list[float]], vector: list[float]
+) -> None:
+    """Numpy is only faster."""
     flat = array("f", [number for row in rows for number in row])
 
     fast, plain = (
@@ -69,8 +71,8 @@ def test_numpy_and_python_agree(rows: list[list[float]], vector: list[float]) ->
     assert all(isclose(a, b, rel_tol=1e-4, abs_tol=0.1) for a, b in zip(fast, plain, strict=True))
 
 
-def test_without_numpy_plain_python_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choice is made where it is installed, once."""
+def test_without_numpy_plain_python_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice is made once."""
     numpy_or_none.cache_clear()
     assert default_products() is numpy_products
 
@@ -82,8 +84,8 @@ def test_without_numpy_plain_python_multiplies(monkeypatch: pytest.MonkeyPatch) 
         numpy_or_none.cache_clear()
 
 
-def test_a_key_keeps_its_vector() -> None:
-    """One text has one vector; a second one is not looked at."""
+def test_a_key_keeps_its_first_vector() -> None:
+    """A text has one vector; a second one is ignored."""
     made = table([1.0, 0.0])
 
     made.add(key(0), [0.0, 1.0])
@@ -94,13 +96,13 @@ def test_a_key_keeps_its_vector() -> None:
     assert key(1) not in made
 
 
-def test_vectors_of_another_length_are_refused() -> None:
-    """They could not be compared."""
+def test_vectors_of_another_length_raise() -> None:
+    """They cannot be compared."""
     with pytest.raises(ValueError, match="2 dimensions, not 3"):
         table([1.0, 0.0]).add(key(7), [1.0, 2.0, 3.0])
 
 
-def test_what_is_discarded_is_gone() -> None:
+def test_discarded_vectors_are_removed() -> None:
     """The others keep their vectors, and more can be added."""
     made = table([1.0, 0.0], [0.0, 1.0], [-1.0, 0.0])
 
@@ -120,17 +122,17 @@ def test_what_is_discarded_is_gone() -> None:
     mapped=st.integers(0, 4),
     steps=st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=30),
 )
-def test_keys_and_rows_stay_together(
+def test_keys_and_rows_stay_aligned(
     products: Products, mapped: int, steps: list[tuple[bool, int]]
 ) -> None:
-    """After any additions and removals; later on the disk, or mapped from it."""
+    """This holds after any additions and removals, and after a reload, also when mapped."""
     made, expected = VectorTable(2), dict[bytes, list[float]]()
     for number in range(mapped):
         made.add(key(number), [1.0, float(number)])
         expected[key(number)] = [1.0, float(number)]
     data = memoryview(b" " * 29 + made.dump("m"))[29:]
     made = VectorTable.load(data, "m", products=products)
-    made.total(None)  # from here on it is kept up to date
+    made.total(None)  # from here on it is updated
     for is_added, number in steps:
         if is_added:
             made.add(key(number), [1.0, float(number)])
@@ -154,7 +156,7 @@ def test_keys_and_rows_stay_together(
 
 
 def test_mapped_vectors_are_aligned() -> None:
-    """Behind the first line of an index in the clear, whatever the model is called."""
+    """They follow the first line of an unencrypted index, for any length of the model's name."""
     for name in ("m", "mini", "모델", "x" * 1000):
         data = b" " * 29 + table([1.0, 2.0], [3.0, 4.0]).dump(name)
         back = VectorTable.load(memoryview(data)[29:], name)
@@ -164,8 +166,8 @@ def test_mapped_vectors_are_aligned() -> None:
         assert list(back.similarities([0.6, 0.8]).values())[1] == pytest.approx(1.0)
 
 
-def test_a_table_comes_back_from_its_bytes() -> None:
-    """With its keys and vectors, and ready to grow."""
+def test_a_table_survives_a_round_trip_as_bytes() -> None:
+    """It keeps keys and vectors, and can grow."""
     made = table([1.0, 2.0, 2.0], [0.0, 0.0, 1.0])
 
     back = VectorTable.load(made.dump("mini"), "mini")
@@ -210,15 +212,15 @@ def test_wrong_bytes_are_refused(wrong: str) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=300))
-def test_any_bytes_are_survived(data: bytes) -> None:
-    """As a file may hold anything."""
+def test_any_bytes_are_handled(data: bytes) -> None:
+    """A file may contain anything."""
     for given_data in (data, b"factmem vectors 1\n" + data):
         with pytest.raises(ValueError, match="table of vectors"):
             VectorTable.load(given_data, "mini")
 
 
-def test_names_of_models_may_be_anything() -> None:
-    """Quotes, line breaks, other scripts."""
+def test_names_of_models_may_be_any_string() -> None:
+    """They may have quotes, line breaks and other scripts."""
     for name in ('"', "a\nb", "모델", "\\", "x" * 1000):
         data = table([1.0]).dump(name)
         assert len(VectorTable.load(data, name)) == 1
@@ -235,13 +237,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_numpy_is_as_good_as_none(
+def test_a_broken_numpy_counts_as_missing(
     kind: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """That it can be found does not say that it works; recalls do, and the log says why slowly."""
+    """It can be found, but its import fails; recalls work, and the log gives the reason."""
     text, is_told = BROKEN[kind]
     package = tmp_path / "numpy"
     package.mkdir()
@@ -264,8 +266,8 @@ def test_a_broken_numpy_is_as_good_as_none(
     assert "numpy" in "".join(record.message for record in caplog.records) or not is_told
 
 
-def test_a_table_is_made_without_a_look_at_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its import waits for the first comparison, in a worker thread."""
+def test_creating_a_table_does_not_import_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first comparison imports it, in a worker thread."""
     asked: list[str] = []
 
     class Watching(MetaPathFinder):

@@ -63,7 +63,7 @@ async def test_one_concept_in_place_of_a_list_is_refused(concepts: Any) -> None:
 
 
 @pytest.mark.parametrize("half_life", [30, "30 days"])
-async def test_a_half_life_is_a_span_of_time(half_life: Any) -> None:
+async def test_a_half_life_must_be_a_timedelta(half_life: Any) -> None:
     """A bare number has no unit."""
     with pytest.raises(TypeError, match=r"half_life=timedelta\(days=30\)"):
         RecallSettings(half_life=half_life)

@@ -148,7 +148,7 @@ def test_the_guard_of_this_process_refuses() -> None:
         socket.create_connection(("example.org", 80))
 
 
-def test_the_guard_refuses(environment: dict[str, str]) -> None:
+def test_the_guard_refuses_sockets(environment: dict[str, str]) -> None:
     """The examples would be caught: the guard is in force in a process like theirs."""
     done = subprocess.run(
         [sys.executable, "-c", "import socket; socket.create_connection(('example.org', 80))"],

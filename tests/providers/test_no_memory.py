@@ -57,7 +57,7 @@ async def test_a_receipt_of_nothing(store: NoMemory) -> None:
 
 
 @pytest.mark.parametrize("call", sorted(CALLS.keys() - {"places", "async with"}))
-async def test_an_unbound_subject_is_refused(
+async def test_an_unbound_subject_raises(
     store: NoMemory, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An application that forgets the entity learns it without a memory, too."""

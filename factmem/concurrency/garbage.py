@@ -39,9 +39,7 @@ class _Pause:
 
     def __exit__(self, *exc_info: object) -> None:
         with self._lock:
-            self._inside = max(
-                0, self._inside - 1
-            )  # a thread that was inside during a fork no longer counts
+            self._inside = max(0, self._inside - 1)  # 0 in a child forked by a thread inside
             if not self._inside:
                 self._resume()
 

@@ -158,9 +158,7 @@ _confirmed_at = attrgetter("confirmed_at")
 def _metadata(item: Item) -> Metadata:
     if not item.metadata:
         return NO_METADATA
-    return Metadata(
-        deepcopy(item.metadata)
-    )  # a copy, so that callers cannot change the stored lists
+    return Metadata(deepcopy(item.metadata))  # callers may change the lists in it
 
 
 _new, _put = object.__new__, object.__setattr__

@@ -150,9 +150,7 @@ def _other(entry: Entry) -> _Mark:
 
 def _checked_entry(entry: Entry, number: int) -> Entry:
     """Return a copy of an entry as a store would read it back."""
-    from factmem.ledger.entry_check import (
-        check_entry,
-    )  # slow to import, and not needed by a first save
+    from factmem.ledger.entry_check import check_entry  # slow to import
 
     try:
         check_entry(entry)

@@ -137,9 +137,7 @@ class ManifestFile:
     def _text(self) -> bytes | None:
         raw = self._files.content(MANIFEST)
         if raw is None and any(".jsonl" in name or ".fmj" in name for name in self._files.names()):
-            raw = self._files.content(
-                MANIFEST
-            )  # another process may have created the store meanwhile
+            raw = self._files.content(MANIFEST)  # another process may have just created the store
             if raw is None:
                 raise CorruptJournalError(
                     f"The store has journals but no {self._files.path(MANIFEST)!r}: restore that "

@@ -247,7 +247,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The effects of importing factmem in a fresh process in an empty directory."""
     empty = tmp_path_factory.mktemp("empty")
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROBE],
+        [sys.executable, "-B", "-W", "error", "-c", PROBE],  # without writing bytecode
         cwd=empty,
         capture_output=True,
         text=True,

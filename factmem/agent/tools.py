@@ -101,14 +101,14 @@ class Tool(DefinedTool):
             return _problem_text(exc)
         given |= dict.fromkeys(self._injected, context)
         try:
-            returned = await self._called(given)
+            returned = await self._call_function(given)
         except ToolError as exc:
             return _sendable(f"Error: {exc}")
         except self._reported as exc:
             return _sendable(f"Error: {type(exc).__name__}: {exc}")
         return self._result_text(returned)
 
-    async def _called(self, given: Arguments) -> object:
+    async def _call_function(self, given: Arguments) -> object:
         bound = self._signature.bind_partial()
         bound.arguments |= given
         bound.apply_defaults()

@@ -20,7 +20,7 @@ from factmem.cli import (
     transfers,
 )
 from factmem.cli.exits import CommandError, ExitCode, code_of, message_of
-from factmem.cli.named_objects import concepts_named
+from factmem.cli.named_objects import load_concepts
 from factmem.cli.options import Options
 from factmem.cli.output import print_error, print_line
 from factmem.errors import FactmemError
@@ -117,5 +117,5 @@ def _options(
     """Show, change and move the facts of AI agents, and maintain their store."""
     del version  # handled by its callback
     ctx.obj = Options(
-        store, key_env, key_file, passphrase, keyring, store_name, concepts_named(concepts)
+        store, key_env, key_file, passphrase, keyring, store_name, load_concepts(concepts)
     )

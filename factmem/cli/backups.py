@@ -58,7 +58,7 @@ def backup(
             _copy(Path(source), draft)
     finally:
         journals.close()
-    count = anyio.run(_verified, folder, storage, anchor)
+    count = anyio.run(_verify_copy, folder, storage, anchor)
     write_anchor(anchor_path, anchor)
     _report("Copied", count, folder, anchor_path, as_json)
 
@@ -85,7 +85,7 @@ def restore(
     anchor_path = anchor_file or f"{folder.rstrip('/')}.anchor"
     anchor = read_anchor(anchor_path)
     storage = storage_of(options)
-    count = anyio.run(_verified, folder, storage, anchor)
+    count = anyio.run(_verify_copy, folder, storage, anchor)
     with _new_folder(target) as draft:
         _copy(Path(folder), draft)
     _report("Restored", count, target, anchor_path, as_json)
@@ -106,7 +106,7 @@ def _folder(options: Options) -> str:
     return path
 
 
-async def _verified(folder: str, storage: Storage, anchor: str) -> int:
+async def _verify_copy(folder: str, storage: Storage, anchor: str) -> int:
     """Read a whole copy, verify it against an anchor, and return its number of places."""
     async with LocalFileMemoryProvider(folder, storage=storage) as copy:
         await copy.verify(anchor)

@@ -10,7 +10,7 @@ from factmem.cli.opening import Store, run
 from factmem.cli.options import Json, Yes, confirm, options_of
 from factmem.cli.output import counted, print_json, print_line
 from factmem.cli.place_argument import PlaceWord
-from factmem.cli.place_names import place_name, place_named
+from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.reads import facts_of
 from factmem.cli.targets import target_of
 from factmem.cli.value_kinds import Kind
@@ -65,7 +65,7 @@ def set_(
 
     The value must have the JSON type of the keyword's current values.
     """
-    where, options = place_named(place), options_of(ctx)
+    where, options = parse_place(place), options_of(ctx)
     source = FactSource(SourceKind.CODE, conversation="command line")
     extra: dict[str, Any] = {"importance": importance, "source": source}
     if expires_in is not None:
@@ -110,7 +110,7 @@ def forget(
     yes: Yes = False,
 ) -> None:
     """Forget current values that meet all conditions. Without --purge, history keeps them."""
-    where = place_named(place)
+    where = parse_place(place)
     given: dict[str, Any] = {"fact_id": fact_id, "purge": purge}
     if older_than is not None:
         given["older_than"] = age(older_than)
@@ -161,7 +161,7 @@ async def _condition(
 def erase(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
     """Physically delete a place with its whole history, and print the receipt as JSON."""
     del as_json  # a receipt is always JSON
-    where = place_named(place)
+    where = parse_place(place)
     confirm(f"Erase {place_name(where)} with its whole history? It cannot be undone.", yes)
     receipt = run(ctx, lambda store: store.erase(where.subject, where.scope))
     print_json(

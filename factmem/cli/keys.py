@@ -37,7 +37,7 @@ KeyringEntry: TypeAlias = Annotated[
 ]
 
 
-def _given(
+def _key_of_options(
     env: str | None, file: str | None, passphrase: bool, entry: str | None, *, is_new: bool
 ) -> Key:
     prompt = "New passphrase: " if is_new else "Passphrase of the key: "
@@ -101,7 +101,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add another key that opens the store."""
-    key = _given(env, file, passphrase, keyring_entry, is_new=True)
+    key = _key_of_options(env, file, passphrase, keyring_entry, is_new=True)
     _change(ctx, lambda keys: keys.add(key), "Added the key", as_json)
 
 
@@ -123,7 +123,7 @@ def rotate(
     Back up the new key first, and keep the old one until the command ends. After a crash, run it
     again.
     """
-    key = _given(env, file, passphrase, keyring_entry, is_new=True)
+    key = _key_of_options(env, file, passphrase, keyring_entry, is_new=True)
     confirm("Rotate the keys? Only the new key will open the store.", yes)
     _change(ctx, lambda keys: keys.rotate(key, rewrite=rewrite), "Rotated the keys", as_json)
 
@@ -143,7 +143,7 @@ def remove(
     With this key and an old copy of the store, its holder can still open the store: use `rotate` to
     prevent that.
     """
-    key = _given(env, file, passphrase, keyring_entry, is_new=False)
+    key = _key_of_options(env, file, passphrase, keyring_entry, is_new=False)
     confirm("Remove the key?", yes)
     _change(ctx, lambda keys: keys.remove(key), "Removed the key", as_json)
 

@@ -11,7 +11,7 @@ from factmem.cli.opening import Store, local, run
 from factmem.cli.options import Json, Yes, confirm
 from factmem.cli.output import counted, print_json, print_line
 from factmem.cli.place_argument import PlaceWord
-from factmem.cli.place_names import place_name, place_named
+from factmem.cli.place_names import parse_place, place_name
 
 __all__ = ["app", "read_anchor", "read_every_place", "write_anchor"]
 
@@ -99,7 +99,7 @@ def compact(
 ) -> None:
     """Rewrite places without older history. Current values are not changed."""
     kept: timedelta = age(keep_history)
-    only = None if place is None else place_named(place)
+    only = None if place is None else parse_place(place)
     where = "every place" if only is None else place_name(only)
     confirm(f"Remove the history of {where} that is older than {keep_history}?", yes)
 
@@ -120,7 +120,7 @@ def compact(
 @app.command()
 def salvage(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
     """Repair a damaged place: copy its file, and keep the records that can be read."""
-    where = place_named(place)
+    where = parse_place(place)
     confirm(f"Keep only the readable records of {place_name(where)}?", yes)
 
     async def work(store: Store) -> dict[str, str | int]:

@@ -8,10 +8,10 @@ from factmem.cli.exits import CommandError
 from factmem.embedding.base import Embedder
 from factmem.models.facts import Concept
 
-__all__ = ["concepts_named", "embedder_named"]
+__all__ = ["load_concepts", "load_embedder"]
 
 
-def _named(option: str, named: str, example: str) -> object:
+def _load_object(option: str, named: str, example: str) -> object:
     """Import the object of `module:NAME`."""
     module, _, name = named.partition(":")
     if not module or not name:
@@ -24,7 +24,7 @@ def _named(option: str, named: str, example: str) -> object:
         raise CommandError(f"{option} {named}: {exc}") from None
 
 
-def concepts_named(named: str | None) -> tuple[Concept[Any, Any], ...]:
+def load_concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
     """Import the concepts of `module:NAME`: one, or a list, tuple, set or dict of concepts.
 
     Raises:
@@ -32,7 +32,7 @@ def concepts_named(named: str | None) -> tuple[Concept[Any, Any], ...]:
     """
     if named is None:
         return ()
-    found = _named("--concepts", named, "my_app.memory:CONCEPTS")
+    found = _load_object("--concepts", named, "my_app.memory:CONCEPTS")
     if isinstance(found, Concept):
         return (found,)
     if not isinstance(found, list | tuple | set | frozenset | dict):
@@ -45,7 +45,7 @@ def concepts_named(named: str | None) -> tuple[Concept[Any, Any], ...]:
     return given
 
 
-def embedder_named(named: str | None) -> Embedder | None:
+def load_embedder(named: str | None) -> Embedder | None:
     """Import the embedder of `module:NAME`.
 
     Raises:
@@ -53,7 +53,7 @@ def embedder_named(named: str | None) -> Embedder | None:
     """
     if named is None:
         return None
-    found = _named("--embedder", named, "my_app.memory:EMBEDDER")
+    found = _load_object("--embedder", named, "my_app.memory:EMBEDDER")
     if not isinstance(found, Embedder):
         kind = type(found).__name__
         raise CommandError(f"--embedder {named} must be an Embedder, not {kind}")

@@ -28,7 +28,7 @@ __all__ = [
     "has_store",
     "key_from",
     "local",
-    "opened",
+    "open_store",
     "places_of",
     "run",
     "storage_of",
@@ -52,7 +52,7 @@ def run(
     Raises:
         CommandError: There is no store, and `creates` is False.
     """
-    store = opened(options_of(ctx), creates=creates, storage=storage)
+    store = open_store(options_of(ctx), creates=creates, storage=storage)
 
     async def call() -> T:
         async with store:
@@ -61,7 +61,7 @@ def run(
     return anyio.run(call)
 
 
-def opened(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:
+def open_store(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:
     """Return the store of the options.
 
     Args:

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from factmem.cli.exits import CommandError
 from factmem.models.places import Place
 
-__all__ = ["place_name", "place_named"]
+__all__ = ["parse_place", "place_name"]
 
 _SPECIAL = re.compile(r"[/%\s]")
 """Characters to encode: separators of names and arguments, and the escape character."""
@@ -20,7 +20,7 @@ def place_name(place: Place) -> str:
     return "/".join(_SPECIAL.sub(_encoded, name) for name in place.identity if name is not None)
 
 
-def place_named(word: str) -> Place:
+def parse_place(word: str) -> Place:
     """Parse the name of a place.
 
     Raises:

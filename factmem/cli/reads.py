@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import typer
 
 from factmem.cli.exits import CommandError, ExitCode
-from factmem.cli.named_objects import embedder_named
+from factmem.cli.named_objects import load_embedder
 from factmem.cli.opening import Store, run
 from factmem.cli.options import EmbedderName, Json, Reveal, options_of
 from factmem.cli.output import print_json, print_line, print_table, time
 from factmem.cli.place_argument import PlaceWord
-from factmem.cli.place_names import place_name, place_named
+from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.records import (
     as_plain,
     fact_record,
@@ -72,7 +72,7 @@ def show(
 ) -> None:
     """Show the current facts of a place, or those of one keyword."""
     options_of(ctx).check_revealed(reveal)
-    where = place_named(place)
+    where = parse_place(place)
     facts = run(ctx, lambda store: facts_of(store, where, keyword))
     _check_found(facts, where, keyword)
     if as_json:
@@ -103,7 +103,7 @@ def history(
 ) -> None:
     """Show every save, confirmation and forgetting of a keyword, oldest first."""
     options_of(ctx).check_revealed(reveal)
-    where = place_named(place)
+    where = parse_place(place)
     concept = as_plain(Concept(keyword, ""))
     entries = run(ctx, lambda store: store.history(concept, where.subject, where.scope))
     _check_found(entries, where, keyword)
@@ -138,7 +138,7 @@ def why(
 ) -> None:
     """Show the sources, quotes and history of the current values of a keyword."""
     options_of(ctx).check_revealed(reveal)
-    where = place_named(place)
+    where = parse_place(place)
 
     async def work(store: Store) -> list[tuple[AnyFact, FactOrigin]]:
         facts = await facts_of(store, where, keyword)
@@ -172,8 +172,8 @@ def recall(
 ) -> None:
     """Find facts that answer a question, best first: by words, with --embedder by meaning."""
     options_of(ctx).check_revealed(reveal)
-    only = [place_named(each) for each in place or ()]
-    vectors = embedder_named(embedder)
+    only = [parse_place(each) for each in place or ()]
+    vectors = load_embedder(embedder)
     from factmem.memory.agent_memory import AgentMemory  # slow import, only needed here
 
     async def work(store: Store) -> RecallResult:

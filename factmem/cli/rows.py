@@ -13,7 +13,7 @@ import orjson
 from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store
 from factmem.cli.options import Options
-from factmem.cli.place_names import place_name, place_named
+from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.targets import Target, held_anywhere, held_in, target_of
 from factmem.cli.value_kinds import Kind, kind_of
 from factmem.ledger.entries import Entry, StoredFact, stamp, stored
@@ -178,7 +178,7 @@ class RowReader:
         if word not in self._places:
             if word is None:
                 raise CommandError("the row has no place: add a column 'place', or pass --place")
-            place = place_named(str(word))
+            place = parse_place(str(word))
             self._places[word] = place, place_name(place)
         return self._places[word]
 

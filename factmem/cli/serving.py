@@ -9,8 +9,8 @@ import anyio
 import typer
 
 from factmem.cli.exits import CommandError, ExitCode
-from factmem.cli.named_objects import embedder_named
-from factmem.cli.opening import opened, places_of, run, storage_of
+from factmem.cli.named_objects import load_embedder
+from factmem.cli.opening import open_store, places_of, run, storage_of
 from factmem.cli.options import EmbedderName, Options, options_of
 from factmem.cli.output import is_terminal
 from factmem.embedding.base import Embedder
@@ -42,7 +42,7 @@ def browse(
     ):  # the process of a web page has no terminal
         raise CommandError("browse needs a terminal: pass --web for a browser", ExitCode.REFUSED)
     else:
-        anyio.run(_browse, options, embedder_named(embedder))
+        anyio.run(_browse, options, load_embedder(embedder))
 
 
 async def _browse(options: Options, embedder: Embedder | None) -> None:
@@ -50,7 +50,7 @@ async def _browse(options: Options, embedder: Embedder | None) -> None:
     from factmem.cli.browse.session import BrowserSession
 
     storage = None if options.is_database else storage_of(options)
-    async with opened(options, storage=storage) as store:
+    async with open_store(options, storage=storage) as store:
         names = None if storage is None else (lambda: places_of(options, storage))
         session = BrowserSession(store, options, embedder=embedder, names=names)
         await Browser(session).run_async()
@@ -64,7 +64,7 @@ def _serve(
             "Each page opens the store itself and cannot ask for a passphrase: use --key-env, "
             "--key-file or --keyring"
         )
-    opened(options)  # raises here, not in the web page, if there is no store or no key
+    open_store(options)  # raises here, not in the web page, if there is no store or no key
     from factmem.cli.browse.web import WebBrowser
 
     arguments: list[str] = []

@@ -40,7 +40,7 @@ class _Statistics:
         return sorted(months.items())
 
 
-async def _counted(store: Store) -> _Statistics:
+async def _count_store(store: Store) -> _Statistics:
     found = _Statistics()
     found.places = await store.places()
     for info in found.places:
@@ -64,7 +64,7 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Count places, values and bytes, by place and by concept, and chart saves over time."""
-    found = run(ctx, _counted)
+    found = run(ctx, _count_store)
     growth = found.growth(31)
     if svg is not None:
         _write_svg(svg, growth)

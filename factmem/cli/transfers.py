@@ -16,7 +16,7 @@ from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.opening import Store, run
 from factmem.cli.options import Json, Options, Reveal, options_of
 from factmem.cli.output import counted, print_error, print_json, print_line
-from factmem.cli.place_names import place_name, place_named
+from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.rows import RowReader, csv_rows, json_rows
 from factmem.cli.value_kinds import Kind
 from factmem.concurrency.garbage import paused_collection
@@ -78,7 +78,7 @@ def export(
             "The store is encrypted, but a bundle is not: pass --reveal to allow that",
             ExitCode.REFUSED,
         )
-    only = [place_named(each) for each in place] if place else None
+    only = [parse_place(each) for each in place] if place else None
     report = run(ctx, lambda store: export_facts(store, file, places=only, history=with_history))
     if as_json:
         print_json(
@@ -126,7 +126,7 @@ def import_(
     column `place` and for memories of CrewAI and mem0, it is the target.
     """
     chosen = file_format or _format_of(file)
-    only = [place_named(each) for each in place or ()]
+    only = [parse_place(each) for each in place or ()]
     if chosen is Format.BUNDLE:
         work = _bundle(file, only)
     elif chosen is Format.KOOG:
@@ -235,12 +235,12 @@ def _rows(
 
     async def work(store: Store) -> _Imported:
         reader = RowReader(store, options, only[0] if only else None, kind)
-        return await _written(store, await reader.entries(rows))
+        return await _write_entries(store, await reader.entries(rows))
 
     return work
 
 
-async def _written(store: Store, found: dict[Place, list[Entry]]) -> _Imported:
+async def _write_entries(store: Store, found: dict[Place, list[Entry]]) -> _Imported:
     """Write entries, several places at a time."""
     total = sum(map(len, found.values()))
     new = done = 0

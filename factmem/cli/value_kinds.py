@@ -57,7 +57,9 @@ def check_kind(value: JsonValue, held: Collection[Kind], keyword: str) -> JsonVa
     if kind is Kind.INTEGER and Kind.NUMBER in held:
         return float(value) if isinstance(value, int) else value
     if held and kind not in held:
-        raise CommandError(f"{keyword!r} has {_named(held)} values, and the new value is {kind}")
+        raise CommandError(
+            f"{keyword!r} has {_kind_names(held)} values, and the new value is {kind}"
+        )
     return value
 
 
@@ -74,11 +76,13 @@ def parsed(text: str, held: Collection[Kind], keyword: str) -> JsonValue:
             kind_of(value) is kind or (kind is Kind.NUMBER and kind_of(value) is Kind.INTEGER)
         ):
             if Kind.TEXT in held and kind is not Kind.NULL:
-                raise CommandError(f"{keyword!r} has {_named(held)} values: select one with --type")
+                raise CommandError(
+                    f"{keyword!r} has {_kind_names(held)} values: select one with --type"
+                )
             return check_kind(value, held, keyword)
     if Kind.TEXT in held:
         return text
-    raise CommandError(f"{keyword!r} has {_named(held)} values, and the new value is not one")
+    raise CommandError(f"{keyword!r} has {_kind_names(held)} values, and the new value is not one")
 
 
 _NO_JSON: Any = object()
@@ -95,7 +99,7 @@ def _json(text: str) -> Any:
         return _NO_JSON
 
 
-def _named(held: Collection[Kind]) -> str:
+def _kind_names(held: Collection[Kind]) -> str:
     return " or ".join(sorted(held))
 
 

@@ -73,7 +73,7 @@ class CallableEmbedder(EmbeddingModel):
         if not texts:
             return []
         try:
-            given = await self._called(function, list(texts))
+            given = await self._call_function(function, list(texts))
         except EmbeddingError:
             raise
         except Exception as exc:
@@ -81,7 +81,7 @@ class CallableEmbedder(EmbeddingModel):
             raise EmbeddingError(message) from exc
         return self._validated(given, len(texts))
 
-    async def _called(self, function: EmbeddingFunction, texts: list[str]) -> object:
+    async def _call_function(self, function: EmbeddingFunction, texts: list[str]) -> object:
         """Call a function without blocking the event loop."""
         given: object
         if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):

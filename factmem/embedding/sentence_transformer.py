@@ -91,13 +91,13 @@ class SentenceTransformerEmbedder(EmbeddingModel):
             return []
         given_up = threading.Event()
         try:
-            given = await self._workers.run(partial(self._encoded, list(texts), method, given_up))
+            given = await self._workers.run(partial(self._encode, list(texts), method, given_up))
         except BaseException:
             given_up.set()
             raise
         return self._validated(given, len(texts))
 
-    def _encoded(self, texts: list[str], method: str, given_up: threading.Event) -> object:
+    def _encode(self, texts: list[str], method: str, given_up: threading.Event) -> object:
         with self._lock:
             if given_up.is_set():  # cancelled while it waited for the lock
                 return None

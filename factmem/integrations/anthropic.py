@@ -96,7 +96,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             line = _only_line(text, command)
             return text.replace(command.old_str, command.new_str)
 
-        after = (await self._edited(command.path, replaced)).split("\n")
+        after = (await self._edit(command.path, replaced)).split("\n")
         shown = range(max(1, line - 2), min(len(after), line + 2) + 1)
         return (
             "The memory file has been edited. Here is the snippet showing the change (with line "
@@ -117,7 +117,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             after = "\n".join(lines)
             return after if after.endswith("\n") else f"{after}\n"
 
-        await self._edited(command.path, inserted)
+        await self._edit(command.path, inserted)
         return f"The file {command.path} has been edited."
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
@@ -150,12 +150,12 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
                 await self._result(self._documents.remove(path))
         return "All memory cleared"
 
-    async def _edited(self, shown: str, changed: Callable[[str], str]) -> str:
+    async def _edit(self, shown: str, changed: Callable[[str], str]) -> str:
         path = _path(shown)
         if path == "/":
             raise ToolError(f"The path {shown} is not a file.")
         try:
-            return await self._reached(self._documents.edit(path, changed))
+            return await self._attempt(self._documents.edit(path, changed))
         except FileNotFoundError:
             if await self._result(self._documents.texts(path)):
                 raise ToolError(f"The path {shown} is not a file.") from None
@@ -164,7 +164,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
     async def _result(self, work: Awaitable[T], *, taken: str = "", missing: str = "") -> T:
         """Return the result of a method of the documents; convert its error for Claude."""
         try:
-            return await self._reached(work)
+            return await self._attempt(work)
         except FileExistsError:
             raise ToolError(taken) from None
         except FileNotFoundError:
@@ -172,7 +172,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         except NotADirectoryError as exc:
             raise ToolError(f"{_ROOT}{exc} is a file, not a directory") from None
 
-    async def _reached(self, work: Awaitable[T]) -> T:
+    async def _attempt(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except StorageError as exc:

@@ -191,7 +191,7 @@ class FactmemMemory(Memory):
         if self.read_only:
             return None
         self._check(scope, source)
-        records = self._portal.call(self._remembered, [content], source)
+        records = self._portal.call(self._save_texts, [content], source)
         return records[0] if records else MemoryRecord(content="no lasting fact", importance=0.0)
 
     def remember_many(
@@ -215,7 +215,7 @@ class FactmemMemory(Memory):
             return []
         self._check(scope, source)
         texts = list(contents)
-        saving = self._portal.start(self._runs.attempt, lambda: self._remembered(texts, source))
+        saving = self._portal.start(self._runs.attempt, lambda: self._save_texts(texts, source))
         self._saving.add(saving)
         saving.add_done_callback(self._saving.discard)
         return []
@@ -229,7 +229,7 @@ class FactmemMemory(Memory):
         if self._view.chat_model is None and source not in self._lesson_sources:
             raise ValueError("The memory has no model to detect facts: AgentMemory(chat_model=...)")
 
-    async def _remembered(self, texts: list[str], source: str | None) -> list[MemoryRecord]:
+    async def _save_texts(self, texts: list[str], source: str | None) -> list[MemoryRecord]:
         if source in self._lesson_sources:
             return await self._save_lessons(texts, source)
         report = await self._view.remember_many(

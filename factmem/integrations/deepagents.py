@@ -268,7 +268,7 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
 
     async def _sections(self, runtime: Runtime[Any]) -> tuple[str, str]:
         files = self._files if isinstance(self._files, AgentFiles) else self._files(runtime)
-        user, project = await _joined(files.user), await _joined(files.project)
+        user, project = await _read_all(files.user), await _read_all(files.project)
         memory = self._template.format(
             user_memory=_escaped(user) or self._empty.format(kind="user"),
             project_memory=_escaped(project) or self._empty.format(kind="project"),
@@ -286,7 +286,7 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
         return request.override(system_message=SystemMessage(prompt))
 
 
-async def _joined(files: Sequence[MemoryFile]) -> str:
+async def _read_all(files: Sequence[MemoryFile]) -> str:
     texts = [await each.text() for each in files]
     return "\n\n".join(text.strip() for text in texts if text and text.strip())
 

@@ -109,7 +109,7 @@ def _dumped(step: MemoryStep) -> dict[str, Any]:
 
 def _parsed(given: Mapping[str, Any]) -> MemoryStep:
     if given["kind"] == "task":
-        return TaskStep(given["task"], task_images=_opened(given["images"]))
+        return TaskStep(given["task"], task_images=_open_images(given["images"]))
     timing = Timing(*(given["timing"] or (0.0, 0.0)))
     tokens = TokenUsage(*given["tokens"]) if given["tokens"] else None
     message: Any = _read_message(given["message"])
@@ -124,7 +124,7 @@ def _parsed(given: Mapping[str, Any]) -> MemoryStep:
         model_output=given["output"],
         code_action=given["code"],
         observations=given["observations"],
-        observations_images=_opened(given["images"]),
+        observations_images=_open_images(given["images"]),
         action_output=given["result"],
         token_usage=tokens,
         is_final_answer=given["is_final"],
@@ -218,7 +218,7 @@ def _images(images: Sequence[Any] | None) -> list[str]:
     return written
 
 
-def _opened(images: Sequence[str]) -> list[Any] | None:
+def _open_images(images: Sequence[str]) -> list[Any] | None:
     from PIL import Image
 
     return [Image.open(io.BytesIO(base64.b64decode(each))) for each in images] or None

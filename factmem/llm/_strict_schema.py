@@ -56,7 +56,7 @@ def _strict(
     if _BEYOND & schema.keys():
         raise _BeyondStrictError
     if (reference := schema.get("$ref")) is not None:
-        return _referred(str(reference), schema, definitions, open_references)
+        return _strict_reference(str(reference), schema, definitions, open_references)
 
     def inner(value: JsonValue) -> dict[str, JsonValue]:
         return _strict(value, definitions, open_references)
@@ -84,7 +84,7 @@ def _strict(
     return strict
 
 
-def _referred(
+def _strict_reference(
     reference: str,
     schema: Mapping[str, JsonValue],
     definitions: Mapping[str, JsonValue],

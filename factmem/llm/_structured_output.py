@@ -123,7 +123,7 @@ class Asking(Generic[T]):
     def _messages(self, messages: Sequence[Message], problem: Problem | None) -> Sequence[Message]:
         """Append the instruction in words, unless the endpoint enforces the schema.
 
-        After an answer that does not fit the words are always appended: the endpoint may not
+        After an answer that does not fit the words are always appended: the endpoint might not
         enforce the schema.
         """
         if self._format == "json_schema" and self._is_strict and problem is None:

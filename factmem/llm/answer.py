@@ -17,14 +17,14 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem.llm.lenient_json import UnreadableTextError, json_values, unwrapped
 
-__all__ = ["AnswerType", "Problem", "Reading", "mended"]
+__all__ = ["AnswerType", "Problem", "Reading", "repair"]
 
 
 T = TypeVar("T")
 
 _ENVELOPE = "answer"
 _MOST_ERRORS = 20
-_MOST_MENDING = 3
+_MOST_REPAIRS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class AnswerType(Generic[T]):
         problem: Problem | None = None
         inside = [] if (read := _structure_inside(value)) is None else [read]
         for data in chain.from_iterable(map(self._shape.shapes, [value, *inside])):
-            reading = self._mended(data)
+            reading = self._validate_repaired(data)
             if isinstance(reading, Reading):
                 return reading
             problem = problem or reading
@@ -111,7 +111,7 @@ class AnswerType(Generic[T]):
             if len(facts) == 1:
                 return self._in_some_shape(facts[0])
             if self._shape.is_list:
-                return self._mended(self._shape.of_items(facts))
+                return self._validate_repaired(self._shape.of_items(facts))
         summary = "the answer has several JSON values that fit"
         return Problem(summary, "- The answer has several JSON values. Give exactly one.")
 
@@ -119,13 +119,13 @@ class AnswerType(Generic[T]):
         checked = map(self._validated, self._shape.unchanged(value))
         return [reading for reading in checked if isinstance(reading, Reading)][:1]
 
-    def _mended(self, data: JsonValue) -> Reading[T] | Problem:
+    def _validate_repaired(self, data: JsonValue) -> Reading[T] | Problem:
         """Validate `data`; if that fails, parse JSON in strings and wrap single items in lists."""
         checked = self._validated(data)
-        for _ in range(_MOST_MENDING):
+        for _ in range(_MOST_REPAIRS):
             if isinstance(checked, Reading):
                 return checked
-            better = mended(data, checked)
+            better = repair(data, checked)
             if better is None:
                 break
             data, checked = better, self._validated(better)
@@ -166,13 +166,13 @@ _STRUCTURE_WANTED = _LIST_WANTED | {
 }
 
 
-def mended(data: JsonValue, errors: Sequence[ErrorDetails]) -> JsonValue | None:
+def repair(data: JsonValue, errors: Sequence[ErrorDetails]) -> JsonValue | None:
     """Repair the parts of `data` that `errors` name; None if nothing can be repaired."""
     better: JsonValue = from_json(to_json(data, inf_nan_mode="null"))
     is_better = False
     for error in errors:
         if error["type"] in _STRUCTURE_WANTED:
-            better, is_changed = _mended_at(better, error["loc"], error["type"])
+            better, is_changed = _repair_at(better, error["loc"], error["type"])
             is_better = is_better or is_changed
     return better if is_better else None
 
@@ -183,7 +183,7 @@ def _structure_inside(value: JsonValue) -> dict[str, JsonValue] | list[JsonValue
     return read if isinstance(read, dict | list) else None
 
 
-def _mended_at(
+def _repair_at(
     value: JsonValue, location: tuple[int | str, ...], wanted: str
 ) -> tuple[JsonValue, bool]:
     """Repair the part of `value` at `location`, in place.
@@ -192,10 +192,10 @@ def _mended_at(
     """
     for depth, step in enumerate(location, start=1):
         if isinstance(value, dict) and isinstance(step, str) and step in value:
-            value[step], is_changed = _mended_at(value[step], location[depth:], wanted)
+            value[step], is_changed = _repair_at(value[step], location[depth:], wanted)
             return value, is_changed
         if isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value[step], is_changed = _mended_at(value[step], location[depth:], wanted)
+            value[step], is_changed = _repair_at(value[step], location[depth:], wanted)
             return value, is_changed
     if (inside := _structure_inside(value)) is not None:
         return inside, True

@@ -67,9 +67,9 @@ class FactSaver:
         """Return the known concept that matches the model's keyword, or a new one.
 
         Raises:
-            ValueError: A model may not write the concept, or several known concepts match.
+            ValueError: Only the application writes the concept, or several known concepts match.
         """
-        known = await self._known()
+        known = await self._known_concepts()
         written = normalize("NFC", asked.concept.strip())
         meant = [each for each in known.values() if each.keyword == written] or [
             each for each in known.values() if alike(each.keyword) == alike(written)
@@ -85,7 +85,7 @@ class FactSaver:
             raise ValueError("The concept holds one value: leave out `add` to replace it")
         return concept
 
-    async def _known(self) -> dict[str, Concept[Any, Any]]:
+    async def _known_concepts(self) -> dict[str, Concept[Any, Any]]:
         """Return the declared and the stored concepts; the declared ones have their value types."""
         known: dict[str, Concept[Any, Any]] = dict(self._concepts)
         texts: dict[str, bool] = {}

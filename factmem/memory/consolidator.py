@@ -89,9 +89,9 @@ class Consolidator:
                 fact_store(self._provider)
                 operation.places = self._selection.writable_places(subjects, scopes)
             await self._pending.wait(self._selection.boundary)
-            report = await self._proposal(concept, operation, self._chat_model)
+            report = await self._propose(concept, operation, self._chat_model)
             if not dry_run:
-                report = await self._merged(report)
+                report = await self._apply_merges(report)
             operation.count = report.count
             return report
 
@@ -101,7 +101,7 @@ class Consolidator:
             _check_report(report, "merge")
             _check_mergeable([merge.keyword for merge in report.merges], self._instructions)
             operation.places = self._writable(report.merges)
-            merged = await self._merged(report)
+            merged = await self._apply_merges(report)
             operation.count = merged.count
             return merged
 
@@ -119,7 +119,7 @@ class Consolidator:
                 operation.count += len(restored)
             return operation.count
 
-    async def _proposal(
+    async def _propose(
         self, concept: Concept[Any, Any], operation: OperationInProgress, chat_model: ChatModel
     ) -> ConsolidationReport:
         merges: list[Merge] = []
@@ -142,7 +142,7 @@ class Consolidator:
             merges, [], rejected, not_shown=not_shown, usage=usage, is_dry_run=True
         )
 
-    async def _merged(self, report: ConsolidationReport) -> ConsolidationReport:
+    async def _apply_merges(self, report: ConsolidationReport) -> ConsolidationReport:
         store = fact_store(self._provider)
         held: set[str] = set()
         for merges in _by_place(report.merges):
@@ -159,7 +159,7 @@ class Consolidator:
         )
 
     def _writable(self, merges: Sequence[Merge]) -> list[Place]:
-        """Return the places of merges; raise `MemoryAccessError` if one may not be written."""
+        """Return the places of merges; raise `MemoryAccessError` if one is not writable."""
         fact_store(self._provider)
         places = [found[0].place for found in _by_place(merges)]
         for place in places:

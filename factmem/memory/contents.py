@@ -136,7 +136,7 @@ class MemoryContents(ContentsUpkeep):
     async def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that have current values, ordered by keyword."""
         counts = ConceptCounts()
-        async for placed in self._found():
+        async for placed in self._all_facts():
             counts.add(placed)
         return counts.infos()
 
@@ -180,7 +180,7 @@ class MemoryContents(ContentsUpkeep):
             named = None if concepts is None else {c.keyword for c in checked_concepts(concepts)}
             wanted = {} if metadata is None else checked_metadata(metadata)
         newest = Newest(offset + limit)
-        async for placed in self._found():
+        async for placed in self._all_facts():
             is_named = named is None or placed.fact.concept.keyword in named
             if is_named and includes(placed.fact.metadata, wanted):
                 newest.add(placed)
@@ -188,7 +188,7 @@ class MemoryContents(ContentsUpkeep):
 
     async def get(self, fact_id: str) -> PlacedFact | None:
         """Return the current fact with this id, from any place of the memory; or None."""
-        async with aclosing(self._found()) as found:
+        async with aclosing(self._all_facts()) as found:
             async for placed in found:
                 if placed.fact.id == fact_id:
                     return placed
@@ -296,7 +296,8 @@ class MemoryContents(ContentsUpkeep):
 
         Raises:
             UnboundSubjectError: A subject is per entity and has no entity. Nothing was forgotten.
-            MemoryAccessError: The view may not write one of the places. Nothing was forgotten.
+            MemoryAccessError: One of the places is not writable in this view. Nothing was
+                forgotten.
             ValueError: No condition was passed, `value` was passed without `concept`, or
                 `older_than` is naive. Nothing was forgotten.
         """
@@ -363,7 +364,7 @@ class MemoryContents(ContentsUpkeep):
                 "view was created from"
             )
 
-    async def _found(self) -> AsyncGenerator[PlacedFact]:
+    async def _all_facts(self) -> AsyncGenerator[PlacedFact]:
         """Yield all current facts; a fixed number of places is read at a time."""
         places = [info.place for info in await self.places()]
         for first in range(0, len(places), _AT_ONCE):

@@ -149,7 +149,7 @@ class PendingTexts:
         """
         about = keys_of(subjects)
         await self._wait(boundary, about, deadline)
-        self._taken(boundary, about).raise_any()
+        self._take_failures(boundary, about).raise_any()
 
     async def _wait(
         self, boundary: Boundary, subjects: _Keys | None, deadline: float | None
@@ -195,7 +195,7 @@ class PendingTexts:
             for text in self._texts.values():
                 text.done.set()
             self._texts.clear()
-            failures = self._taken(UNBOUNDED)
+            failures = self._take_failures(UNBOUNDED)
         if exc is None:
             failures.raise_any()
         elif failures.count:
@@ -210,7 +210,7 @@ class PendingTexts:
         else:
             self._uncounted[text.places] += len(text.numbers)
 
-    def _taken(self, boundary: Boundary, subjects: _Keys | None = None) -> "_Failures":
+    def _take_failures(self, boundary: Boundary, subjects: _Keys | None = None) -> "_Failures":
         """Remove and return the failures inside a boundary and with any of the subjects."""
         wanted = [text for text in self._failed if text.is_wanted(boundary, subjects)]
         self._failed = [text for text in self._failed if text not in wanted]

@@ -104,8 +104,8 @@ class MemoryRuns(Generic[C]):
 
     A failure of the store or of the memory's models does not end a run: `on_failure` gets the
     error, and the model reads that the memory cannot be reached. Errors of the application are
-    raised before the first call to a model: a subject without its entity, a view that may not
-    write, a missing key or extra.
+    raised before the first call to a model: a subject without its entity, a view that is not
+    writable, a missing key or extra.
 
     Use it as an async context manager to detect facts after the run has returned; the end of the
     block waits for that. Elsewhere, or in another event loop, `learn` detects facts immediately.

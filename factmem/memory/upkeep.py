@@ -273,7 +273,7 @@ class ContentsUpkeep:
 
         Raises:
             ValueError: Source and target are the same place.
-            MemoryAccessError: The view may not write both places. Nothing was moved.
+            MemoryAccessError: One of the places is not writable in this view. Nothing was moved.
         """
         async with self._events.before(MemoryOperation.SAVE):
             store = fact_store(self._provider)

@@ -66,7 +66,8 @@ def checked_metadata(given: object) -> Metadata:
 
     Raises:
         TypeError: It is not a mapping of strings to JSON values.
-        ValueError: It has too many keys, is too large, or would not come back equal from JSON.
+        ValueError: It has too many keys, is too large, or its JSON would not load as an equal
+            value.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"metadata must be a mapping, not {kind_of(given)}: {_EXAMPLE}")

@@ -226,7 +226,7 @@ def render(
     kept = MemoryParts() if asked is None else MemoryParts.parsed(before, frame, levels)
     kept.join(fresh, asked or ())
     if max_tokens is not None:
-        kept = _fitted(kept, frame, asked or (), max_tokens, count)
+        kept = _fit_budget(kept, frame, asked or (), max_tokens, count)
     text = kept.text(frame)
     if max_tokens is not None and count(text) > max_tokens:
         text = ""  # not even the note about what was left out fits
@@ -311,7 +311,7 @@ def _unwritable(placed: PlacedFact) -> UnreadableConcept:
     return UnreadableConcept(placed.place, keyword, error)
 
 
-def _fitted(
+def _fit_budget(
     parts: MemoryParts,
     frame: Frame,
     asked: Collection[str],

@@ -94,8 +94,8 @@ class LineForm:
     """
 
     def __init__(self, concept: str = _CONCEPT, fact: str = _FACT) -> None:
-        self._write_head, self._head = _compiled(concept, "concept", _OF_CONCEPT, "concept")
-        write_line, self._line = _compiled(fact, "fact", _OF_FACT, "value")
+        self._write_head, self._head = _compile_template(concept, "concept", _OF_CONCEPT, "concept")
+        write_line, self._line = _compile_template(fact, "fact", _OF_FACT, "value")
         self.write_line: Callable[[str, str, str, str], str] = write_line.format
         """Writes the line of an escaped value, an escaped subject, a day and a `weight_text`."""
         self._check()
@@ -227,7 +227,7 @@ class MessageForm:
         return Frame(name, self.instructions_header, self.lines)
 
 
-def _compiled(
+def _compile_template(
     template: str, argument: str, known: tuple[str, ...], needed: str
 ) -> tuple[str, re.Pattern[str]]:
     """Return a template with numbered fields, and the pattern of its lines."""

@@ -29,7 +29,7 @@ _KINDS = {
 }
 _TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
 """The types of content parts that the writer of the message wrote. Others, such as `tool_result`,
-`document` and `file`, contain words of somebody else."""
+`document` and `file`, contain the words of others."""
 
 _GAP = re.compile(r"\.{3,}|\u2026")
 _MOST_GAPS = 4
@@ -136,12 +136,12 @@ class Transcript:
         first = len(self._earlier)
         if context is not None:
             shown = [each for each in shown if each.number >= first - context]
-        self._hold(shown)
+        self._set_messages(shown)
         self._has_speaker = speaker is not None
         if speaker is not None:
-            self._hold(_spoken(shown, {_name_key(speaker)}))
+            self._set_messages(_limit_to_speakers(shown, {_name_key(speaker)}))
 
-    def _hold(self, shown: Sequence[SaidMessage]) -> None:
+    def _set_messages(self, shown: Sequence[SaidMessage]) -> None:
         self.messages: Sequence[SaidMessage] = shown
         """The messages that a model sees, oldest first."""
         self._citable = {each.number: each for each in shown if each.kind is not None}
@@ -162,7 +162,7 @@ class Transcript:
         limited = object.__new__(Transcript)
         limited._count, limited._earlier, limited._folded = self._count, self._earlier, self._folded
         limited._has_speaker = True
-        limited._hold(_spoken(self.messages, wanted & names))
+        limited._set_messages(_limit_to_speakers(self.messages, wanted & names))
         return limited
 
     def __len__(self) -> int:
@@ -328,7 +328,7 @@ def _user_names(messages: Iterable[SaidMessage]) -> set[str | None]:
     return {each.name for each in messages if each.role == SourceKind.USER}
 
 
-def _spoken(messages: Sequence[SaidMessage], speakers: set[str]) -> list[SaidMessage]:
+def _limit_to_speakers(messages: Sequence[SaidMessage], speakers: set[str]) -> list[SaidMessage]:
     """Return the messages, with those of other users as context that must not be cited."""
     has_names = any(name is not None for name in _user_names(messages))
 

@@ -207,7 +207,8 @@ class ContentsSync(Wraps[MemoryContents]):
 
         Raises:
             UnboundSubjectError: A subject is per entity and has no entity. Nothing was forgotten.
-            MemoryAccessError: The view may not write one of the places. Nothing was forgotten.
+            MemoryAccessError: One of the places is not writable in this view. Nothing was
+                forgotten.
             ValueError: No condition was passed, `value` was passed without `concept`, or
                 `older_than` is naive. Nothing was forgotten.
         """
@@ -273,7 +274,7 @@ class ContentsSync(Wraps[MemoryContents]):
 
         Raises:
             ValueError: Source and target are the same place.
-            MemoryAccessError: The view may not write both places. Nothing was moved.
+            MemoryAccessError: One of the places is not writable in this view. Nothing was moved.
         """
         return self._portal.call(self._wrapped.move, source, target)
 

@@ -15,7 +15,7 @@ from factmem.cli.application import app
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.options import Options
 from factmem.cli.output import shown
-from factmem.cli.place_names import place_name, place_named
+from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.rows import Row, RowReader
 from factmem.sync import LocalStoreSync
 
@@ -337,10 +337,10 @@ def test_names_of_any_kind_are_one_word() -> None:
     word = place_name(place)
 
     assert " " not in word
-    assert place_named(word).identity == place.identity
+    assert parse_place(word).identity == place.identity
     for wrong in ("", "product", "product/a", "planet/a/b", "product/a/b/c/d", "product//b"):
         with pytest.raises(CommandError):
-            place_named(wrong)
+            parse_place(wrong)
 
 
 def test_values_cannot_control_the_terminal(store: list[str]) -> None:
@@ -491,7 +491,7 @@ async def test_the_fast_path_of_plain_rows_makes_the_same_facts(
             given["type"] = kind
         row = Row(1, {"timestamp": "2026-01-02T03:04:05+09:00", **given}, is_typed=False)
         async with LocalFileMemoryProvider(tmp_path) as empty:
-            reader = RowReader(empty, Options(str(tmp_path)), place_named(ALICE), None)
+            reader = RowReader(empty, Options(str(tmp_path)), parse_place(ALICE), None)
             [[entry]] = (await reader.entries([row])).values()
         [made] = entry["facts"]
         return {**made, "id": None}

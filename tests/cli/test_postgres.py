@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from factmem.cli.application import app
 from factmem.cli.browse.session import BrowserSession
 from factmem.cli.exits import ExitCode
-from factmem.cli.opening import opened
+from factmem.cli.opening import open_store
 from factmem.cli.options import Options
 from tests.postgres.cluster import Cluster
 
@@ -108,7 +108,7 @@ def test_browse_shows_a_database(cluster: Cluster) -> None:
     options = Options(_url(cluster), store_name=name)
 
     async def work() -> None:
-        async with opened(options) as store:
+        async with open_store(options) as store:
             session = BrowserSession(store, options)
             [place] = await session.places()
             [row] = await session.rows(place)

@@ -88,11 +88,11 @@ class Browser(App[None]):
         """Show the places and follow their changes."""
         await self._load_places()
         self.query_one(PlacesTree).focus()
-        self._say(f"{counted(len(self._places), 'place')} in {self.session.title}")
+        self._set_status(f"{counted(len(self._places), 'place')} in {self.session.title}")
         is_local = self.session.is_local
         self.set_interval(_LOCAL_INTERVAL if is_local else _DATABASE_INTERVAL, self._follow)
 
-    def _say(self, words: str) -> None:
+    def _set_status(self, words: str) -> None:
         self.query_one("#where", Static).update(Text(shown(words), no_wrap=True))
 
     async def _load_places(self) -> None:
@@ -112,12 +112,12 @@ class Browser(App[None]):
             if self._place is not None:
                 rows = await self.session.changed_rows(self._place)
                 if rows is not None:
-                    self._took(rows)
+                    self._show_new_rows(rows)
                     await self._refresh_page()
         except (FactmemError, OSError) as exc:
             self._report(exc)
 
-    def _took(self, rows: Sequence[Row]) -> None:
+    def _show_new_rows(self, rows: Sequence[Row]) -> None:
         """Show new rows of the open place, unless search results are shown."""
         self._all, self._texts = rows, None
         if self._question is None:
@@ -144,17 +144,17 @@ class Browser(App[None]):
         if self._question is not None:
             await self._search(self._question)
         if self._place is not None:
-            self._took(await self.session.rows(self._place))
+            self._show_new_rows(await self.session.rows(self._place))
 
     # Rows of the open place, with its filter and order.
 
     @work(exclusive=True, group="open")
     async def _open_place(self, place: Place) -> None:
-        self._say(f"Reading {self.session.place_title(place)} ...")
+        self._set_status(f"Reading {self.session.place_title(place)} ...")
         try:
             rows = await self.session.rows(place)
         except (FactmemError, OSError) as exc:
-            self._say("")
+            self._set_status("")
             self._report(exc)
             return
         self._place, self._question = place, None
@@ -171,7 +171,7 @@ class Browser(App[None]):
             among = "" if len(rows) == len(self._all) else f" of {len(self._all):,}"
             where = self.session.place_title(self._place)
             count = f"{len(rows):,}{among} value{'' if len(rows) == 1 else 's'}"
-            self._say(f"{where}  {count}, {self._ORDERS[self._order]}")
+            self._set_status(f"{where}  {count}, {self._ORDERS[self._order]}")
 
     def _filtered(self, typed: str) -> Sequence[Row]:
         words = typed.casefold().split()
@@ -189,7 +189,7 @@ class Browser(App[None]):
         ]
 
     async def _search(self, question: str) -> None:
-        self._say("Searching ...")
+        self._set_status("Searching ...")
         try:
             found = await self.session.search(question)
         except (FactmemError, ValueError, OSError) as exc:
@@ -197,7 +197,9 @@ class Browser(App[None]):
             return
         self._question = question
         self.query_one(FactTable).show(found)
-        self._say(f"{counted(len(found), 'match', 'matches')} in the whole store; Esc goes back")
+        self._set_status(
+            f"{counted(len(found), 'match', 'matches')} in the whole store; Esc goes back"
+        )
 
     # Keys, mouse, input.
 

@@ -197,7 +197,7 @@ class BrowserSession:
             CommandError: The new value does not have the kind of the keyword's values, or the old
                 value is no longer current.
         """
-        new = await self._typed(row, text)
+        new = await self._parse_typed(row, text)
         source = FactSource(SourceKind.CODE, conversation="factmem browse")
         changed = _with_value(row.fact, row.position, new)
         if not await self._update(row.place, row.fact, changed, source):
@@ -211,7 +211,7 @@ class BrowserSession:
         )
         return f"Saved {keyword}"
 
-    async def _typed(self, row: Row, text: str) -> Any:
+    async def _parse_typed(self, row: Row, text: str) -> Any:
         keyword = row.fact.concept.keyword
         is_escaped = isinstance(row.value, str) and editable(row.value) != row.value
         if is_escaped and text.startswith('"'):

@@ -10,6 +10,7 @@ import pytest
 
 from factmem.errors import StorageError, UnknownOutcomeError
 from factmem.providers._postgres import binary
+from factmem.providers._postgres.driver import Session
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.storage.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
@@ -52,6 +53,15 @@ def _prepared(provider: PostgresMemoryProvider) -> set[str]:
     return {name for (name,) in rows if name.startswith("factmem ")}
 
 
+def _drop_statements(provider: PostgresMemoryProvider) -> None:
+    """Have the server drop all prepared statements, without psycopg noticing."""
+
+    def drop(session: Session, _: int) -> None:
+        session._connection.pgconn.exec_(b"DEALLOCATE ALL")
+
+    provider._places.connections.run(drop)
+
+
 async def test_saves_and_loads_are_prepared_once(new_store: NewStore) -> None:
     """From the first one on, whatever else the connection runs in between."""
     provider = new_store(max_connections=1)
@@ -67,10 +77,10 @@ async def test_a_statement_that_the_server_dropped_is_prepared_again(new_store: 
     await provider.save(theme("dark"), USER, AGENT)
     await provider.load(THEME, USER, AGENT)
     for value in ("light", "blue"):
-        provider._places.connections.run(lambda session, _: session.rows("DEALLOCATE ALL"))
+        _drop_statements(provider)
 
         await provider.save(theme(value), USER, AGENT)
-        provider._places.connections.run(lambda session, _: session.rows("DEALLOCATE ALL"))
+        _drop_statements(provider)
         assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == [value]
 
     assert len(await provider.entries(USER, AGENT)) == 3
@@ -80,7 +90,7 @@ async def test_what_was_prepared_after_a_drop_is_not_prepared_twice(new_store: N
     """Which statements the server still has is known for each of them, not for all at once."""
     provider = new_store(max_connections=1)
     await provider.save(theme("dark"), USER, AGENT)
-    provider._places.connections.run(lambda session, _: session.rows("DEALLOCATE ALL"))
+    _drop_statements(provider)
     await provider.load(THEME, USER, AGENT)
 
     await provider.save(theme("light"), USER, AGENT)
@@ -88,12 +98,23 @@ async def test_what_was_prepared_after_a_drop_is_not_prepared_twice(new_store: N
     assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["light"]
 
 
+async def test_statements_that_psycopg_prepared_may_be_dropped_too(new_store: NewStore) -> None:
+    """It does not prepare them again on the same connection, so another one is used."""
+    provider = new_store(max_connections=1, timeout=10)
+    for _ in range(6):
+        await provider.save(theme("dark"), USER, AGENT)
+        assert len(await provider.places()) == 1
+    _drop_statements(provider)
+
+    assert len(await provider.places()) == 1
+
+
 async def test_an_encrypted_save_survives_the_drop_of_its_statements(new_store: NewStore) -> None:
     """It has several statements in a transaction, which is repeated."""
     key = Aes256GCMEncryptor.generate_key()
     provider = new_store(max_connections=1, encryption=Aes256GCMEncryptor(key))
     await provider.save(languages("one"), USER, AGENT)
-    provider._places.connections.run(lambda session, _: session.rows("DEALLOCATE ALL"))
+    _drop_statements(provider)
 
     await provider.save(languages("two"), USER, AGENT)
 

@@ -207,9 +207,14 @@ class Session:
         return found
 
     def _rows(self, query: str, parameters: Sequence[object], *, prepare: bool = True) -> list[Row]:
-        cursor = self._connection.execute(
-            query, parameters or None, prepare=None if prepare else False, binary=True
-        )
+        try:
+            cursor = self._connection.execute(
+                query, parameters or None, prepare=None if prepare else False, binary=True
+            )
+        except Exception as exc:
+            if is_state(exc, _UNPREPARED):
+                self.close()  # psycopg would send the same name again
+            raise
         # Not `cursor.description`, which makes an object of every column.
         return cursor.fetchall() if cursor.pgresult.nfields else []
 

@@ -4,6 +4,7 @@ A `Session` is a connection that one thread uses until a deadline. libpq waits f
 the network accepts packets and the server does not answer, so each wait checks the deadline.
 """
 
+import selectors
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -271,24 +272,32 @@ class Session:
         if self.is_committing and notice.sqlstate == "01000":
             self._is_warned = True
 
-    def _wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
-        connection = self._connection
+    def _wait(self, gen: Generator[Any, Any, Any], *_: Any, **__: Any) -> Any:
+        # Not psycopg's own wait, which in 3.2.1 resumes the generator only when the socket is ready.
+        pgconn = self._connection.pgconn
         try:
-            return type(connection).wait(connection, self._until(gen), *args, **kwargs)
-        except DeadlineExceeded:
-            connection.pgconn.finish()
-            raise
-
-    def _until(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        ready = None
-        while True:
-            try:
+            wanted = next(gen)
+            while ready := ready_events(pgconn.socket, wanted, self.deadline):
                 wanted = gen.send(ready)
-            except StopIteration as done:
-                return done.value
-            ready = yield wanted
-            if not ready and time.monotonic() > self.deadline:
-                raise DeadlineExceeded
+        except StopIteration as done:
+            return done.value
+        pgconn.finish()
+        raise DeadlineExceeded
+
+
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""Takes no file descriptor of its own, as epoll does."""
+
+
+def ready_events(number: int, wanted: int, deadline: float) -> int:
+    """Wait for a socket until a deadline; return `selectors` events, 0 if the deadline passed.
+
+    psycopg's `Wait` and `Ready` have the same numbers.
+    """
+    with _Selector() as selector:
+        selector.register(number, wanted)
+        seconds = None if deadline == inf else max(0.0, deadline - time.monotonic())
+        return sum(events for _, events in selector.select(seconds))
 
 
 def _setting(settings: Mapping[str, str], *, is_local: bool) -> tuple[str, list[str]]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from factmem.providers._postgres.driver import driver
+from factmem.providers._postgres.driver import driver, ready_events
 
 _LISTS = ("host", "hostaddr", "port")
 """Parameters that may hold several values, separated by commas."""
@@ -110,7 +110,7 @@ def _opened(given: Mapping[str, Any], deadline: float) -> Any:
     try:
         while (state := _polled(pgconn)) != status.OK:
             wanted = selectors.EVENT_READ if state == status.READING else selectors.EVENT_WRITE
-            if not _is_ready(pgconn.socket, wanted, deadline):
+            if not ready_events(pgconn.socket, wanted, deadline):
                 raise psycopg.errors.ConnectionTimeout("The host did not answer in time")
     except BaseException:
         pgconn.finish()
@@ -127,10 +127,3 @@ def _polled(pgconn: Any) -> Any:
         if state != psycopg.pq.PollingStatus.FAILED:
             return state
     raise psycopg.OperationalError(pgconn.error_message.decode(errors="replace"))
-
-
-def _is_ready(number: int, wanted: int, deadline: float) -> bool:
-    """Wait for a socket; return whether it is ready before the deadline."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(number, wanted)
-        return bool(selector.select(max(0.0, deadline - time.monotonic())))

@@ -404,7 +404,7 @@ WRONG_PROVIDERS: dict[type[InMemoryProvider], set[str]] = {
     IgnoresTheKindOfScope: {"test_scopes_of_one_name_are_apart"},
     IgnoresTheEntity: {"test_names_never_mix", "test_entities_of_one_subject_are_apart"},
     TakesUnboundForEveryone: {
-        "test_an_unbound_subject_raises",
+        "test_an_unbound_subject_is_refused",
         "test_an_unbound_subject_forgets_nothing",
         "test_an_unbound_subject_erases_nothing",
         "test_an_unbound_subject_has_no_version",

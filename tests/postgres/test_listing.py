@@ -7,10 +7,10 @@ import pytest
 from factmem.storage.encryption import Aes256GCMEncryptor
 from tests.postgres.conftest import NewStore
 from tests.providers.test_listing import (  # noqa: F401 - collected here too
-    test_a_listing_goes_on_after_a_place_that_was_erased,
+    test_a_listing_can_be_filtered,
+    test_a_listing_continues_after_an_erased_place,
     test_every_place_is_in_one_page,
-    test_only_some_are_listed,
-    test_wrong_arguments_are_refused,
+    test_wrong_arguments_raise,
 )
 
 KEY = Aes256GCMEncryptor.generate_key()

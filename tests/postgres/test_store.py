@@ -292,7 +292,7 @@ async def test_no_value_is_in_an_error(new_store: NewStore, dsn: str) -> None:
     ],
     ids=str,
 )
-def test_wrong_arguments_are_refused(arguments: dict[str, object], error: type[Exception]) -> None:
+def test_wrong_arguments_raise(arguments: dict[str, object], error: type[Exception]) -> None:
     """At once, without looking for a server."""
     with pytest.raises(error):
         PostgresMemoryProvider(**{"dsn_or_pool": "host=127.0.0.1", **arguments})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of local files: a folder, in the clear and encrypted."""
+"""Fixtures for local stores: a folder, plain and encrypted."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from tests.providers.local_stores import KEY
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder that does not exist yet."""
+    """Return a folder that does not exist yet."""
     return tmp_path / "memory" / "store"
 
 
 @pytest.fixture(params=["plain", "encrypted"])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    """Run a test once in the clear and once encrypted."""
+    """Run a test once on a plain and once on an encrypted store."""
     return (
         SimpleStorage() if request.param == "plain" else EncryptedStorage(Aes256GCMEncryptor(KEY))
     )

@@ -1,4 +1,4 @@
-"""A backend whose storage answers late, as a database does: all I/O is async, the clock is its own.
+"""A backend whose storage answers with a delay, like a database: all I/O is async, the clock is its own.
 
 The client keeps a folded ledger per place, asks for the rows after the ones it has, and changes a
 place on the condition that no row was added since: it starts over when one was.
@@ -27,7 +27,7 @@ _DELAY = 0.0005
 
 @dataclass
 class _Table:
-    """The rows of a place on the server. Rewritten rows are another snapshot; 0 is no table."""
+    """The rows of a place on the server. Rewriting makes a new snapshot; 0 means no table."""
 
     rows: list[bytes] = field(default_factory=list)
     snapshot: int = field(default_factory=count(1).__next__)
@@ -45,7 +45,7 @@ class _Followed:
 
 
 class Server:
-    """Tables behind a delay. What follows a delay is one transaction."""
+    """Tables behind a delay. The code after a delay is one transaction."""
 
     def __init__(self, clock: TimeProvider = system_clock) -> None:
         self.clock = StoreClock(clock)
@@ -54,7 +54,7 @@ class Server:
         self.erasures = 0
 
     async def table(self, identity: Identity) -> _Table:
-        """Return the table of a place, or an empty one that is not kept."""
+        """Return the table of a place, or an empty one that is not stored."""
         await anyio.sleep(_DELAY)
         return self.tables.get(identity, _Table(snapshot=0))
 
@@ -76,7 +76,7 @@ class DelayedBackend:
         self._nothing = Ledger()
 
     def warm(self, identity: Identity, present: Present[Any]) -> None:
-        """The server must always be asked."""
+        """The server is asked every time."""
 
     async def _follow(self, identity: Identity) -> tuple[_Followed, str]:
         table = await self._server.table(identity)

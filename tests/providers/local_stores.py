@@ -1,4 +1,4 @@
-"""Short ways to look at a store in local files from outside."""
+"""Helpers that inspect a local store from outside."""
 
 from pathlib import Path
 

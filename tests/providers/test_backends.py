@@ -1,4 +1,4 @@
-"""The core of a store over a third backend, and one contract for the methods of all providers."""
+"""The shared core of stores on a third backend, and one contract for all providers."""
 
 import inspect
 
@@ -40,7 +40,7 @@ class TestDelayedStore(
         return DelayedStore(Server(clock))
 
 
-async def test_what_is_current_is_read_without_the_history() -> None:
+async def test_current_facts_are_read_without_the_history() -> None:
     """Only operations that need all entries load all entries."""
     server = Server()
     store = DelayedStore(server)
@@ -59,8 +59,8 @@ async def test_what_is_current_is_read_without_the_history() -> None:
 
 
 @pytest.mark.parametrize("provider", [InMemoryProvider, LocalFileMemoryProvider, NoMemory])
-def test_each_method_shows_its_contract(provider: type[FactStore]) -> None:
-    """Help on a method of a provider is the contract itself, not a reference to it."""
+def test_each_method_has_its_contract_as_docstring(provider: type[FactStore]) -> None:
+    """Editors show the contract itself, not a reference to it."""
     contracts = {
         name: inspect.getdoc(method)
         for protocol in (IndexedStore, FollowedStore, FactStore)

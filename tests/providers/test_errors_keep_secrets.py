@@ -1,6 +1,6 @@
 """Errors contain no fact: no value, no key, and no name of an encrypted store.
 
-In a store in the clear the names of files hold scope and entity, and messages hold those names.
+In a plain store file names contain scope and entity, and messages contain those names.
 """
 
 import os
@@ -105,7 +105,7 @@ def _fact(value: str) -> SingleFact:
 
 
 def logged(exc: BaseException) -> str:
-    """The lines of a log: the whole chain, without the lines of this file."""
+    """Return the lines of a log with the whole chain, without the lines of this file."""
     frames = traceback.TracebackException.from_exception(exc)
     here: traceback.TracebackException | None = frames
     while here is not None:
@@ -141,10 +141,10 @@ def files(root: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("what", DAMAGES)
-async def test_no_error_shows_what_is_remembered(
+async def test_no_error_shows_stored_facts(
     root: Path, storage: Storage, what: str, caplog: pytest.LogCaptureFixture, stride: int
 ) -> None:
-    """Every kind of damage, and every operation after it."""
+    """It covers every kind of damage, and every operation after it."""
     caplog.set_level("DEBUG")
     secrets = [*VALUES, KEY.to_base64(), CONCEPT.description]
     if isinstance(storage, EncryptedStorage):
@@ -156,15 +156,15 @@ async def test_no_error_shows_what_is_remembered(
 
         found = await complaints(folder, storage, anchor)
 
-        assert found, "nothing went wrong"
+        assert found, "nothing failed"
         for text in (*found, caplog.text):
             shown = [secret for secret in secrets if secret in text]
-            # The type that a value was to have is asked for by keyword.
+            # The expected type is looked up by keyword.
             assert set(shown) <= ({NAMES[3]} if "A stored value of" in text else set()), text
 
 
 async def test_a_wrong_key_shows_nothing(root: Path) -> None:
-    """Neither the right one, nor itself, nor what it does not open."""
+    """The error shows neither key and none of the encrypted data."""
     right = EncryptedStorage(Aes256GCMEncryptor(KEY))
     anchor = await made(root, right)
     wrong = Key.generate()

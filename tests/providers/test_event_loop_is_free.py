@@ -38,7 +38,7 @@ ALLOWED = {"is_unchanged", "exists"}
 
 
 class Guard:
-    """Refuses file calls from the thread that made it, but for the freshness check."""
+    """Refuses file calls from the thread that made it, except the freshness check."""
 
     def __init__(self) -> None:
         self._loop = threading.get_ident()
@@ -89,8 +89,8 @@ LOOKS: list[Call] = [
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
-async def test_no_file_call_is_made_on_the_loop(root: Path, key: Key | None) -> None:
-    """In anything that a store does, warm and cold, alone and beside another one."""
+async def test_no_file_call_runs_on_the_event_loop(root: Path, key: Key | None) -> None:
+    """It covers every operation of a store, warm and cold, alone and beside another store."""
     guard = Guard()
     mine, other = opened(root, guard, key), opened(root, guard, key, keep=timedelta(0))
 
@@ -124,7 +124,7 @@ async def test_no_file_call_is_made_on_the_loop(root: Path, key: Key | None) -> 
 
 
 async def test_a_warm_load_makes_one_file_call(root: Path) -> None:
-    """On the loop, and no hop to a thread, whether or not there is anything."""
+    """It needs no thread, whether or not the place has facts."""
     guard = Guard()
     store = opened(root, guard, None)
     await store.save(theme("dark"), ALICE, AGENT)
@@ -143,8 +143,8 @@ async def test_a_warm_load_makes_one_file_call(root: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
-async def test_a_load_after_an_own_save_makes_no_thread_hop(root: Path, key: Key | None) -> None:
-    """The appended entry is applied, also after saves of another process that were read."""
+async def test_a_load_after_an_own_save_uses_no_thread(root: Path, key: Key | None) -> None:
+    """The appended entry is applied, also after reading saves of another process."""
     guard = Guard()
     store, other = opened(root, guard, key), opened(root, guard, key)
     await store.save(theme("dark"), ALICE, AGENT)
@@ -163,8 +163,8 @@ async def test_a_load_after_an_own_save_makes_no_thread_hop(root: Path, key: Key
     assert not hops
 
 
-async def test_a_call_on_the_loop_is_caught(root: Path) -> None:
-    """The guard is no empty promise: a storage that is used directly is found out."""
+async def test_a_call_on_the_event_loop_is_noticed(root: Path) -> None:
+    """The guard works: direct use of a storage fails."""
     guard = Guard()
     journals = DoorStorage(lambda folder: Door(folder, guard)).open(root)
 
@@ -184,18 +184,18 @@ HARMLESS = {
     "os.strerror",
     "os.urandom",
 }
-"""Names of `os` that other modules may use: none of them touches a disk."""
+"""Names of `os` that other modules may use, because they do not touch a disk."""
 
 
 _SYNCS = ("_kernel_syncs.py", "_sync_threads.py")
 
 BEHIND_THE_DOOR = ("_lock.py", "_network.py", "_open.py", *_SYNCS)
-"""The modules of the door; others may import names from it that touch no disk."""
+"""The modules with file calls; others may import names from them that touch no disk."""
 
 
 @pytest.mark.parametrize("package", ["storage", "providers"])
-def test_all_file_calls_go_through_the_door(package: str) -> None:
-    """Or the guard would not see them: no other module opens, reads or locks anything."""
+def test_all_file_calls_are_in_one_module(package: str) -> None:
+    """Otherwise the guard would miss them: no other module opens, reads or locks files."""
     folder = Path(factmem.__file__).parent / package
     behind = {folder / name for name in ("_files.py", *BEHIND_THE_DOOR)}
     for module in sorted(set(folder.glob("*.py")) - behind):
@@ -208,7 +208,7 @@ def test_all_file_calls_go_through_the_door(package: str) -> None:
         assert used <= HARMLESS, f"{module.name} calls {sorted(used - HARMLESS)}"
         assert not names & {"open", "mmap", "tempfile"}, f"{module.name} opens files"
         assert not names & {"open_ordinary", "StoreLock", "network_mount"}, (
-            f"{module.name} goes behind"
+            f"{module.name} uses private file calls"
         )
         paths = {
             name
@@ -231,8 +231,8 @@ def test_all_file_calls_go_through_the_door(package: str) -> None:
         assert paths <= {*doors, "self._journals.exists"}
 
 
-def test_the_door_has_no_other_way_in() -> None:
-    """Every public method of the door is guarded but the one that joins two texts."""
+def test_every_public_file_call_is_guarded() -> None:
+    """The only exception is the method that joins two strings."""
     public = {name for name in dir(LocalFiles) if not name.startswith("_")}
 
     assert public == {*CALLS, "path", "sector"}

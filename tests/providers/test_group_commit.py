@@ -1,4 +1,4 @@
-"""The thread that commits: when it starts, when it ends, and what happens if it cannot start."""
+"""The thread that commits: its start, its end, and failures to start it."""
 
 import gc
 import threading
@@ -14,7 +14,7 @@ from factmem.providers._group_commit import GroupCommit, Pending
 
 
 class Batches:
-    """Notes the batches that were committed, and the threads that did it."""
+    """Records the committed batches and their threads."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -38,9 +38,7 @@ def commits(batches: Batches) -> GroupCommit[int]:
     return GroupCommit(batches, Workers())
 
 
-async def test_tasks_that_are_ready_share_a_batch(
-    commits: GroupCommit[int], batches: Batches
-) -> None:
+async def test_ready_tasks_share_a_batch(commits: GroupCommit[int], batches: Batches) -> None:
     async with anyio.create_task_group() as tasks:
         for work in range(20):
             tasks.start_soon(commits.submit, work)
@@ -49,7 +47,7 @@ async def test_tasks_that_are_ready_share_a_batch(
     await commits.close()
 
 
-async def test_a_batch_waits_for_tasks_that_are_still_to_queue(batches: Batches) -> None:
+async def test_a_batch_waits_for_tasks_that_will_queue(batches: Batches) -> None:
     """The thread is done with a batch while the loop runs the first of the tasks that are ready.
 
     A batch of that one would leave the others to a write of their own, and so on for ever.
@@ -92,14 +90,14 @@ async def test_only_a_piece_that_failed_raises(commits: GroupCommit[int]) -> Non
     await commits.close()
 
 
-async def test_closing_ends_the_thread(commits: GroupCommit[int], batches: Batches) -> None:
+async def test_closing_stops_the_thread(commits: GroupCommit[int], batches: Batches) -> None:
     await commits.submit(1)
     await commits.close()
     batches.threads[0].join(5)
     assert not batches.threads[0].is_alive()
 
 
-async def test_an_idle_thread_ends_and_the_next_save_starts_another(
+async def test_an_idle_thread_stops_and_the_next_save_starts_another(
     commits: GroupCommit[int], batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_group_commit, "_IDLE", 0.01)
@@ -111,10 +109,10 @@ async def test_an_idle_thread_ends_and_the_next_save_starts_another(
     await commits.close()
 
 
-async def test_an_error_while_idle_leaves_no_save_waiting(
+async def test_an_error_while_idle_blocks_no_save(
     batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as a store's folder that was deleted, and has a file in its place."""
+    """For example, a file replaces the store's deleted folder."""
 
     def rest(is_wanted: object) -> None:
         raise ValueError("no folder")
@@ -129,19 +127,21 @@ async def test_an_error_while_idle_leaves_no_save_waiting(
     await commits.close()
 
 
-async def test_an_idle_thread_keeps_nothing_alive(batches: Batches) -> None:
+async def test_an_idle_thread_holds_no_reference(batches: Batches) -> None:
     commits = GroupCommit(batches, Workers())
     await commits.submit(1)
     dropped = weakref.ref(commits)
     del commits
     with anyio.fail_after(5):
-        while dropped() is not None:  # the thread lets go a moment after it has waked this task
+        while (
+            dropped() is not None
+        ):  # the thread drops its reference a moment after it has resumed this task
             gc.collect()
             await anyio.lowlevel.checkpoint()
     assert batches.threads[0].is_alive()
 
 
-async def test_a_save_raises_where_no_thread_can_be_started(
+async def test_a_save_raises_if_no_thread_can_start(
     commits: GroupCommit[int], batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(thread: threading.Thread) -> None:

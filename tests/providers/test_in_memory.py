@@ -1,4 +1,4 @@
-"""The store in memory: the whole contract, and threads."""
+"""The in-memory store: the whole contract, and threads."""
 
 import threading
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ class TestInMemoryProvider(
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
         return InMemoryProvider(clock=clock)
 
-    async def test_its_bytes_are_those_of_a_file(self) -> None:
-        """`places` counts the lines that a local file would hold."""
+    async def test_its_bytes_equal_those_of_a_file(self) -> None:
+        """`places` counts the lines that a local file would have."""
         store = InMemoryProvider()
         await store.save(theme("dark"), USER, AGENT)
 
@@ -44,8 +44,8 @@ class TestInMemoryProvider(
         (entry,) = await store.entries(USER, AGENT)
         assert info.bytes == len(stamped(encoded_entry(entry), entry["at"]))
 
-    async def test_a_naive_clock_is_refused(self) -> None:
-        """Before anything is stamped with it."""
+    async def test_a_naive_clock_raises(self) -> None:
+        """It raises before any entry is stamped."""
         store = InMemoryProvider(clock=lambda: datetime(2024, 1, 1))  # noqa: DTZ001
 
         with pytest.raises(ValueError, match="time of the clock is naive"):
@@ -56,7 +56,7 @@ class TestInMemoryProvider(
 
 @pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["asyncio", "trio"]], ids=str)
 def test_threads_share_a_store(backends: Sequence[str]) -> None:
-    """Each with a loop of its own, also of different kinds: every save lands, every reader reads."""
+    """Each has its own loop, of either kind: every save is stored, every reader can read."""
     store = InMemoryProvider()
     errors: list[BaseException] = []
 
@@ -73,7 +73,7 @@ def test_threads_share_a_store(backends: Sequence[str]) -> None:
     def run(thread: int) -> None:
         try:
             anyio.run(work, thread, backend=backends[thread % len(backends)])
-        except BaseException as exc:  # a thread has no one to raise to
+        except BaseException as exc:  # an exception in a thread would be lost
             errors.append(exc)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]

@@ -1,4 +1,4 @@
-"""Indexes in files: what is on the disk of them, and what becomes of it."""
+"""Indexes in files: their content on disk, and their removal."""
 
 import stat
 import threading
@@ -49,7 +49,7 @@ async def filled(root: Path, storage: Storage, **options: Any) -> LocalFileMemor
 
 
 async def test_a_large_index_is_mapped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only in the clear; it stays readable when the file is replaced and its place erased."""
+    """An encrypted one is not; a mapping stays readable after a replacement and an erasure."""
     monkeypatch.setattr("factmem.storage._files._WORTH_MAPPING", len(INDEX))
     plain = await filled(root / "plain", SimpleStorage())
     assert isinstance(await kept(plain), bytes)
@@ -69,8 +69,8 @@ async def test_a_large_index_is_mapped(root: Path, monkeypatch: pytest.MonkeyPat
     assert isinstance(await kept(sealed), bytes)
 
 
-async def test_a_mapped_index_is_checked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One changed byte, and the index is ignored."""
+async def test_a_mapped_index_is_verified(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one changed byte the index is ignored."""
     monkeypatch.setattr("factmem.storage._files._WORTH_MAPPING", 1)
     store = await filled(root, SimpleStorage())
     assert isinstance(await kept(store), memoryview)
@@ -82,7 +82,7 @@ async def test_a_mapped_index_is_checked(root: Path, monkeypatch: pytest.MonkeyP
     assert await kept(store) is None
 
 
-async def test_no_index_without_a_place(root: Path, storage: Storage) -> None:
+async def test_without_a_place_there_is_no_index(root: Path, storage: Storage) -> None:
     """Nothing is created for it."""
     store = LocalFileMemoryProvider(root, storage=storage)
     assert not await keep(store)
@@ -94,8 +94,8 @@ async def test_no_index_without_a_place(root: Path, storage: Storage) -> None:
     assert indexes(root) == {}
 
 
-async def test_an_index_outlives_the_instance(root: Path, storage: Storage) -> None:
-    """One file, its owner's alone, that shows as much as its journal does."""
+async def test_an_index_survives_the_instance(root: Path, storage: Storage) -> None:
+    """It is one file with owner permissions, and reveals no more than its journal."""
     await filled(root, storage)
 
     assert await kept(LocalFileMemoryProvider(root, storage=storage)) == TALKATIVE
@@ -109,7 +109,7 @@ async def test_an_index_outlives_the_instance(root: Path, storage: Storage) -> N
 
 
 async def test_a_damaged_index_is_ignored(root: Path, storage: Storage) -> None:
-    """Cut anywhere, with any byte changed, of zeros, or something else altogether."""
+    """It is truncated anywhere, has any byte changed, is zeroed, or is another file."""
     store = await filled(root, storage)
     ((name, content),) = indexes(root).items()
     damaged = [content[:cut] for cut in range(0, len(content), 7)]
@@ -126,8 +126,8 @@ async def test_a_damaged_index_is_ignored(root: Path, storage: Storage) -> None:
     assert await kept(store) == INDEX
 
 
-async def test_an_index_is_read_for_its_own_place_only(root: Path) -> None:
-    """Encrypted, another place's file does not open; nor does one of another store."""
+async def test_an_index_is_read_only_for_its_own_place(root: Path) -> None:
+    """The encrypted file of another place or another store does not open."""
     storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
     store = await filled(root, storage)
     other = await filled(root.parent / "other", storage)
@@ -146,10 +146,8 @@ async def test_an_index_is_read_for_its_own_place_only(root: Path) -> None:
 
 
 @pytest.mark.parametrize("erases", [True, False])
-async def test_what_was_erased_is_gone_from_the_disk(
-    root: Path, storage: Storage, *, erases: bool
-) -> None:
-    """So are the files that a killed process left behind."""
+async def test_erased_indexes_leave_the_disk(root: Path, storage: Storage, *, erases: bool) -> None:
+    """So do files that a killed process left behind."""
     store = await filled(root, storage)
     ((name, content),) = indexes(root).items()
     (root / f"{name}.tmp").write_bytes(content[:100])
@@ -165,8 +163,8 @@ async def test_what_was_erased_is_gone_from_the_disk(
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
-async def test_a_removal_is_durable_before_erase_returns(root: Path, key: Key | None) -> None:
-    """The journal goes last and shows an erasure that was cut short; nothing else is synced."""
+async def test_a_removal_is_durable_when_erase_returns(root: Path, key: Key | None) -> None:
+    """The journal goes last and reveals an interrupted erasure; nothing else is synced."""
     calls: list[tuple[str, object]] = []
 
     def look(call: str, args: tuple[Any, ...]) -> None:
@@ -185,7 +183,7 @@ async def test_a_removal_is_durable_before_erase_returns(root: Path, key: Key | 
     # the manifest, which counts erasures, is written first
     own = [(call, file) for call, file in calls if file != "factmem.json.tmp"]
     removals = [at for at, (call, _) in enumerate(own) if call == "remove"]
-    synced = own.index(("sync_folder", "indexes"), removals[0])  # names go first
+    synced = own.index(("sync_folder", "indexes"), removals[0])  # names are removed first
     assert own[removals[0]] == ("remove", name)
     assert removals[0] < synced < removals[1]
     assert (("destroy", name) in own[: removals[0]]) is (key is not None)
@@ -194,7 +192,7 @@ async def test_a_removal_is_durable_before_erase_returns(root: Path, key: Key | 
 
 @pytest.mark.parametrize("call", ["create", "append", "rename"])
 async def test_a_disk_that_refuses_an_index(root: Path, call: str) -> None:
-    """An error that says so; the facts are as they were, and so is the index before."""
+    """The error says so; the facts and the earlier index do not change."""
     door = FailingDoor()
     store = await filled(root, DoorStorage(lambda folder: Door(folder, door)))
     door.fails, door.times = {call}, 1
@@ -207,8 +205,8 @@ async def test_a_disk_that_refuses_an_index(root: Path, call: str) -> None:
     assert await keep(store)
 
 
-async def test_a_busy_store_keeps_no_index_waiting(root: Path) -> None:
-    """It gives up at once, far sooner than a save, as a recall waits with it."""
+async def test_a_busy_store_refuses_an_index_at_once(root: Path) -> None:
+    """It waits much less than a save, because a recall waits for it."""
     storage = DoorStorage(lambda folder: Door(folder, lambda *_: None), busy_timeout=60)
     store = await filled(root, SimpleStorage())
     other = storage.open(root)
@@ -233,8 +231,8 @@ async def test_a_busy_store_keeps_no_index_waiting(root: Path) -> None:
     assert await kept(store) == TALKATIVE
 
 
-async def test_rotation_seals_indexes_again(root: Path) -> None:
-    """With the new keys they open, and what the old ones opened is gone."""
+async def test_a_rotation_encrypts_indexes_again(root: Path) -> None:
+    """The new keys open them, and files under the old keys are gone."""
     store = await filled(root, EncryptedStorage(Aes256GCMEncryptor(KEY)))
     before = indexes(root)
     new = Key.generate()
@@ -250,7 +248,7 @@ async def test_rotation_seals_indexes_again(root: Path) -> None:
 
 
 async def test_rotation_drops_a_damaged_index(root: Path) -> None:
-    """It is as good as none."""
+    """It counts as missing."""
     store = await filled(root, EncryptedStorage(Aes256GCMEncryptor(KEY)))
     (name,) = indexes(root)
     (root / name).write_bytes(b"damaged")
@@ -261,11 +259,11 @@ async def test_rotation_drops_a_damaged_index(root: Path) -> None:
     assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
 
 
-async def test_a_storage_that_keeps_no_indexes(root: Path) -> None:
-    """It is a valid storage: no index is kept, and nothing fails."""
+async def test_a_storage_without_indexes(root: Path) -> None:
+    """It is valid: no index is stored, and nothing fails."""
 
     class Bare:
-        """Hides what journals offer besides."""
+        """Hides the optional methods of journals."""
 
         def __init__(self, journals: Any) -> None:
             self._journals = journals

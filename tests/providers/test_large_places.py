@@ -1,4 +1,4 @@
-"""Large places that no process holds in memory: what is read of them for one concept."""
+"""Large places that no process has in memory: the reads for one concept."""
 
 import os
 import random
@@ -34,7 +34,7 @@ def point(number: int, text: str = "first") -> SingleFact[str]:
 
 
 async def fill(store: LocalFileMemoryProvider) -> None:
-    """Save more than is read at a time, also in an encrypted store."""
+    """Save more than one read returns, also in an encrypted store."""
     for start in range(0, COUNT, 1000):
         await store.save_many([point(each) for each in range(start, start + 1000)], ALICE, AGENT)
     await store.save(MultipleFacts(TAGS, ["a", "b"]), ALICE, AGENT)
@@ -45,7 +45,7 @@ async def fill(store: LocalFileMemoryProvider) -> None:
 
 @pytest.fixture
 def folds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keywords of all facts that any ledger takes in."""
+    """Record the keywords of all facts that any ledger adds."""
     seen: list[str] = []
     save = Ledger._save
 
@@ -57,8 +57,8 @@ def folds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-async def test_one_concept_is_searched_for(root: Path, storage: Storage, folds: list[str]) -> None:
-    """The first load of a large place folds that concept alone; the second one reads the place."""
+async def test_one_concept_is_searched(root: Path, storage: Storage, folds: list[str]) -> None:
+    """The first load of a large place folds only that concept; the second one reads the place."""
     await fill(LocalFileMemoryProvider(root, storage=storage))
     store = LocalFileMemoryProvider(root, storage=storage)
     folds.clear()
@@ -75,8 +75,8 @@ async def test_one_concept_is_searched_for(root: Path, storage: Storage, folds: 
 
 
 @pytest.mark.parametrize("number", [0, 7, 8, 3999, 4000])
-async def test_a_search_finds_what_reading_does(root: Path, storage: Storage, number: int) -> None:
-    """A concept that is first, last, replaced, forgotten or was never there."""
+async def test_a_search_equals_a_full_read(root: Path, storage: Storage, number: int) -> None:
+    """The concept is first, last, replaced, forgotten or was never saved."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await fill(store)
     expected = await store.load(concept(number), ALICE, AGENT)
@@ -87,10 +87,10 @@ async def test_a_search_finds_what_reading_does(root: Path, storage: Storage, nu
     assert await cold.load(concept(number), ALICE, AGENT) == expected
 
 
-async def test_a_forgotten_position_takes_a_fold(
+async def test_a_forgotten_position_needs_a_fold(
     root: Path, storage: Storage, folds: list[str]
 ) -> None:
-    """Positions depend on other concepts, so all of them are read."""
+    """Positions depend on other concepts, so all entries are read."""
     writer = LocalFileMemoryProvider(root, storage=storage)
     await fill(writer)
     await writer.forget(ALICE, AGENT, concept=TAGS, value="a")
@@ -103,7 +103,7 @@ async def test_a_forgotten_position_takes_a_fold(
 
 
 async def test_a_searched_place_sees_later_saves(root: Path, storage: Storage) -> None:
-    """By this store, and by others."""
+    """This store or others save."""
     other = LocalFileMemoryProvider(root, storage=storage)
     await fill(other)
     store = LocalFileMemoryProvider(root, storage=storage)
@@ -122,7 +122,7 @@ async def test_a_searched_place_sees_later_saves(root: Path, storage: Storage) -
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Summarize places that are large enough to be read in two pieces."""
+    """Write summaries of places that two reads cover."""
     monkeypatch.setattr("factmem.providers._place_reader._SMALLEST_SUMMARIZED", 1 << 20)
 
 
@@ -155,10 +155,10 @@ def chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_summary_spares_reading_the_journal(
+async def test_a_summary_avoids_reading_the_journal(
     root: Path, storage: Storage, folds: list[str], chunks: list[int]
 ) -> None:
-    """One concept takes a block of it, all of them the rest; of the journal, the first piece."""
+    """One concept needs one block of it, all need the rest; of the journal only the first part."""
     await summarized(root, storage, times=3)
     expected = await LocalFileMemoryProvider(root, storage=storage).load_all(ALICE, AGENT)
     folds.clear()
@@ -177,10 +177,10 @@ async def test_a_summary_spares_reading_the_journal(
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_summary_that_spares_little_is_not_restored(
+async def test_a_summary_that_saves_little_is_not_restored(
     root: Path, storage: Storage, folds: list[str]
 ) -> None:
-    """A journal without history is folded as quickly. Its summary is not written again for that."""
+    """A journal without history is folded as fast, so its summary is not written again either."""
     await summarized(root, storage)
     before = summaries(root)
     folds.clear()
@@ -193,8 +193,8 @@ async def test_a_summary_that_spares_little_is_not_restored(
 
 
 @pytest.mark.usefixtures("small")
-async def test_saves_go_on_after_a_summary(root: Path, storage: Storage) -> None:
-    """Of a process that has read no more than the summary, and of others."""
+async def test_saving_after_reading_a_summary(root: Path, storage: Storage) -> None:
+    """This process, which read only the summary, saves, and so do others."""
     await summarized(root, storage)
     store, other = (LocalFileMemoryProvider(root, storage=storage) for _ in range(2))
     await store.load(concept(1), ALICE, AGENT)
@@ -214,7 +214,7 @@ async def test_saves_go_on_after_a_summary(root: Path, storage: Storage) -> None
 
 @pytest.mark.usefixtures("small")
 async def test_a_damaged_summary_is_ignored(root: Path, storage: Storage, stride: int) -> None:
-    """Cut anywhere, or with any part changed, zeroed or swapped."""
+    """It is truncated anywhere, or has any part changed, zeroed or swapped."""
     await summarized(root, storage)
     ((name, content),) = summaries(root).items()
     expected = await LocalFileMemoryProvider(root, storage=storage).load_all(ALICE, AGENT)
@@ -235,7 +235,7 @@ async def test_a_damaged_summary_is_ignored(root: Path, storage: Storage, stride
 
 @pytest.mark.usefixtures("small")
 async def test_a_summary_of_another_journal_is_ignored(root: Path, storage: Storage) -> None:
-    """Of another place, and of an older incarnation, put under the name."""
+    """It belongs to another place or an older version of the file, under the right name."""
     await summarized(root, storage)
     ((name, content),) = summaries(root).items()
     async with LocalFileMemoryProvider(root, storage=storage) as store:
@@ -250,8 +250,8 @@ async def test_a_summary_of_another_journal_is_ignored(root: Path, storage: Stor
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_summary_goes_with_what_it_holds(root: Path, storage: Storage) -> None:
-    """A purge, a purge by source, an erasure and a compaction leave none, nor what was begun."""
+async def test_a_summary_is_removed_with_its_content(root: Path, storage: Storage) -> None:
+    """Purges, erasures and compactions remove it, and unfinished ones too."""
     await summarized(root, storage)
     ((name, content),) = summaries(root).items()
     store = LocalFileMemoryProvider(root, storage=storage)
@@ -269,7 +269,7 @@ async def test_a_summary_goes_with_what_it_holds(root: Path, storage: Storage) -
 
 @pytest.mark.usefixtures("small")
 async def test_a_rotation_leaves_no_summary_of_an_old_key(root: Path) -> None:
-    """It is removed; the next process makes another one."""
+    """It is removed, and the next process writes a new one."""
     storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
     await summarized(root, storage)
     async with LocalFileMemoryProvider(root, storage=storage) as store:
@@ -280,10 +280,10 @@ async def test_a_rotation_leaves_no_summary_of_an_old_key(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_place_that_changes_meanwhile_gets_no_summary(
+async def test_a_place_that_changes_during_the_write_gets_no_summary(
     root: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of it stays behind."""
+    """No part of it remains."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await fill(store)
     await store.load_all(ALICE, AGENT)
@@ -302,8 +302,8 @@ async def test_a_place_that_changes_meanwhile_gets_no_summary(
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_summary_makes_no_save_wait(root: Path, storage: Storage) -> None:
-    """The thread that commits writes it while it is idle, and ends as soon as a save is queued."""
+async def test_writing_a_summary_delays_no_save(root: Path, storage: Storage) -> None:
+    """The committing thread writes it while idle, and stops when a save is queued."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await fill(store)
     await store.load_all(ALICE, AGENT)
@@ -316,8 +316,8 @@ async def test_a_summary_makes_no_save_wait(root: Path, storage: Storage) -> Non
 
 
 @pytest.mark.usefixtures("small")
-async def test_verify_reads_what_a_summary_spares(root: Path, storage: Storage) -> None:
-    """Damage before its number is not noticed by a cold load, and is by `verify`."""
+async def test_verify_reads_what_a_summary_replaces(root: Path, storage: Storage) -> None:
+    """A cold load does not notice damage before the summary's record; `verify` does."""
     await summarized(root, storage)
     store = LocalFileMemoryProvider(root, storage=storage)
     anchor = await store.anchor()

@@ -1,4 +1,4 @@
-"""The most that one place may hold, in every store."""
+"""Limits for the size of a place, in every store."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ KINDS = pytest.mark.parametrize("kind", ["memory", "plain", "encrypted"])
 
 @KINDS
 async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> None:
-    """It confirms, replaces and forgets; other places have room of their own."""
+    """It can confirm, replace and forget; other places have their own limit."""
     async with made(kind, tmp_path, PlaceLimit(values=3)) as store:
         await store.save_many([theme("dark"), languages("java", "go")], USER, AGENT)
 
@@ -53,8 +53,8 @@ async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> No
 
 
 @KINDS
-async def test_a_full_place_takes_no_more_bytes(kind: str, tmp_path: Path) -> None:
-    """Counted with its history; forgetting is always possible."""
+async def test_a_full_place_accepts_no_more_bytes(kind: str, tmp_path: Path) -> None:
+    """The history counts; forgetting is always possible."""
     async with made(kind, tmp_path, PlaceLimit(bytes=7000)) as store:
         many = [languages("x" * 2400), languages("y" * 2400)]
         await store.save(many[0], USER, AGENT)
@@ -70,7 +70,7 @@ async def test_a_full_place_takes_no_more_bytes(kind: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("limits", [{}, {"values": 0}, {"bytes": -1}])
-def test_a_limit_is_positive(limits: dict[str, int]) -> None:
+def test_a_limit_must_be_positive(limits: dict[str, int]) -> None:
     """The error shows a correct one."""
     with pytest.raises(ValueError, match="PlaceLimit\\(values"):
         PlaceLimit(**limits)

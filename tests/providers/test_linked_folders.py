@@ -1,4 +1,4 @@
-"""Links and other things in place of a store's folders: no call leaves the store."""
+"""Links and other objects instead of a store's folders: no call leaves the store."""
 
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 
@@ -22,7 +22,7 @@ async def written(store: LocalFileMemoryProvider) -> bool:
 
 
 async def test_linked_journals_are_not_followed(root: Path, storage: Storage) -> None:
-    """Neither to read nor to write, also by a store that knew them; put back, they are read."""
+    """Reads and writes refuse, also in a store that knew them; restored, they are read."""
     warm = LocalFileMemoryProvider(root, storage=storage)
     await warm.save(theme("dark"), ALICE, AGENT)
     outside = root.parent / "outside"
@@ -47,10 +47,10 @@ async def test_linked_journals_are_not_followed(root: Path, storage: Storage) ->
 
 
 @pytest.mark.parametrize("target", ["outside", "nowhere"])
-async def test_a_store_is_not_made_in_linked_journals(
+async def test_no_store_is_created_in_linked_journals(
     root: Path, storage: Storage, target: str
 ) -> None:
-    """A link that was there first is not followed either."""
+    """A link that existed before the store is not followed either."""
     outside = root.parent / "outside"
     outside.mkdir(parents=True)
     root.mkdir(exist_ok=True)
@@ -64,7 +64,7 @@ async def test_a_store_is_not_made_in_linked_journals(
 
 
 async def test_the_stores_own_folder_may_be_a_link(root: Path, storage: Storage) -> None:
-    """Its owner has chosen where it lies."""
+    """Its owner chose the location."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
     moved = root.parent / "moved"
@@ -95,7 +95,7 @@ def a_file(path: Path) -> None:
 async def test_indexes_in_another_folder_are_ignored(
     root: Path, storage: Storage, put: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is read, written or removed there, and facts are saved and erased as ever."""
+    """Nothing is read, written or removed there, and facts can be saved and erased."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
     assert await written(store)

@@ -37,7 +37,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 async def test_every_place_is_in_one_page(store: Any) -> None:
-    """With pages of any size; `places` finds the same ones."""
+    """Pages may have any size; `places` returns the same ones."""
     assert await store.list_places() == []
     where = [(PERSON.of(f"p{number}"), scope) for number in range(6) for scope in (AGENT, OTHER)]
     for subject, scope in [*where, (USER, AGENT)]:
@@ -53,8 +53,8 @@ async def test_every_place_is_in_one_page(store: Any) -> None:
         assert {place.identity for place in found} == expected
 
 
-async def test_a_listing_goes_on_after_a_place_that_was_erased(store: Any) -> None:
-    """Its place in the order is known by its name."""
+async def test_a_listing_continues_after_an_erased_place(store: Any) -> None:
+    """The name of a place determines its position."""
     for number in range(4):
         await store.save(theme("dark"), PERSON.of(f"p{number}"), AGENT)
     first, *rest = await store.list_places()
@@ -65,8 +65,8 @@ async def test_a_listing_goes_on_after_a_place_that_was_erased(store: Any) -> No
     assert await store.list_places() == rest
 
 
-async def test_only_some_are_listed(store: Any) -> None:
-    """By subjects, by scopes, by both."""
+async def test_a_listing_can_be_filtered(store: Any) -> None:
+    """It filters by subjects, by scopes, and by both."""
     for subject in (PERSON.of("a"), PERSON.of("b"), MemorySubject("person", "", 1)):
         for scope in (AGENT, OTHER):
             await store.save(theme("dark"), subject, scope)
@@ -79,8 +79,8 @@ async def test_only_some_are_listed(store: Any) -> None:
     assert await store.list_places(subjects=[PERSON.of("c")], scopes=[OTHER]) == []
 
 
-async def test_wrong_arguments_are_refused(store: Any) -> None:
-    """Before anything is read."""
+async def test_wrong_arguments_raise(store: Any) -> None:
+    """Nothing is read."""
     with pytest.raises(ValueError, match="limit=1000"):
         await store.list_places(limit=0)
     with pytest.raises(TypeError, match="limit"):
@@ -92,6 +92,6 @@ async def test_wrong_arguments_are_refused(store: Any) -> None:
 
 
 async def test_no_memory_lists_nothing() -> None:
-    """It holds nothing."""
+    """It has no places."""
     assert isinstance(NoMemory(), ListingStore)
     assert await NoMemory().list_places() == []

@@ -1,4 +1,4 @@
-"""The store in local files: the contract, plain and encrypted, and what files bring along."""
+"""The store in local files: the contract, plain and encrypted, and behaviour of files."""
 
 # ruff: noqa: ASYNC240 - the tests look at the disk themselves
 
@@ -40,7 +40,7 @@ from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, journal
 class TestPlain(
     FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
 ):
-    """A store in the clear is a store."""
+    """A plain store passes the contract."""
 
     @pytest.fixture
     def provider(self, root: Path, clock: SettableClock) -> FactStore:
@@ -54,7 +54,7 @@ class TestPlain(
 class TestEncrypted(
     FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
 ):
-    """And so is an encrypted one."""
+    """An encrypted store passes the contract."""
 
     @pytest.fixture
     def provider(self, root: Path, clock: SettableClock) -> FactStore:
@@ -67,8 +67,8 @@ class TestEncrypted(
         return LocalFileMemoryProvider(root, storage=storage, clock=clock)
 
 
-async def test_facts_outlive_the_instance(root: Path, storage: Storage) -> None:
-    """Another one on the same folder finds them, closed or not."""
+async def test_facts_survive_the_instance(root: Path, storage: Storage) -> None:
+    """Another one on the same folder finds them, with and without a close."""
     async with LocalFileMemoryProvider(root, storage=storage) as first:
         await first.save_many([theme("dark"), languages("java", "c")], ALICE, AGENT)
 
@@ -76,7 +76,7 @@ async def test_facts_outlive_the_instance(root: Path, storage: Storage) -> None:
 
 
 async def test_two_instances_follow_each_other(root: Path, storage: Storage) -> None:
-    """Each sees what the other one did as soon as that has returned, whatever it was."""
+    """Each sees every change of the other as soon as its call has returned."""
     one = LocalFileMemoryProvider(root, storage=storage)
     two = LocalFileMemoryProvider(root, storage=storage)
 
@@ -95,8 +95,8 @@ async def test_two_instances_follow_each_other(root: Path, storage: Storage) -> 
     assert await current(one) == ["rust"]
 
 
-async def test_two_instances_save_at_once(root: Path, storage: Storage) -> None:
-    """Into a store that neither of them has made yet."""
+async def test_two_instances_save_concurrently(root: Path, storage: Storage) -> None:
+    """Neither has created the store before."""
     stores = [LocalFileMemoryProvider(root, storage=storage) for _ in range(2)]
 
     async with anyio.create_task_group() as tasks:
@@ -109,7 +109,7 @@ async def test_two_instances_save_at_once(root: Path, storage: Storage) -> None:
 
 
 ANCHOR = urlsafe_b64encode(b'{"anchor":1,"store":"%b","journals":{}}' % (b"ab" * 16)).decode()
-"""An anchor of a store of no journals."""
+"""An anchor of a store without journals."""
 
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]
@@ -144,15 +144,15 @@ LOUD: dict[str, tuple[Call, type[Exception], str]] = {
 
 @pytest.mark.parametrize("call", [call for call in QUIET if call != "erase"])
 async def test_nothing_is_created_before_the_first_save(root: Path, call: str) -> None:
-    """By any call except an erasure, which is counted; not even the folder above."""
+    """Only an erasure, which is counted, creates files; the parent folder is not created either."""
     await QUIET[call](LocalFileMemoryProvider(root))
 
     assert not root.parent.exists()
 
 
 @pytest.mark.parametrize("call", LOUD)
-async def test_nothing_is_created_for_what_is_refused(root: Path, call: str) -> None:
-    """Neither folder, nor lock, nor journal."""
+async def test_a_refused_call_creates_nothing(root: Path, call: str) -> None:
+    """There is no folder, no lock and no journal."""
     act, error, message = LOUD[call]
 
     with pytest.raises(error, match=message):
@@ -162,7 +162,7 @@ async def test_nothing_is_created_for_what_is_refused(root: Path, call: str) -> 
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 201, "\x7f"])
-async def test_nothing_is_created_for_a_refused_name(root: Path, name: str) -> None:
+async def test_a_refused_name_creates_nothing(root: Path, name: str) -> None:
     """A malformed name never reaches the disk."""
     store = LocalFileMemoryProvider(root)
     await store.save(theme("dark"), ALICE, AGENT)
@@ -176,8 +176,8 @@ async def test_nothing_is_created_for_a_refused_name(root: Path, name: str) -> N
     assert disk(root) == before
 
 
-async def test_only_the_owner_may_look(root: Path, storage: Storage) -> None:
-    """Folders are 0700 and files 0600, whatever the umask."""
+async def test_only_the_owner_has_access(root: Path, storage: Storage) -> None:
+    """Folders are 0700 and files 0600, for any umask."""
     mask = os.umask(0)
     try:
         await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
@@ -190,8 +190,8 @@ async def test_only_the_owner_may_look(root: Path, storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("call", ["load", "load_all", "history", "forget", "places", "anchor"])
-async def test_a_root_that_is_a_file_is_refused(root: Path, call: str) -> None:
-    """With an error that says what to do, and the file stays."""
+async def test_a_root_that_is_a_file_raises(root: Path, call: str) -> None:
+    """The error says what to do, and the file does not change."""
     root.parent.mkdir()
     root.write_text("my diary")
     store = LocalFileMemoryProvider(root)
@@ -205,7 +205,7 @@ async def test_a_root_that_is_a_file_is_refused(root: Path, call: str) -> None:
 
 
 async def test_a_symlinked_journal_is_refused(root: Path, storage: Storage, tmp_path: Path) -> None:
-    """A link leads the store to no other file, in reading or in writing."""
+    """A store never reads or writes another file through a link."""
     await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
     journal, elsewhere = journal_of(root), tmp_path / "elsewhere"
     journal.rename(elsewhere)
@@ -250,7 +250,7 @@ del CLOSED["aclose"]
 
 
 @pytest.mark.parametrize("call", CLOSED)
-async def test_a_closed_store_refuses(root: Path, storage: Storage, call: str) -> None:
+async def test_a_closed_store_raises(root: Path, storage: Storage, call: str) -> None:
     """Every call raises an error that says what to do; closing again does not."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
@@ -264,8 +264,8 @@ async def test_a_closed_store_refuses(root: Path, storage: Storage, call: str) -
             pass
 
 
-async def test_closing_finishes_what_was_begun(root: Path, storage: Storage) -> None:
-    """A save that began before is acknowledged and kept; one that comes later is refused."""
+async def test_closing_waits_for_started_saves(root: Path, storage: Storage) -> None:
+    """A save that started before is acknowledged and stored; a later one raises."""
     store = LocalFileMemoryProvider(root, storage=storage)
     saved: list[str] = []
     refused: list[str] = []
@@ -291,8 +291,8 @@ async def test_closing_finishes_what_was_begun(root: Path, storage: Storage) -> 
     assert sorted(await current(LocalFileMemoryProvider(root, storage=storage))) == sorted(saved)
 
 
-async def test_an_empty_place_is_warm_too(root: Path) -> None:
-    """A missing place is looked up again, and found after another process saved to it."""
+async def test_an_empty_place_is_cached_too(root: Path) -> None:
+    """It is found after another process saved to it."""
     mine, other = LocalFileMemoryProvider(root), LocalFileMemoryProvider(root)
     assert await mine.load(LANGUAGES, ALICE, AGENT) == []
     await other.save(theme("dark"), BOB, AGENT)
@@ -302,8 +302,8 @@ async def test_an_empty_place_is_warm_too(root: Path) -> None:
     assert await current(mine) == ["java"]
 
 
-def test_the_key_does_not_show(root: Path) -> None:
-    """Neither in the store's name nor in its storage's."""
+def test_the_repr_shows_no_key(root: Path) -> None:
+    """This holds for the store and its storage."""
     key = Key.generate()
     storage = EncryptedStorage(Aes256GCMEncryptor(key))
 

@@ -1,4 +1,4 @@
-"""Cancelled at any moment: what was going on is whole or not there, and others go on."""
+"""Cancellation at any moment: a call is complete or has no effect, and others continue."""
 
 import asyncio  # noqa: TID251 - what programs that know asyncio only do to their tasks
 import threading
@@ -49,7 +49,7 @@ def opened(root: Path, look: Callable[..., None], key: Key) -> LocalFileMemoryPr
 
 
 def nothing(call: str, args: tuple[Any, ...]) -> None:
-    """Look on."""
+    """Count the call."""
 
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]
@@ -74,11 +74,11 @@ DONE: dict[str, tuple[Call, list[str]]] = {
     "rotate": (lambda store: store.keys.rotate(NEW), ["dark", "java", "c"]),
     "aclose": (lambda store: store.aclose(), ["dark", "java", "c"]),
 }
-"""A call, and what is current once it was made."""
+"""A call, and the current values after it."""
 
 
 async def _found(root: Path, *keys: Key) -> list[str]:
-    """Return what is current; the store opens with the first of the keys that fits."""
+    """Return the current values; the store opens with the first key that fits."""
     try:
         return await current(opened(root, nothing, keys[0]))
     except WrongKeyError:
@@ -87,7 +87,7 @@ async def _found(root: Path, *keys: Key) -> list[str]:
 
 @pytest.mark.parametrize("call", DONE)
 async def test_cancelled_at_every_file_call(root: Path, call: str, stride: int) -> None:
-    """From then on it is waited for: it does what it was called for, as if nothing had been."""
+    """From then on it cannot be cancelled, so its effect is complete."""
     act, wanted = DONE[call]
     for after in range(0, 1000, stride):
         folder = root / str(after)
@@ -112,7 +112,7 @@ async def test_cancelled_at_every_file_call(root: Path, call: str, stride: int) 
 
 @pytest.mark.parametrize("call", DONE)
 async def test_cancelled_at_every_step_of_the_loop(root: Path, call: str, stride: int) -> None:
-    """Done or not done, nothing between."""
+    """The call is complete or has no effect."""
     act, wanted = DONE[call]
     for steps in range(0, STOP, stride):
         folder = root / str(steps)
@@ -136,8 +136,8 @@ async def test_cancelled_at_every_step_of_the_loop(root: Path, call: str, stride
         assert found == wanted if is_done else found in (wanted, ["dark", "java", "c"])
 
 
-async def test_of_many_saves_any_may_be_cancelled(root: Path) -> None:
-    """Leaders, followers and those that wait: the others are kept, and none hangs."""
+async def test_one_of_many_saves_can_be_cancelled(root: Path) -> None:
+    """It may lead, follow or wait: the others are stored, and none hangs."""
     store = opened(root, nothing, KEY)
     kept: list[str] = []
     tried: list[str] = []
@@ -167,8 +167,8 @@ async def test_of_many_saves_any_may_be_cancelled(root: Path) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_task_that_asyncio_cancels_stops_no_other(root: Path) -> None:
-    """Nothing waits for it then; a save after it does not wait for ever."""
+async def test_a_task_cancelled_by_asyncio_blocks_no_other(root: Path) -> None:
+    """No task waits for its save, and later saves do not wait forever."""
     hangs, goes_on = threading.Event(), threading.Event()
     is_slow = False
 
@@ -200,7 +200,7 @@ async def test_a_task_that_asyncio_cancels_stops_no_other(root: Path) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_asyncio_may_cancel_at_every_step(root: Path) -> None:
-    """Acknowledged saves are kept, others are whole or not there, and none hangs."""
+    """Acknowledged saves are stored, others completely or not at all, and none hangs."""
     store = opened(root, nothing, KEY)
     kept: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Erasure from a store in local files, how far it reaches, and what stays on the disk."""
+"""Erasure in local stores: its extent, and the remaining bytes on disk."""
 
 # ruff: noqa: ASYNC240 - the tests look at the disk themselves
 
@@ -32,13 +32,13 @@ SECRET = "the-secret-\u00fc-\U0001f95d"
 
 
 def holds(root: Path, value: str) -> list[str]:
-    """Return the files that hold a value, as UTF-8 or as JSON escapes."""
+    """Return the files that contain a value, as UTF-8 or as JSON escapes."""
     spellings = {value.encode(), value.encode("unicode_escape"), value[:10].encode()}
     return [name for name, data in disk(root).items() if any(text in data for text in spellings)]
 
 
 def flip(path: Path, line: int) -> None:
-    """Change one byte in the middle of a line, the first being 1."""
+    """Change one byte in the middle of a line; the first line is 1."""
     lines = path.read_bytes().split(b"\n")
     middle = len(lines[line - 1]) // 2
     old = lines[line - 1]
@@ -71,8 +71,8 @@ STEPS: dict[str, list[Step]] = {
 
 
 @pytest.mark.parametrize("steps", STEPS)
-async def test_a_purged_value_is_on_no_disk(root: Path, steps: str) -> None:
-    """After any earlier change of it; no file of the store holds a byte of it."""
+async def test_a_purged_value_is_not_on_disk(root: Path, steps: str) -> None:
+    """For any earlier change of it, no file of the store contains a byte of it."""
     store = LocalFileMemoryProvider(root)
     await store.save(languages("java"), ALICE, AGENT)
     for step in STEPS[steps]:
@@ -86,8 +86,8 @@ async def test_a_purged_value_is_on_no_disk(root: Path, steps: str) -> None:
 
 
 @pytest.mark.parametrize("length", range(8, 20))
-async def test_a_value_beside_others_is_purged(root: Path, length: int) -> None:
-    """Also one that takes as much room as what then names the others' positions."""
+async def test_a_value_can_be_purged_from_a_fact_of_many(root: Path, length: int) -> None:
+    """It may be as long as the text that then names the positions of the others."""
     store, secret = LocalFileMemoryProvider(root), "0123456789abcdefghij"[:length]
     await store.save(languages("java", secret, "rust"), ALICE, AGENT)
 
@@ -97,8 +97,8 @@ async def test_a_value_beside_others_is_purged(root: Path, length: int) -> None:
     assert await current(LocalFileMemoryProvider(root)) == ["java", "rust"]
 
 
-async def test_what_a_source_said_is_purged_with_it(root: Path) -> None:
-    """The quote goes with the value."""
+async def test_purging_a_source_removes_its_quotes(root: Path) -> None:
+    """The quote is removed with the value."""
     store = LocalFileMemoryProvider(root)
     source = FactSource(SourceKind.USER, "chat-1", 3, f"I said {SECRET}")
     await store.save(theme("dark", source=source), ALICE, AGENT)
@@ -109,8 +109,8 @@ async def test_what_a_source_said_is_purged_with_it(root: Path) -> None:
     assert holds(root, "dark") == []
 
 
-async def test_a_purge_reaches_copies_and_leftovers(root: Path) -> None:
-    """Those of a salvage, and of a compaction that was killed, are files of the store too."""
+async def test_a_purge_includes_copies_and_leftovers(root: Path) -> None:
+    """Files of a salvage and of a killed compaction belong to the store too."""
     store = LocalFileMemoryProvider(root)
     await store.save(theme(SECRET), ALICE, AGENT)
     await store.save(languages("java"), ALICE, AGENT)
@@ -128,7 +128,7 @@ async def test_a_purge_reaches_copies_and_leftovers(root: Path) -> None:
 
 
 async def test_an_erased_place_leaves_nothing(root: Path, storage: Storage) -> None:
-    """No file, no copy, no leftover; the receipt has the size of what was erased."""
+    """No file, copy or leftover remains; the receipt has the erased size."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), BOB, AGENT)
     before = disk(root)
@@ -157,10 +157,10 @@ async def test_an_erased_place_leaves_nothing(root: Path, storage: Storage) -> N
     assert await current(store, BOB) == ["dark"]
 
 
-async def test_compaction_takes_history_out(
+async def test_compaction_removes_history(
     root: Path, storage: Storage, clock: SettableClock
 ) -> None:
-    """As far back as the argument says, and nothing that is current."""
+    """It keeps the requested span, and everything current."""
     store = LocalFileMemoryProvider(root, storage=storage, clock=clock)
     for value in ("light", "dim", "dark"):
         await store.save(theme(value), ALICE, AGENT)
@@ -187,10 +187,8 @@ def clock() -> SettableClock:
     return SettableClock()
 
 
-async def test_history_beyond_its_time_is_compacted_now_and_then(
-    root: Path, storage: Storage
-) -> None:
-    """With `keep_history`, by saving alone; without it, never."""
+async def test_old_history_is_compacted_automatically(root: Path, storage: Storage) -> None:
+    """With `keep_history` saves do it; without it, they never do."""
     keeping = LocalFileMemoryProvider(root / "keeping", storage=storage)
     thrifty = LocalFileMemoryProvider(root / "thrifty", storage=storage, keep_history=timedelta(0))
 
@@ -209,8 +207,8 @@ async def test_history_beyond_its_time_is_compacted_now_and_then(
         assert await current(store) == ["dark", "java"]
 
 
-async def test_history_can_be_kept_longer_than_there_are_years(root: Path) -> None:
-    """The longest span that there is takes nothing out, and fails no save."""
+async def test_history_can_be_kept_for_the_longest_timedelta(root: Path) -> None:
+    """It removes nothing, and fails no save."""
     store = LocalFileMemoryProvider(root, keep_history=timedelta.max)
 
     async with anyio.create_task_group() as tasks:
@@ -221,14 +219,14 @@ async def test_history_can_be_kept_longer_than_there_are_years(root: Path) -> No
     assert len(await store.history(THEME, ALICE, AGENT)) == 300
 
 
-def test_a_negative_span_of_history_is_refused(root: Path) -> None:
-    """It would throw away what is to come."""
+def test_a_negative_keep_history_raises(root: Path) -> None:
+    """It would remove the future."""
     with pytest.raises(ValueError, match="must be a timedelta of at least 0"):
         LocalFileMemoryProvider(root, keep_history=-DAY)
 
 
-async def test_a_negative_span_is_refused_in_compaction(root: Path) -> None:
-    """And nothing is rewritten."""
+async def test_a_negative_keep_history_of_compact_raises(root: Path) -> None:
+    """Nothing is rewritten."""
     store = LocalFileMemoryProvider(root)
     await store.save(theme("dark"), ALICE, AGENT)
 
@@ -237,7 +235,7 @@ async def test_a_negative_span_is_refused_in_compaction(root: Path) -> None:
 
 
 async def test_damage_is_reported_until_it_is_salvaged(root: Path, storage: Storage) -> None:
-    """Reads and saves refuse and change nothing; salvage keeps a copy and goes on."""
+    """Reads and saves raise and change nothing; salvage keeps a copy and repairs the journal."""
     store = LocalFileMemoryProvider(root, storage=storage)
     for value in ("a", "b", "c"):
         await store.save(languages(value), ALICE, AGENT)
@@ -269,7 +267,7 @@ async def test_damage_is_reported_until_it_is_salvaged(root: Path, storage: Stor
     assert await current(LocalFileMemoryProvider(root, storage=storage)) == ["a", "c", "d"]
 
 
-async def test_a_sound_neighbour_of_a_damaged_place_goes_on(root: Path, storage: Storage) -> None:
+async def test_damage_affects_no_other_place(root: Path, storage: Storage) -> None:
     """Damage is the affair of one place."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
@@ -290,8 +288,8 @@ async def _grown(root: Path, storage: Storage) -> LocalFileMemoryProvider:
     return store
 
 
-async def test_an_anchor_holds_while_a_store_goes_on(root: Path, storage: Storage) -> None:
-    """Through saves, forgetting and compaction, for ever."""
+async def test_an_anchor_stays_valid(root: Path, storage: Storage) -> None:
+    """Saves, forgetting and compaction do not matter, nor does time."""
     empty = await LocalFileMemoryProvider(root, storage=storage).anchor()
     store = await _grown(root, storage)
     anchor = await store.anchor()
@@ -312,14 +310,16 @@ async def test_an_anchor_holds_while_a_store_goes_on(root: Path, storage: Storag
 async def test_an_anchor_detects_what_was_put_back(
     root: Path, storage: Storage, change: str
 ) -> None:
-    """The whole store, one file of it, a cut at a line's end, and a file that is gone."""
+    """The whole store or a file was put back, cut at a line's end, or is gone."""
     store = await _grown(root, storage)
     shutil.copytree(root, root.with_name("copy"))
     before = disk(root)
     await store.save(theme("dim"), ALICE, AGENT)
     anchor = await store.anchor()
     changed = [name for name, data in disk(root).items() if before[name] != data]
-    (name,) = [name for name in changed if name != "factmem.json"]  # an anchor counts there
+    (name,) = [
+        name for name in changed if name != "factmem.json"
+    ]  # taking an anchor writes its counter there
     match change:
         case "store":
             shutil.rmtree(root)
@@ -358,8 +358,8 @@ async def test_verify_without_an_anchor_reads_every_journal(root: Path, storage:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "e30=", "\u00fc", "eyJhbmNob3IiOjJ9"])
-async def test_a_string_that_is_not_an_anchor_is_refused(root: Path, text: str) -> None:
-    """With an error that says what to pass."""
+async def test_an_invalid_anchor_raises(root: Path, text: str) -> None:
+    """The error says what to pass."""
     store = LocalFileMemoryProvider(root)
     await store.save(theme("dark"), ALICE, AGENT)
 
@@ -367,9 +367,7 @@ async def test_a_string_that_is_not_an_anchor_is_refused(root: Path, text: str) 
         await store.verify(text)
 
 
-async def test_a_clock_that_was_put_right_takes_nothing_away(
-    root: Path, clock: SettableClock
-) -> None:
+async def test_a_corrected_clock_loses_nothing(root: Path, clock: SettableClock) -> None:
     """A compaction does not use the times of earlier reads."""
     store = LocalFileMemoryProvider(root, clock=clock)
     await store.save(theme("dark", expires_at=START + timedelta(days=9)), ALICE, AGENT)

@@ -1,4 +1,4 @@
-"""When the disk refuses: a clear error, nothing lost, and on it goes once the disk is well."""
+"""Errors of the disk: each raises a clear error, loses nothing, and can be overcome."""
 
 import errno
 import os
@@ -28,13 +28,13 @@ from tests.processes import apart
 from tests.providers.local_stores import ALICE, BOB, KEY, current, journal_of
 
 NOBODY = 65534
-"""A user that is not root, by number."""
+"""A numeric user id other than root's."""
 
 both_kinds = pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]
 
-# The first two need the journal's file only, where a place is warm.
+# The first two need only the journal's file if the place is cached.
 ON_ALICE: list[Call] = [
     lambda store: store.load(THEME, ALICE, AGENT),
     lambda store: store.load_all(ALICE, AGENT),
@@ -49,16 +49,16 @@ ON_ALICE: list[Call] = [
 ]
 
 
-# A disk that refuses, for real: in processes of their own, since they change what they may do.
+# Real disk errors run in processes of their own, because they change permissions and limits.
 
 
 @contextmanager
 def as_nobody() -> Iterator[Path]:
-    """Give a folder, and go on as its owner, who is not root."""
+    """Yield a folder, and continue as its owner, who is not root."""
     folder = Path(tempfile.mkdtemp())
     is_root = os.getuid() == 0
     try:
-        # What is imported late is imported now: it may be out of reach then.
+        # Load late imports now, because they may be out of reach afterwards.
         anyio.run(LocalFileMemoryProvider(folder / "warm").save, theme("dark"), ALICE, AGENT)
         if is_root:
             os.chown(folder, NOBODY, NOBODY)
@@ -114,7 +114,7 @@ def without_permission(backend: str) -> None:
                         await one.load(LANGUAGES, BOB, AGENT)
             closed.chmod(mode)
             assert await current(store) == ["dark"]
-        (root / "lock").chmod(0)  # who has it open needs no permission for it any more
+        (root / "lock").chmod(0)  # a process that has it open needs no permission any more
         with pytest.raises(StorageError, match="Permission denied"):
             await LocalFileMemoryProvider(root).save(theme("light"), ALICE, AGENT)
         assert await current(store) == ["dark"]
@@ -128,7 +128,7 @@ def without_permission(backend: str) -> None:
 
 
 def with_files_that_cannot_grow(backend: str, root: str, key: str | None) -> None:
-    """Writes beyond the limit are written in part, as on a disk that fills up."""
+    """Writes beyond the limit are partial, as on a full disk."""
     storage = DoorStorage(LocalFiles, key)
 
     async def main() -> None:
@@ -160,23 +160,23 @@ def test_a_folder_that_is_read_only(anyio_backend: str) -> None:
     apart(in_a_read_only_folder, anyio_backend)
 
 
-def test_files_that_may_not_be_opened(anyio_backend: str) -> None:
-    """Unreadable is never empty: each call fails, of a warm place and an empty one too."""
+def test_files_that_cannot_be_opened(anyio_backend: str) -> None:
+    """Unreadable is never empty: each call fails, also for cached and empty places."""
     apart(without_permission, anyio_backend)
 
 
 @both_kinds
 def test_files_that_cannot_grow(anyio_backend: str, root: Path, key: Key | None) -> None:
-    """A write that ends in the middle is no save, and none after it suffers."""
+    """A partial write is not a save, and later saves work."""
     text = None if key is None else key.to_base64()
     apart(with_files_that_cannot_grow, anyio_backend, str(root), text)
 
 
-# A disk that refuses by the door.
+# Disk errors injected into the file calls
 
 
 class SmallDisk(LocalFiles):
-    """A folder with room for so many bytes: the last write is done in part, then none is."""
+    """A folder with a limited size: the last write is partial, then none succeeds."""
 
     room = 1 << 62
 
@@ -191,8 +191,8 @@ class SmallDisk(LocalFiles):
 
 @both_kinds
 @pytest.mark.parametrize("room", [0, 1, 50, 300, 1000])
-async def test_a_disk_that_is_full(root: Path, key: Key | None, room: int) -> None:
-    """The save fails, those before it stay, and the next one after some tidying works."""
+async def test_a_full_disk(root: Path, key: Key | None, room: int) -> None:
+    """The save fails, earlier ones stay, and a save after freeing space works."""
     files = SmallDisk(str(root))
     store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda _: files, key))
     await store.save(languages("java"), ALICE, AGENT)
@@ -230,7 +230,7 @@ AFTER: dict[str, tuple[Call, list[str]]] = {
 """Operations, and the current values after each."""
 
 REFUSING = set(CALLS) - {"is_unchanged", "exists", "close"}
-"""The calls that may fail; closing a file that was read cannot."""
+"""The calls that may fail; closing a file after reading cannot."""
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -240,7 +240,7 @@ REFUSING = set(CALLS) - {"is_unchanged", "exists", "close"}
 async def test_an_error_at_every_file_call(
     root: Path, key: Key | None, act: str, times: int, stride: int
 ) -> None:
-    """Once or from then on: what was acknowledged stays, what was not is whole or not there."""
+    """One or all later calls fail: acknowledged saves stay, others are complete or absent."""
     call, wanted = AFTER[act]
     good, fault = 0, FailingDoor()
     while not good or fault.failed:
@@ -272,8 +272,8 @@ async def test_an_error_at_every_file_call(
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @both_kinds
 @pytest.mark.parametrize("times", [1, 10**6])
-async def test_an_error_while_a_store_is_made(root: Path, key: Key | None, times: int) -> None:
-    """Nothing of it is in the way: the same save works afterwards."""
+async def test_an_error_while_a_store_is_created(root: Path, key: Key | None, times: int) -> None:
+    """The same save works afterwards."""
     good, fault = 0, FailingDoor()
     while not good or fault.failed:
         fault = FailingDoor(REFUSING | {"exists"}, times=times, skip=good)
@@ -291,8 +291,8 @@ async def test_an_error_while_a_store_is_made(root: Path, key: Key | None, times
     assert good > 10
 
 
-async def test_each_of_many_saves_gets_an_error_of_its_own(root: Path) -> None:
-    """They share a write, not a traceback, and each gets an error."""
+async def test_each_of_many_saves_gets_its_own_error(root: Path) -> None:
+    """They share a write, but each has its own exception and traceback."""
     fault = FailingDoor()
     store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda path: Door(path, fault)))
     async with anyio.create_task_group() as tasks:  # after a batch of two, saves wait for others
@@ -316,8 +316,8 @@ async def test_each_of_many_saves_gets_an_error_of_its_own(root: Path) -> None:
     assert {str(error.__cause__) for error in errors} == {"[Errno 5] Input/output error"}
 
 
-async def test_one_place_that_refuses_stops_no_other(root: Path) -> None:
-    """Saves for several places share a batch, and each place has its own outcome."""
+async def test_a_failing_place_affects_no_other(root: Path) -> None:
+    """Saves for several places share a batch, and each place has its own result."""
     fault = FailingDoor()
     store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda path: Door(path, fault)))
     for subject in (ALICE, BOB):

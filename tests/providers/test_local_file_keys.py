@@ -1,4 +1,4 @@
-"""The keys of a store in local files, and opening a store in a way that it was not made."""
+"""Keys of a local store, and opening it with wrong options."""
 
 import shutil
 from collections.abc import Awaitable, Callable
@@ -36,7 +36,7 @@ AS: dict[str, Callable[[Key], Key | str | Encryption]] = {
     "text": lambda key: key.to_base64(),
     "encryption": Aes256GCMEncryptor,
 }
-"""The ways of giving a key."""
+"""The ways to pass a key."""
 
 
 def opened(root: Path, *keys: Key) -> LocalFileMemoryProvider:
@@ -45,7 +45,7 @@ def opened(root: Path, *keys: Key) -> LocalFileMemoryProvider:
 
 
 async def made(root: Path) -> LocalFileMemoryProvider:
-    """Return an encrypted store of two places."""
+    """Return an encrypted store with two places."""
     store = opened(root, KEY)
     await store.save(theme("dark"), ALICE, AGENT)
     await store.save(languages("java"), BOB, AGENT)
@@ -53,7 +53,7 @@ async def made(root: Path) -> LocalFileMemoryProvider:
 
 
 async def is_open_to(root: Path, *keys: Key) -> bool:
-    """Return True if a store opens with some keys and is whole then."""
+    """Return True if a store opens with some keys and is complete."""
     store = opened(root, *keys)
     try:
         found = [*await current(store, ALICE), *await current(store, BOB)]
@@ -65,7 +65,7 @@ async def is_open_to(root: Path, *keys: Key) -> bool:
 
 @pytest.mark.parametrize("given", AS)
 async def test_a_second_key_opens_the_store_until_it_is_removed(root: Path, given: str) -> None:
-    """As a key, as its text, or as an encryption; ids come and go with it."""
+    """It may be a key, a string or an encryption; ids are added and removed with it."""
     store, other = await made(root), AS[given](NEW)
     (mine,) = await store.keys.ids()
 
@@ -86,7 +86,7 @@ async def test_a_second_key_opens_the_store_until_it_is_removed(root: Path, give
 @pytest.mark.parametrize("given", AS)
 @pytest.mark.parametrize("rewrite", [True, False])
 async def test_a_rotation_leaves_one_key(root: Path, given: str, *, rewrite: bool) -> None:
-    """The provider goes on with the new key, and rewrites every file if asked to."""
+    """The provider continues with the new key, and rewrites every file on request."""
     store, extra = await made(root), Key.generate()
     if rewrite:
         await store.keys.add(extra)
@@ -117,7 +117,7 @@ async def test_rewrapping_keeps_the_other_keys(root: Path) -> None:
 
 
 async def test_an_old_copy_of_the_manifest_opens_nothing_after_a_rotation(root: Path) -> None:
-    """An attacker who kept it and the old key cannot read the files as they are now."""
+    """An attacker with that copy and the old key cannot read the current files."""
     store = await made(root)
     old = (root / "factmem.json").read_bytes()
     await store.keys.rotate(NEW)
@@ -127,8 +127,8 @@ async def test_an_old_copy_of_the_manifest_opens_nothing_after_a_rotation(root: 
         await current(opened(root, KEY))
 
 
-async def test_a_passphrase_is_a_key_too(root: Path) -> None:
-    """It is derived in a worker thread, with the cost that its slot names."""
+async def test_a_passphrase_can_be_a_key(root: Path) -> None:
+    """It is derived in a worker thread, with the cost that its slot states."""
     phrase = Key.from_passphrase("correct horse", cost="interactive")
     store = await made(root)
 
@@ -138,8 +138,8 @@ async def test_a_passphrase_is_a_key_too(root: Path) -> None:
     assert not await is_open_to(root, Key.from_passphrase("correct mule", cost="interactive"))
 
 
-async def test_the_last_key_stays(root: Path) -> None:
-    """Removing the last key is refused; so is a key that does not open the store."""
+async def test_the_last_key_cannot_be_removed(root: Path) -> None:
+    """A key that does not open the store cannot be removed either."""
     store = await made(root)
     before = disk(root)
 
@@ -153,8 +153,8 @@ async def test_the_last_key_stays(root: Path) -> None:
     assert disk(root) == before
 
 
-async def test_keys_of_no_store_are_refused(root: Path) -> None:
-    """One in the clear has none, one that does not exist has none yet; nothing is created."""
+async def test_changing_keys_without_an_encrypted_store_raises(root: Path) -> None:
+    """A plain store has none, a missing store has none yet; nothing is created."""
     with pytest.raises(ValueError, match=r"EncryptedStorage\(Aes256GCMEncryptor\(key\)\)"):
         _ = LocalFileMemoryProvider(root).keys
     keys = opened(root, KEY).keys
@@ -174,17 +174,17 @@ KEPT = ("open", "read", "append", "sync", "rename", "sync_folder", "create", "co
 
 
 def through(root: Path, look: FailingDoor, key: Key) -> LocalFileMemoryProvider:
-    """Return a store whose file calls go through a door."""
+    """Return a store whose file calls are replaced."""
     storage = DoorStorage(lambda folder: Door(folder, look, is_quick=True), key)
     return LocalFileMemoryProvider(root, storage=storage)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("finisher", ["old key", "new key"])
-async def test_a_rotation_that_was_cut_short_can_be_finished(
+async def test_an_interrupted_rotation_can_be_completed(
     root: Path, finisher: str, stride: int
 ) -> None:
-    """Cut anywhere, by the same call, from a provider with either key."""
+    """It is interrupted anywhere; the same call completes it, with the old or the new key."""
     await made(root)
     shutil.copytree(root, root.with_name("made"))
     key = {"old key": KEY, "new key": NEW}[finisher]
@@ -200,7 +200,7 @@ async def test_a_rotation_that_was_cut_short_can_be_finished(
         else:
             break
         if finisher == "new key" and not await is_open_to(root, NEW):
-            continue  # it had not begun: the old key is needed, and is there
+            continue  # it had not begun: the old key is needed and still works
         await through(root, FailingDoor(), key).keys.rotate(NEW)
         assert await is_open_to(root, NEW)
         assert not await is_open_to(root, KEY)
@@ -208,7 +208,7 @@ async def test_a_rotation_that_was_cut_short_can_be_finished(
 
 
 NOBODY = ALICE.of("nobody yet")
-"""A user without facts: an empty result would be wrong as well."""
+"""A user without facts: an empty result would be wrong too."""
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[Any]]
 
@@ -231,8 +231,8 @@ CALLS: dict[str, Call] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_store_is_opened_as_it_was_made_or_not_at_all(root: Path, call: str) -> None:
-    """Each mistake has its own error; nothing is read, written or taken for empty."""
+async def test_a_store_opened_with_wrong_options_raises(root: Path, call: str) -> None:
+    """Each mistake has its own error; nothing is read, written or treated as empty."""
     sealed, plain, bare = root / "sealed", root / "plain", root / "bare"
     await made(sealed)
     for folder in (plain, bare):
@@ -255,8 +255,8 @@ async def test_a_store_is_opened_as_it_was_made_or_not_at_all(root: Path, call: 
     assert disk(root) == before
 
 
-async def test_keys_are_changed_by_who_has_one_only(root: Path) -> None:
-    """A wrong key adds, removes and rotates nothing."""
+async def test_a_wrong_key_cannot_change_keys(root: Path) -> None:
+    """It can neither add, remove nor rotate."""
     await made(root)
     before = disk(root)
     keys = opened(root, NEW).keys
@@ -271,7 +271,7 @@ async def test_keys_are_changed_by_who_has_one_only(root: Path) -> None:
 
 
 async def test_two_providers_with_two_keys_share_a_store(root: Path) -> None:
-    """Each opens its own slot; what one saves the other reads."""
+    """Each opens its own slot; one reads what the other saves."""
     mine = await made(root)
     await mine.keys.add(NEW)
     other = opened(root, NEW)

@@ -1,4 +1,4 @@
-"""A store's lock that another process holds: calls wait until their deadline."""
+"""A store's lock in another process: calls wait until their deadline."""
 
 import fcntl
 import os
@@ -29,15 +29,15 @@ from tests.providers.local_stores import ALICE, current, disk
 
 
 def holding(tell: Tell, wait: Callable[[], None], root: str) -> None:
-    """Hold a store's lock until the parent says go."""
+    """Hold a store's lock until the parent releases it."""
     fd = os.open(f"{root}/lock", os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
     wait()
     os.close(fd)
 
 
-async def test_a_lock_that_is_held_too_long(root: Path) -> None:
-    """Writing ends in an error after the time that was set; reading goes on; nothing is written."""
+async def test_a_lock_held_too_long(root: Path) -> None:
+    """A write raises after the time limit, and writes nothing; reads work."""
     store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.2))
     await store.save(theme("dark"), ALICE, AGENT)
     before, holder = disk(root), Process(holding, str(root))
@@ -62,14 +62,14 @@ async def test_a_lock_that_is_held_too_long(root: Path) -> None:
 
 
 @pytest.mark.parametrize("timeout", [-1, -0.1, float("inf"), float("nan")])
-def test_an_impossible_timeout_is_refused(root: Path, timeout: float) -> None:
-    """When the store is opened, and not at its first save."""
+def test_an_impossible_timeout_raises(root: Path, timeout: float) -> None:
+    """The constructor raises, not the first save."""
     with pytest.raises(ValueError, match="busy_timeout must be a number of seconds"):
         LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=timeout))
 
 
-async def test_no_wait_is_a_time_too(root: Path) -> None:
-    """It takes a free lock, and gives up at once on another."""
+async def test_a_timeout_of_zero(root: Path) -> None:
+    """It takes a free lock, and raises at once for a held one."""
     store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0))
     await store.save(theme("dark"), ALICE, AGENT)
     holder = Process(holding, str(root))
@@ -83,7 +83,7 @@ async def test_no_wait_is_a_time_too(root: Path) -> None:
 
 
 async def test_a_lock_that_is_released_in_time(root: Path) -> None:
-    """The save waits and is kept; others of its loop go on meanwhile."""
+    """The save waits and is stored; other tasks of its loop continue."""
     store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=30))
     await store.save(theme("dark"), ALICE, AGENT)
     holder = Process(holding, str(root))
@@ -98,8 +98,8 @@ async def test_a_lock_that_is_released_in_time(root: Path) -> None:
     assert await current(store) == ["light"]
 
 
-async def test_a_thread_that_holds_the_store_too_long(root: Path) -> None:
-    """The same, where a disk hangs under another thread of this process."""
+async def test_a_thread_that_blocks_the_store_too_long(root: Path) -> None:
+    """A disk hangs in another thread of this process."""
     hangs, hangs_now, goes_on = threading.Event(), threading.Event(), threading.Event()
 
     def look(call: str, args: tuple[object, ...]) -> None:
@@ -125,8 +125,8 @@ async def test_a_thread_that_holds_the_store_too_long(root: Path) -> None:
     assert await current(two) == ["dark", "java"]
 
 
-async def test_who_gives_up_leaves_nothing_behind(root: Path) -> None:
-    """It does not get the lock later and keep it, and threads do not pile up."""
+async def test_a_timed_out_call_leaves_nothing_behind(root: Path) -> None:
+    """It does not take the lock later, and threads do not accumulate."""
     busy = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.02))
     await busy.save(theme("dark"), ALICE, AGENT)
     before = threading.active_count()
@@ -145,8 +145,8 @@ async def test_who_gives_up_leaves_nothing_behind(root: Path) -> None:
     assert threading.active_count() <= before + 4
 
 
-async def test_errors_do_not_pile_up_threads_and_descriptors(root: Path) -> None:
-    """While another process holds the lock: the next wait goes on with the one before."""
+async def test_errors_do_not_accumulate_threads_and_descriptors(root: Path) -> None:
+    """Another process holds the lock: the next wait reuses the one before."""
     busy = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.02))
     await busy.save(theme("dark"), ALICE, AGENT)
     holder = Process(holding, str(root))
@@ -169,16 +169,16 @@ async def test_errors_do_not_pile_up_threads_and_descriptors(root: Path) -> None
 async def _is_saved(store: LocalFileMemoryProvider) -> bool:
     try:
         await store.save(theme("dark"), ALICE, AGENT)
-    except StoreBusyError:  # those who gave up still pass the lock on, one after the other
+    except StoreBusyError:  # timed-out calls still pass the lock on, one after the other
         return False
     return True
 
 
-# Forks. A child shares the locks of its parent, and must not keep them when the parent is killed.
+# Forks. A child shares the locks of its parent, and must not hold them when the parent is killed.
 
 
 def fork_and_hang(tell: Tell, wait: Callable[[], None], root: str) -> None:
-    """Fork beside a save that waits for the lock, or has it; the child lives on."""
+    """Fork beside a save that waits for the lock or holds it; the child lives on."""
     has_lock = threading.Event()
 
     def look(call: str, args: tuple[object, ...]) -> None:
@@ -192,7 +192,7 @@ def fork_and_hang(tell: Tell, wait: Callable[[], None], root: str) -> None:
     while not _lock._descriptors:
         has_lock.wait(0.001)
     with warnings.catch_warnings():
-        # From 3.12 on Python warns of what this is about: a fork beside threads.
+        # Python 3.12 and newer warn about exactly this: a fork beside threads.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
@@ -204,8 +204,8 @@ def fork_and_hang(tell: Tell, wait: Callable[[], None], root: str) -> None:
 
 
 @pytest.mark.parametrize("is_waiting", [False, True], ids=["held", "waited for"])
-async def test_a_forked_child_keeps_no_lock(root: Path, is_waiting: bool) -> None:
-    """When its parent is killed the lock is free, whether the fork came before or after it."""
+async def test_a_forked_child_holds_no_lock(root: Path, is_waiting: bool) -> None:
+    """When its parent is killed the lock is free, for a fork before or after it was taken."""
     await LocalFileMemoryProvider(root).save(theme("dark"), ALICE, AGENT)
     holder = Process(holding, str(root)) if is_waiting else None
     if holder is not None:

@@ -1,4 +1,4 @@
-"""The store that keeps nothing, and checks what it is given like every other."""
+"""The store that saves nothing, and checks its arguments like every other."""
 
 import logging
 from datetime import datetime, timedelta
@@ -31,8 +31,8 @@ def store() -> NoMemory:
     return NoMemory(clock=SettableClock())
 
 
-async def test_nothing_is_kept(store: NoMemory) -> None:
-    """Every read is empty, every count is zero."""
+async def test_nothing_is_stored(store: NoMemory) -> None:
+    """Every read is empty, and every count is zero."""
     await store.save(theme("dark"), USER, AGENT)
     await store.save_many([theme("dark"), languages("java")], USER, AGENT)
 
@@ -47,8 +47,8 @@ async def test_nothing_is_kept(store: NoMemory) -> None:
     assert await store.replay([ENTRY], USER, AGENT) == 0
 
 
-async def test_a_receipt_of_nothing(store: NoMemory) -> None:
-    """It says when, and that there was nothing."""
+async def test_the_receipt_of_an_erasure(store: NoMemory) -> None:
+    """It has the time, and zero counts."""
     receipt = await store.erase(PERSON.of("alice"), AGENT)
 
     assert (receipt.scope, receipt.subject) == (AGENT, PERSON.of("alice"))
@@ -60,15 +60,15 @@ async def test_a_receipt_of_nothing(store: NoMemory) -> None:
 async def test_an_unbound_subject_raises(
     store: NoMemory, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An application that forgets the entity learns it without a memory, too."""
+    """An application that omits the entity gets the error without a memory, too."""
     monkeypatch.setattr("factmem.testing._contracts.places.USER", PERSON)
 
     with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
         await CALLS[call](store)
 
 
-async def test_what_no_store_takes_is_refused(store: NoMemory) -> None:
-    """Code that works without memory works with one."""
+async def test_arguments_that_no_store_accepts_raise(store: NoMemory) -> None:
+    """Code that works without memory then works with one."""
     anything: Concept[Any] = Concept("any", "Anything", value_type=Any)
     noon = datetime(2024, 1, 1, 12)  # noqa: DTZ001
     bare: Any = "dark"
@@ -99,8 +99,8 @@ async def test_what_no_store_takes_is_refused(store: NoMemory) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_closed_store_refuses(store: NoMemory, call: str) -> None:
-    """Like every other; closing twice is no error."""
+async def test_a_closed_store_raises(store: NoMemory, call: str) -> None:
+    """Closing twice is allowed."""
     async with store as same:
         assert same is store
     await store.aclose()
@@ -112,7 +112,7 @@ async def test_a_closed_store_refuses(store: NoMemory, call: str) -> None:
 async def test_names_are_logged_at_debug_level_and_no_values(
     store: NoMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log shows which saves were dropped."""
+    """The log shows the dropped saves."""
     caplog.set_level(logging.DEBUG, logger="factmem")
     source = FactSource(SourceKind.USER, quote="My PIN is 1234")
     await store.save(theme("PIN 1234", source=source), USER, AGENT)

@@ -1,4 +1,4 @@
-"""Other things than files in a store's folder: an error at once, and they are never opened."""
+"""Other objects than files in a store's folder: they raise at once, and are never opened."""
 
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 
@@ -26,7 +26,7 @@ def folder(path: Path) -> None:
 
 
 def link(path: Path) -> None:
-    """Lead to the very file that was here, moved out of the store."""
+    """Create a link to the original file, which was moved out of the store."""
     path.symlink_to(path.parents[2] / "moved")
 
 
@@ -44,7 +44,7 @@ def device(path: Path) -> None:
 
 def listener(path: Path) -> None:
     here = os.open(".", os.O_RDONLY)
-    with socket.socket(socket.AF_UNIX) as made:  # its path may have a hundred bytes
+    with socket.socket(socket.AF_UNIX) as made:  # its path may have at most a hundred bytes
         os.chdir(path.parent)
         try:
             made.bind(path.name)
@@ -71,7 +71,7 @@ def put_in_place(path: Path, thing: Callable[[Path], None]) -> None:
 
 
 def without_erasures(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the files of a store without the count of erasures, which is raised before one fails."""
+    """Return the files of a store without the count of erasures, which changes first."""
     return {path: re.sub(rb',"erased":\d+', b"", content) for path, content in files.items()}
 
 
@@ -79,7 +79,7 @@ def without_erasures(files: dict[str, bytes]) -> dict[str, bytes]:
 async def test_a_journal_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
-    """Reading and writing say what is there, from an instance that knew the file as well."""
+    """Reads and writes name the object, also in an instance that knew the file."""
     warm = LocalFileMemoryProvider(root, storage=storage)
     await warm.save(theme("dark"), ALICE, AGENT)
     assert await current(warm) == ["dark"]
@@ -107,7 +107,7 @@ async def test_a_journal_that_is_not_a_file(
 async def test_a_manifest_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
-    """No new store is made over the journals."""
+    """No new store is created over the journals."""
     warm = LocalFileMemoryProvider(root, storage=storage)
     await warm.save(theme("dark"), ALICE, AGENT)
     manifest = root / "factmem.json"
@@ -128,7 +128,7 @@ async def test_a_manifest_that_is_not_a_file(
 async def test_a_lock_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
-    """Reading needs no lock; writing says that the thing may go."""
+    """Reads need no lock; the error of a write says that the object can be removed."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
     (root / "lock").unlink()
@@ -147,7 +147,7 @@ async def test_a_lock_that_is_not_a_file(
 async def test_an_index_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
-    """It counts as none, and is made again; a folder is never removed for that."""
+    """It counts as missing and is written again; a folder is never removed for that."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
     version = await store.version(ALICE, AGENT)
@@ -172,7 +172,7 @@ async def test_an_index_that_is_not_a_file(
 
 
 async def test_a_folder_that_is_not_a_folder(root: Path, storage: Storage) -> None:
-    """A pipe where the journals were is not waited for either."""
+    """A pipe instead of the journals' folder does not block either."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
     (root / "journals").rename(root / "moved")

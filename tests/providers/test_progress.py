@@ -1,4 +1,4 @@
-"""Long operations report how many places are done."""
+"""Progress of long operations: the number of finished places."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -46,7 +46,7 @@ async def export(store: LocalFileMemoryProvider, progress: Report) -> None:
 async def test_each_place_is_reported(
     root: Path, work: Callable[[LocalFileMemoryProvider, Report], Awaitable[None]]
 ) -> None:
-    """With how many there are."""
+    """The callback also gets the total."""
     seen: list[tuple[int, int]] = []
 
     await work(await filled(root), lambda done, total: seen.append((done, total)))
@@ -54,8 +54,8 @@ async def test_each_place_is_reported(
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-async def test_a_callback_ends_a_rotation(root: Path) -> None:
-    """Its exception is raised, and the next call finishes the rotation."""
+async def test_a_callback_can_stop_a_rotation(root: Path) -> None:
+    """Its exception is raised, and the next call completes the rotation."""
     store, new = await filled(root), Key.generate()
 
     def stop(done: int, total: int) -> None:
@@ -70,9 +70,9 @@ async def test_a_callback_ends_a_rotation(root: Path) -> None:
 
 
 @pytest.mark.parametrize("work", [anchor, verify, rotate, export])
-async def test_progress_is_a_function(
+async def test_progress_must_be_a_function(
     root: Path, work: Callable[[LocalFileMemoryProvider, Report], Awaitable[None]]
 ) -> None:
-    """A list is not called."""
+    """A list cannot be called."""
     with pytest.raises(TypeError, match="progress must be"):
         await work(await filled(root), [])  # type: ignore[arg-type]

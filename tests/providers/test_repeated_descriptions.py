@@ -1,4 +1,4 @@
-"""Descriptions that are on the disk once, and come back wherever facts are read."""
+"""Descriptions are stored once, and every read restores them."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ OTHER = Concept("city", "Where the user lives")
 
 
 async def described(root: Path, storage: Storage) -> list[str]:
-    """The descriptions of all saves, as a process sees them that has just started."""
+    """Return the descriptions of all saves as a new process reads them."""
     store = LocalFileMemoryProvider(root, storage=storage)
     entries = await store.entries(ALICE, AGENT)
     return [fact["description"] for entry in entries for fact in entry.get("facts", ())]
@@ -33,7 +33,7 @@ async def saved(root: Path, storage: Storage) -> LocalFileMemoryProvider:
 
 
 async def test_a_repeated_description_is_written_once(root: Path) -> None:
-    """By a store that has the place in memory."""
+    """The store has the place in memory."""
     await saved(root, SimpleStorage())
 
     content = journal_of(root).read_text()
@@ -41,8 +41,8 @@ async def test_a_repeated_description_is_written_once(root: Path) -> None:
     assert content.count(OLD.description) == content.count(NEW.description) == 1
 
 
-async def test_all_readers_see_it(root: Path, storage: Storage) -> None:
-    """Current facts, history, the past and entries; of this process and of another."""
+async def test_all_reads_return_it(root: Path, storage: Storage) -> None:
+    """Current facts, history, the past and entries have it, in this and in another process."""
     store = await saved(root, storage)
     cold = LocalFileMemoryProvider(root, storage=storage)
 
@@ -60,8 +60,8 @@ async def test_all_readers_see_it(root: Path, storage: Storage) -> None:
     assert await described(root, storage) == [*two, OTHER.description, *three]
 
 
-async def test_another_process_changes_it(root: Path, storage: Storage) -> None:
-    """A description is left out by what the journal says, not by what this process wrote."""
+async def test_another_process_can_change_it(root: Path, storage: Storage) -> None:
+    """The journal decides if a description is omitted, not this process's last write."""
     store = await saved(root, storage)
     other = LocalFileMemoryProvider(root, storage=storage)
 
@@ -72,7 +72,9 @@ async def test_another_process_changes_it(root: Path, storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("how", ["purge", "compact", "rewrite"])
-async def test_it_outlives_the_save_that_had_it(root: Path, storage: Storage, how: str) -> None:
+async def test_it_survives_the_save_that_contained_it(
+    root: Path, storage: Storage, how: str
+) -> None:
     """Later facts keep the description when the save that stored it is removed."""
     store = await saved(root, storage)
     if how == "purge":
@@ -87,7 +89,7 @@ async def test_it_outlives_the_save_that_had_it(root: Path, storage: Storage, ho
 
 
 async def test_a_salvage_may_lose_it(root: Path) -> None:
-    """Then the keyword replaces it, and the value is there."""
+    """The keyword then replaces it, and the value stays."""
     store = await saved(root, SimpleStorage())
     journal = journal_of(root)
     lines = journal.read_bytes().split(b"\n")

@@ -1,4 +1,4 @@
-"""Many threads with loops of their own, worker threads that save, and forks: all saved, no hang.
+"""Many threads with loops of their own, worker threads that save, and forks: no save is lost and no call hangs.
 
 Each test runs in a process of its own, which is killed when it takes too long.
 """
@@ -42,17 +42,17 @@ def opened(root: str, key: str | None) -> LocalFileMemoryProvider:
 
 
 async def values(store: LocalFileMemoryProvider) -> list[str]:
-    """Return what was saved about Alice and Bob."""
+    """Return the saved values about Alice and Bob."""
     found = [fact for who in (ALICE, BOB) for fact in await store.load(LANGUAGES, who, AGENT)]
     return [value for fact in found for value in fact.values]
 
 
 async def save(store: LocalFileMemoryProvider, value: str) -> None:
-    """Save a value, in one of two places, and see it."""
+    """Save a value in one of two places, and check that it can be read."""
     fact, subject = languages(value), (ALICE, BOB)[sum(value.encode()) % 2]
     await store.save(fact, subject, AGENT)
     if fact not in await store.load(LANGUAGES, subject, AGENT):
-        raise AssertionError(f"{value} was saved and is not there")
+        raise AssertionError(f"{value} was saved and cannot be read")
 
 
 def in_eight_threads(backends: Sequence[str], root: str, key: str | None) -> None:
@@ -94,10 +94,10 @@ def in_eight_threads(backends: Sequence[str], root: str, key: str | None) -> Non
 
 @both_kinds
 @pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["asyncio", "trio"]])
-def test_eight_threads_with_loops_of_their_own(
+def test_eight_threads_with_their_own_loops(
     root: Path, key: Key | None, backends: list[str]
 ) -> None:
-    """They share one store, and the writes."""
+    """They share one store and its writes."""
     apart(in_eight_threads, backends, str(root), text(key), deadline=DEADLINE)
 
 
@@ -122,7 +122,7 @@ def from_worker_threads(backend: str, root: str) -> None:
 
 
 def test_forty_worker_threads_that_save(anyio_backend: str, root: Path) -> None:
-    """They take all of the loop's own threads, and the store needs none of those."""
+    """They occupy all threads of the loop; the store needs none of these."""
     apart(from_worker_threads, anyio_backend, str(root), deadline=DEADLINE)
 
 
@@ -132,10 +132,10 @@ CHILDREN = 4
 
 
 def forked(store: LocalFileMemoryProvider, backend: str, name: str) -> tuple[int, int]:
-    """Save in a child; return its id and what can be read from when it has ended."""
+    """Save in a child process; return its id and a pipe that is readable after its end."""
     read, write = os.pipe()
     with warnings.catch_warnings():
-        # From 3.12 on Python warns of what this is about: a fork beside threads.
+        # Python 3.12 and newer warn about exactly this: a fork beside threads.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child:
@@ -157,7 +157,7 @@ async def save_ten(store: LocalFileMemoryProvider, name: str) -> None:
 
 
 def ended(child: int, read: int) -> None:
-    """Wait for a child to end well."""
+    """Wait for a child to exit with 0."""
     ready, _, _ = select.select([read], [], [], DEADLINE / 2)
     if not ready:
         os.kill(child, signal.SIGKILL)
@@ -215,5 +215,5 @@ def forking(backend: str, root: str, key: str | None, is_busy: bool, is_inherite
 def test_forks(
     anyio_backend: str, root: Path, key: Key | None, is_busy: bool, is_inherited: bool
 ) -> None:
-    """Child and parent go on with the same store or another one, whatever was going on."""
+    """Child and parent use the same store or another one, whatever was running."""
     apart(forking, anyio_backend, str(root), text(key), is_busy, is_inherited, deadline=DEADLINE)

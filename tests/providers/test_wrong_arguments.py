@@ -51,7 +51,7 @@ STORES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 
 @pytest.mark.parametrize("what", STORES)
 def test_wrong_arguments_of_a_store(tmp_path: Path, what: str) -> None:
-    """When it is made, before anything is saved in the clear; no key is in the message."""
+    """The constructor raises, before anything is saved without encryption; no key is shown."""
     options, error, advice = STORES[what]
 
     with pytest.raises(error, match=advice) as caught:
@@ -65,7 +65,7 @@ ENCRYPTIONS: list[Any] = [KEY, Key.generate(), KEY.encode(), None, Aes256GCMEncr
 
 
 @pytest.mark.parametrize("given", ENCRYPTIONS, ids=["text", "key", "bytes", "None", "class"])
-def test_a_key_in_the_place_of_an_encryption(given: Any) -> None:
+def test_a_key_instead_of_an_encryption(given: Any) -> None:
     with pytest.raises(TypeError, match=ENCRYPTED) as caught:
         EncryptedStorage(given)
 
@@ -77,7 +77,7 @@ TIMEOUTS: list[Any] = ["5", timedelta(seconds=5), None, True]
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)
 def test_a_timeout_that_is_not_a_number(timeout: Any) -> None:
-    """When the storage is described, for both ways of keeping files."""
+    """The storage's constructor raises, plain and encrypted."""
     with pytest.raises(TypeError, match="busy_timeout=5"):
         SimpleStorage(busy_timeout=timeout)
     with pytest.raises(TypeError, match="busy_timeout=5"):
@@ -97,7 +97,7 @@ WRONG_KEYS: list[Any] = [3, None, Key, ["a", "b"]]
 
 @pytest.mark.parametrize("given", WRONG_KEYS)
 async def test_wrong_keys(tmp_path: Path, given: Any) -> None:
-    """Neither for an encryptor, nor to add, remove or rotate."""
+    """An encryptor refuses them, and so do add, remove and rotate."""
     with pytest.raises(TypeError, match="key must be a Key or its base64 string"):
         Aes256GCMEncryptor(given)
     with pytest.raises(TypeError, match="text must be a str"):
@@ -113,7 +113,7 @@ async def test_wrong_keys(tmp_path: Path, given: Any) -> None:
 
 
 def test_a_string_that_is_not_a_key_may_be_a_passphrase() -> None:
-    """It is not shown, and the message says how to go on."""
+    """It is not shown, and the message says what to do."""
     with pytest.raises(ValueError, match=r"a passphrase by Key\.from_passphrase") as caught:
         Aes256GCMEncryptor("correct horse battery staple")
 

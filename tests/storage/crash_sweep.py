@@ -52,7 +52,7 @@ SCRIPT: list[Step] = [
     Append("B", ((BOB, (20,)),)),
     Append("B", ((ANN, (20, 40)), (BOB, (90,)))),
 ]
-"""Two processes that do everything there is to do, taking turns."""
+"""A script of two processes that take turns and use every operation."""
 
 _SHARES = (0.0, 0.3, 0.7, 1.0)
 _WIDTHS = (1, 2, 3, 7)
@@ -60,7 +60,7 @@ _FAILING = ("append", "sync", "create", "rename", "remove", "destroy", "make_fol
 
 
 def random_script(rng: random.Random) -> list[Step]:
-    """Return what two or three actors do one after another, by chance."""
+    """Return a random script of two or three actors, one after another."""
     script: list[Step] = [Append("A", ((ANN, (20,) * rng.randint(1, 5)),))]
     for _ in range(rng.randint(4, 8)):
         actor, name, dice = rng.choice("ABC"), rng.choice((ANN, ANN, BOB)), rng.random()
@@ -87,14 +87,14 @@ def _sizes(rng: random.Random) -> tuple[int, ...]:
 
 
 def kills(log: Sequence[str]) -> Iterator[Accident]:
-    """Give every way in which an actor may be killed in a run with these calls."""
+    """Yield every way to kill an actor in a run with these calls."""
     for at, kind in enumerate(log, 1):
         for share in _SHARES if kind == "append" else (0.0,):
             yield Accident(kill_at=at, kill_share=share)
 
 
 def errors(log: Sequence[str]) -> Iterator[Accident]:
-    """Give every way in which calls may fail, and an actor be killed while it copes."""
+    """Yield every way for calls to fail, and for an actor to be killed afterwards."""
     for at, kind in enumerate(log, 1):
         if not kind.startswith(_FAILING):
             continue
@@ -106,7 +106,7 @@ def errors(log: Sequence[str]) -> Iterator[Accident]:
 
 
 def accidents(log: Sequence[str], *, is_failing: bool) -> list[Accident]:
-    """Return every accident of one sort."""
+    """Return every accident of one kind."""
     return list(errors(log) if is_failing else kills(log))
 
 

@@ -89,14 +89,14 @@ class Erase(NamedTuple):
 
 
 class Index(NamedTuple):
-    """Put an index beside a journal."""
+    """Write an index beside a journal."""
 
     actor: str
     name: JournalName
 
 
 class Summarize(NamedTuple):
-    """Put a summary beside a journal."""
+    """Write a summary beside a journal."""
 
     actor: str
     name: JournalName
@@ -109,7 +109,7 @@ class Rest(NamedTuple):
 
 
 class Rotate(NamedTuple):
-    """Give the store the next key."""
+    """Rotate the store to the next key."""
 
     actor: str
     is_rewriting: bool
@@ -119,17 +119,17 @@ Step = Append | Compact | Erase | Index | Summarize | Rest | Rotate
 
 
 class Accident(NamedTuple):
-    """A failure in a run beside the power cut."""
+    """A failure in a run besides the power cut."""
 
     kill_at: int = 0
-    """The changing call in which an actor is killed; 0 for none."""
+    """The changing call in which an actor is killed; 0 if none is."""
     kill_share: float = 0.0
     fail_at: frozenset[int] = frozenset()
     """The changing calls that fail."""
     keeps_cache: bool = True
 
     def first(self) -> int:
-        """Return the first call that goes wrong; 0 if none does."""
+        """Return the first call that fails; 0 if none does."""
         return min({*self.fail_at, *([self.kill_at] if self.kill_at else [])}, default=0)
 
 
@@ -142,13 +142,13 @@ class Outcome:
     """The number of states after an injected error."""
     runs: int = 0
     alarms: int = 0
-    """States after an injected error that were called damaged, though nothing was lost."""
+    """States after an injected error that were reported as damaged, though nothing was lost."""
     violations: Counter[str] = field(default_factory=Counter)
     samples: dict[str, str] = field(default_factory=dict)
     """The first case of each kind of violation."""
 
     def add(self, other: "Outcome") -> None:
-        """Count another outcome in."""
+        """Add the counts of another outcome."""
         self.states += other.states
         self.failed_states += other.failed_states
         self.runs += other.runs
@@ -162,16 +162,16 @@ class _Expected:
 
     def __init__(self) -> None:
         self.sure: dict[int, bytes] = {}
-        """Acknowledged, by number."""
+        """Acknowledged records, by number."""
         self.possible: set[bytes] = set()
-        """Begun, and neither acknowledged nor surely not written."""
+        """Records whose write has begun, and is neither acknowledged nor known to have failed."""
         self.leaving: list[dict[int, bytes]] = []
-        """Acknowledged once, and removed by a call that did not return: all there, or none."""
+        """Acknowledged records whose removal did not return: all exist, or none."""
         self.indexes: set[bytes | None] = {None}
-        """The allowed indexes: any that was written since the journal was erased, or none."""
+        """The allowed indexes: any that was written since the last erasure, or none."""
 
     def objection(self, found: Sequence[Record]) -> str | None:
-        """Return what is wrong with what was found; None if nothing is."""
+        """Return what is wrong with the content; None if nothing is."""
         numbers = [each.number for each in found]
         if any(after <= before for before, after in pairwise(numbers)):
             return "the order is broken"
@@ -192,18 +192,18 @@ class _Expected:
         return None
 
     def settle(self, found: Sequence[Record]) -> None:
-        """Hold to what was found: by a write that was acknowledged it became durable."""
+        """Require the content from now on: an acknowledged write made it durable."""
         self.sure = dict(found)
         self.possible = set()
         self.leaving = []
 
     def leave(self, numbers: Sequence[int]) -> None:
-        """Begin to remove records."""
+        """Start to remove records."""
         self.leaving.append({number: self.sure.pop(number) for number in numbers})
 
 
 class _Actor:
-    """A process: its view of the store, and what it read."""
+    """A process: its view of the store, and the records that it read."""
 
     def __init__(self, folder: JournalFolder) -> None:
         self.folder = folder
@@ -240,10 +240,10 @@ class Trial:
         disk.watch = self._cut_power
 
     def run(self) -> Outcome:
-        """Run the script, and return what was seen."""
+        """Run the script, and return its outcome."""
         for step in self._script:
             if not self._attempt(step) and isinstance(step, Rotate | Erase):
-                self._attempt(step)  # as one is told to, after an error
+                self._attempt(step)  # as the error message says
             try:
                 self._look()
             except Exception as exc:
@@ -252,7 +252,7 @@ class Trial:
         return self.outcome
 
     def _attempt(self, step: Step) -> bool:
-        """Take a step; return whether nothing failed in it."""
+        """Take a step; return whether it succeeded."""
         failures = self.disk.failures
         try:
             self._take(step)
@@ -274,13 +274,13 @@ class Trial:
         return actor
 
     def _bury(self, step: Step) -> None:
-        """Replace the actor that was killed; a rotation, and perhaps an erasure, is begun again."""
+        """Replace the killed actor; a rotation, and perhaps an erasure, is called again."""
         self.disk.revive()
         self._actors.pop(step.actor, None)
         if isinstance(step, Rotate) or (isinstance(step, Erase) and self._rng.random() < 0.5):
             self._take(step._replace(actor=f"{step.actor}'s heir"))
 
-    # What actors do
+    # Actions of the actors
 
     def _take(self, step: Step) -> None:
         match step:
@@ -330,7 +330,7 @@ class Trial:
             self._settle(name, writer)
 
     def _begun(self, name: JournalName, sizes: Sequence[int]) -> list[bytes]:
-        """Return new records of a journal, which may be found from now on."""
+        """Return new records of a journal, which are allowed from now on."""
         self._active = name
         first = self._count
         self._count += len(sizes)
@@ -388,7 +388,7 @@ class Trial:
         self._key += 1
 
     def _dismiss_rotators(self, but: _Actor) -> None:
-        """Let go of those who know only the key that they rotated to."""
+        """Discard actors that know only the key before the rotation."""
         for name, actor in list(self._actors.items()):
             if actor.has_rotated and actor is not but:
                 del self._actors[name]
@@ -400,10 +400,10 @@ class Trial:
                 self._violate(objection, None)
             self._expected[name].settle(found)
 
-    # What is seen
+    # Checks
 
     def _look(self) -> None:
-        """Let every actor go on reading, and compare with a process that has just started."""
+        """Let every actor read on, and compare it with a new process."""
         for name, expected in self._expected.items():
             try:
                 found = read(self._kind.open(self.disk), name)
@@ -433,7 +433,7 @@ class Trial:
 
     def _cut_power(self) -> None:
         if self.disk.count + 1 < self._accident.first():
-            return  # an undisturbed run of the same script has been here
+            return  # an undisturbed run of the same script was here
         most = self._most
         images = self.disk.all_images() if most is None else self.disk.images(self._rng, most)
         for image in images:
@@ -459,7 +459,7 @@ class Trial:
                 return self._violate(f"after a power cut {objection}", None)
         dice, saved = self._rng.random(), [AFTER]
         append(folder, self._active, AFTER)
-        if dice < 0.3:  # what the first save left is met by the second
+        if dice < 0.3:  # the second save continues from the first
             append(folder, self._active, AFTER)
             saved.append(AFTER)
         if dice < 0.1:
@@ -471,7 +471,7 @@ class Trial:
         return None
 
     def _salvage(self, image: Image) -> None:
-        """Check that an alarm costs nothing: what was acknowledged is there after a salvage."""
+        """Check that a reported damage loses nothing: a salvage finds the acknowledged records."""
         folder = self._kind.open(MemoryDisk(image))
         for name, expected in self._expected.items():
             try:
@@ -491,7 +491,7 @@ class Trial:
         before: dict[JournalName, list[Record]],
         saved: Sequence[bytes],
     ) -> None:
-        """Check that what was found after a power cut stays, and so does what was saved then."""
+        """Check that content after a power cut stays, and later saves too."""
         folder = self._kind.open(disk)
         for name, records in before.items():
             found = read(folder, name)

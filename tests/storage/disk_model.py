@@ -20,15 +20,15 @@ class Image(dict[str, bytes | None]):
     """The content of a disk: files with their bytes, folders with None."""
 
     vouched: frozenset[str] = frozenset()
-    """The files that still have the time which vouches for them."""
+    """The files whose time still vouches for them."""
 
 
 _MOST_COMBINED = 5
-"""Changes of a folder that are combined in every way; of more, only the first ones."""
+"""Changes of a folder that are combined in every way; of more, only the first ones are."""
 
 
 class Inode:
-    """A file's content, as processes see it and as it is kept."""
+    """A file's content, as processes see it and as it is durable."""
 
     __slots__ = ("_flights", "data", "dirty", "doubtful", "kept", "lost", "vouched")
 
@@ -40,7 +40,7 @@ class Inode:
         self.dirty: set[int] = set()
         """The sectors that were written since the last sync."""
         self.doubtful: set[int] = set()
-        """The sectors that a failed sync may have kept, or not."""
+        """The sectors that a failed sync may have written, or not."""
         self.lost: set[int] = set()
         """Those of them whose blocks are marked unwritten: no later sync of this file keeps what is
         written there, although it succeeds, and they read as zeros after a power cut."""
@@ -48,7 +48,7 @@ class Inode:
         self._flights: list[Flight] = []
 
     def write(self, data: bytes, offset: int) -> None:
-        """Put data somewhere, for processes to see; a file's time changes with it."""
+        """Write data at an offset, visible to processes; the file's time changes."""
         self.vouched = False
         if data:
             end = offset + len(data)
@@ -59,13 +59,13 @@ class Inode:
                 flight.rewritten.update(written)
 
     def begin_sync(self) -> "Flight":
-        """Begin to keep what was written until now; until it ends any part of it may be kept."""
+        """Start a sync: until it ends, any part of the written data may be durable."""
         flight = Flight(bytes(self.data), frozenset(self.dirty))
         self._flights.append(flight)
         return flight
 
     def end_sync(self, flight: "Flight") -> None:
-        """Keep what was written until a sync began, and nothing that an earlier one did not."""
+        """Make durable what was written before the sync began, except data lost earlier."""
         self._flights.remove(flight)
         kept = flight.sectors - self.lost
         size = max(len(self.kept), len(flight.data))
@@ -74,15 +74,15 @@ class Inode:
         self.dirty -= flight.sectors - flight.rewritten
 
     def drop(self, flight: "Flight") -> None:
-        """Let a sync fail or its process die: what it was to keep stays unkept."""
+        """Fail a sync, or kill its process: its data stays not durable."""
         self._flights.remove(flight)
 
     def sync(self) -> None:
-        """Keep what was written since the last sync, and nothing that an earlier one did not."""
+        """Make durable what was written since the last sync, except data lost earlier."""
         self.end_sync(self.begin_sync())
 
     def fail_to_sync(self, *, keeps_cache: bool) -> None:
-        """Keep who knows what, and take it for kept, as Linux does after an error."""
+        """Keep an unknown part and treat all of it as durable, like Linux after an error."""
         if keeps_cache:
             self.doubtful |= self.dirty
             self.lost |= {each for each in self.dirty if each * SECTOR >= len(self.kept)}
@@ -91,15 +91,15 @@ class Inode:
         self.dirty.clear()
 
     def _left(self, size: int, written: set[int]) -> bytes:
-        """Return the kept content, at some size, with some sectors as they were written."""
+        """Return the durable content, at some size, with some sectors as they were written."""
         return _mixed(self.kept, self.data, size, written)
 
     def is_kept(self) -> bool:
-        """Return True if only one content can be left."""
+        """Return True if only one content is possible."""
         return not self.dirty and not self.doubtful and len(self.kept) == len(self.data)
 
     def some_content(self, rng: random.Random, stale: list[bytes]) -> bytes:
-        """Return some content that a power cut may leave; `stale` is what files held once."""
+        """Return a content that a power cut may leave; `stale` is the content of removed files."""
         if self.is_kept():
             return self.kept
         low, high = len(self.kept), len(self.data)
@@ -122,7 +122,7 @@ class Inode:
         return bytes(left)
 
     def all_contents(self) -> list[bytes]:
-        """Return every content that a power cut may leave, but for stale ones."""
+        """Return every content that a power cut may leave, except stale ones."""
         contents: dict[bytes, None] = {}
         unkept = sorted(self.dirty | self.doubtful)
         for size in range(len(self.kept), len(self.data) + 1):
@@ -133,7 +133,7 @@ class Inode:
 
 
 class Flight:
-    """A sync that has begun and not ended: what it is to keep."""
+    """A sync that has begun and not ended, with the data that it covers."""
 
     __slots__ = ("data", "rewritten", "sectors")
 
@@ -141,11 +141,11 @@ class Flight:
         self.data = data
         self.sectors = sectors
         self.rewritten: set[int] = set()
-        """The sectors that were written since it began: another sync must keep them."""
+        """The sectors that were written since it began: only another sync covers them."""
 
 
 def _mixed(kept: bytes, data: bytes | bytearray, size: int, written: Iterable[int]) -> bytes:
-    """Return kept content, at some size, with some sectors of other content."""
+    """Return durable content, at some size, with some sectors of other content."""
     left = bytearray(kept[:size])
     left += bytes(size - len(left))
     for sector in written:
@@ -155,14 +155,14 @@ def _mixed(kept: bytes, data: bytes | bytearray, size: int, written: Iterable[in
 
 
 FOLDER = Inode()
-"""Stands for a folder in the folder that it is in."""
+"""Represents a folder in its parent folder."""
 
 _Change: TypeAlias = tuple[tuple[str, Inode | None], ...]
-"""The effect of a folder operation on names, all of it or nothing."""
+"""The effect of a folder operation on names, which is atomic."""
 
 
 class Folder:
-    """Names, as processes see them and as they are kept."""
+    """Names, as processes see them and as they are durable."""
 
     def __init__(self) -> None:
         self.seen: dict[str, Inode] = {}
@@ -170,18 +170,18 @@ class Folder:
         self._pending: list[_Change] = []
 
     def change(self, *change: tuple[str, Inode | None]) -> None:
-        """Give names to files, or take names away with None, all at once."""
+        """Set names to files, or remove names set to None, in one step."""
         self._pending.append(change)
         _apply(change, self.seen)
 
     def sync(self) -> None:
-        """Keep the names as they are."""
+        """Make the names durable."""
         if self._pending:
             self.kept = dict(self.seen)
             self._pending = []
 
     def outcomes(self) -> Iterator[dict[str, Inode]]:
-        """Give every combination of names that a power cut may leave; the seen ones first."""
+        """Yield every combination of names that a power cut may leave; the visible ones first."""
         count = len(self._pending)
         if count <= _MOST_COMBINED:
             chosen = list(product((True, False), repeat=count))

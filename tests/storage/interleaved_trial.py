@@ -30,7 +30,7 @@ __all__ = ["InterleavedTrial", "Violation", "without_locks"]
 
 
 class Violation(AssertionError):  # noqa: N818 - it is no error of the code that raises it
-    """An actor saw what it must not see."""
+    """An actor saw something that it must not see."""
 
 
 class _Known:
@@ -40,15 +40,15 @@ class _Known:
         self.tried: set[bytes] = set()
         self.acknowledged: dict[bytes, int] = {}
         self.leaving: set[bytes] = set()
-        """The records that a call was to remove."""
+        """The records that a call was removing."""
         self.removed: set[bytes] = set()
 
     def must_have(self) -> set[bytes]:
-        """Return what every reading that begins now will find, but for what leaves meanwhile."""
+        """Return what every read that begins now will find, except records being removed."""
         return self.acknowledged.keys() - self.leaving
 
     def check(self, found: Sequence[Record], needed: set[bytes], removed: set[bytes]) -> None:
-        """Compare what was found with what was known when the reading began."""
+        """Compare the result of a read with the state at its start."""
         numbers = [each.number for each in found]
         if numbers != sorted(set(numbers)):
             raise Violation("the order is broken")

@@ -26,7 +26,7 @@ def _always() -> bool:
 
 
 class Stage:
-    """Lets one actor run at a time."""
+    """Runs one actor at a time."""
 
     def __init__(self, rng: random.Random, *, share: float = 0.5) -> None:
         self._rng = rng
@@ -73,7 +73,7 @@ class Stage:
         self._on.turn.release()
 
     def give_way(self) -> None:
-        """Let another actor go on, perhaps; nothing happens off the stage."""
+        """Perhaps switch to another actor; without effect outside of a stage."""
         if self._on is not None and self._rng.random() < self._share:
             self._switch(self._on)
 
@@ -82,17 +82,17 @@ class Stage:
         me.turn.acquire()
 
     def wait_until(self, can_go_on: Callable[[], bool]) -> None:
-        """Let others go on until something is so."""
+        """Let others run until a condition holds."""
         me = self._on
         while not can_go_on():
-            assert me is not None, "nobody else is there to wait for"
+            assert me is not None, "there is no other actor to wait for"
             me.can_go_on = can_go_on
             self._switch(me)
             me.can_go_on = _always
 
 
 class StageLock:
-    """A mutex of the actors on a stage, in place of `threading.Lock`."""
+    """A mutex of the actors on a stage, instead of `threading.Lock`."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -105,7 +105,7 @@ class StageLock:
         return True
 
     def release(self) -> None:
-        """Give it back."""
+        """Release it."""
         self._is_held = False
 
     def __enter__(self) -> bool:
@@ -116,7 +116,7 @@ class StageLock:
 
 
 class SharedDisk(MemoryDisk):
-    """A disk that the actors of a stage use at once."""
+    """A disk that the actors of a stage share."""
 
     def __init__(self, stage: Stage, *, honours_locks: bool = True) -> None:
         super().__init__()
@@ -125,10 +125,10 @@ class SharedDisk(MemoryDisk):
         self._honours_locks = honours_locks
 
     def take_lock(self) -> None:
-        """Wait for the lock; not where locks are not honoured, as on some network file systems."""
+        """Wait for the lock; without effect where locks do not work, as on some network folders."""
         if self._honours_locks:
             self._lock.acquire()
 
     def release_lock(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._lock.release()

@@ -17,7 +17,7 @@ from tests.storage.disk_model import FOLDER, SECTOR, Flight, Folder, Image, Inod
 __all__ = ["Killed", "MemoryDisk"]
 
 _ABOVE, _STORE = "..", "store"
-"""The folder that the store's folder is in, and its name there."""
+"""The parent folder of the store's folder, and its name there."""
 
 
 class Killed(BaseException):
@@ -25,7 +25,7 @@ class Killed(BaseException):
 
 
 def _nothing() -> None:
-    """Schedule no other task, and keep the power on."""
+    """Switch to no other task, and keep the power on."""
 
 
 class MemoryDisk:
@@ -47,17 +47,17 @@ class MemoryDisk:
         self.watch: Callable[[], None] = _nothing
         """Called before each changing call: the power may fail there."""
         self.pause: Callable[[], None] = _nothing
-        """Called before each call of any kind: another actor may go on there."""
+        """Called before each call of any kind: another actor may run there."""
         self.kill_at = 0
         self.kill_share = 0.0
-        """The part of a write that is done before the process is killed in it."""
+        """The part of a write that is done before its process is killed."""
         self.fail_at: frozenset[int] = frozenset()
         self.keeps_cache = True
-        """True if processes still see content that a failed sync did not keep."""
+        """True if processes still see content that a failed sync did not write."""
         self.failures = 0
         for name, content in (image or {}).items():
             self._put(name, FOLDER if content is None else Inode(content))
-            if content is None:  # also where the power cut has left it empty
+            if content is None:  # also if a power cut has left it empty
                 self._folders.setdefault(name, Folder())
         for name in image.vouched if image else ():
             self._inode(name).vouched = True
@@ -71,7 +71,7 @@ class MemoryDisk:
         return self._folders.setdefault(above, Folder()), leaf
 
     def _operate(self, kind: str) -> bool:
-        """Count a changing call; return whether the process is killed in it."""
+        """Count a changing call; return whether its process is killed."""
         if self._is_dead:
             raise Killed
         self.watch()
@@ -88,7 +88,7 @@ class MemoryDisk:
         return self._is_dead
 
     def revive(self) -> None:
-        """Let another process go on after one was killed."""
+        """Let another process continue after one was killed."""
         self._is_dead = False
         self.kill_at = 0
 
@@ -149,7 +149,7 @@ class MemoryDisk:
         self._is_locked = True
 
     def release_lock(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._is_locked = False
 
     def _opened(self, inode: Inode) -> int:
@@ -296,13 +296,13 @@ class MemoryDisk:
         return None if inode is None else bytes(inode.data)
 
     def mapped(self, name: str) -> None:
-        """Nothing is large here."""
+        """Treat no file as large."""
 
     def has_content(self, name: str, content: bytes) -> bool:
         return self.content(name) == content
 
     def release(self) -> None:
-        """Nothing stays open."""
+        """Keep nothing open."""
 
     def exists(self, name: str) -> bool:
         folder, leaf = self._split(name)
@@ -312,10 +312,10 @@ class MemoryDisk:
         content = self.content(name)
         return content is not None and content.startswith(header) and len(content) <= size
 
-    # What a test does to the files behind the store's back
+    # Access of a test behind the store's back
 
     def image(self) -> Image:
-        """Return everything as processes see it."""
+        """Return everything that processes see."""
         return self._image({name: each.seen for name, each in self._folders.items()}, _seen)
 
     def files(self) -> dict[str, bytes]:
@@ -323,17 +323,17 @@ class MemoryDisk:
         return {name: _seen(inode) for name, inode in self._folders["journals"].seen.items()}
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file as a stranger would."""
+        """Write a file as another program would."""
         self._put(name, Inode(content))
 
     def vouch_for(self, name: str) -> None:
         """Give a file the time that vouches for it."""
         self._inode(name).vouched = True
 
-    # What a power cut may leave
+    # States after a power cut
 
     def images(self, rng: random.Random, most: int) -> Iterator[Image]:
-        """Give what a power cut now may leave: the extremes, then others at random."""
+        """Yield states that a power cut now may leave: the extremes, then random ones."""
         outcomes = {name: list(folder.outcomes()) for name, folder in self._folders.items()}
         given: set[frozenset[tuple[str, bytes | None]]] = set()
 
@@ -351,7 +351,7 @@ class MemoryDisk:
         while len(given) < most and misses < max(4, most):
             names = {name: rng.choice(each) for name, each in outcomes.items()}
             image = self._image(names, lambda inode: inode.some_content(rng, self._stale))
-            if rng.random() < 0.5:  # the time need not be kept
+            if rng.random() < 0.5:  # the time need not be durable
                 image.vouched = frozenset()
             if is_new(image):
                 yield image
@@ -359,7 +359,7 @@ class MemoryDisk:
                 misses += 1
 
     def all_images(self) -> Iterator[Image]:
-        """Give everything that a power cut now may leave, but for stale content."""
+        """Yield every state that a power cut now may leave, except stale content."""
         for names in product(*(folder.outcomes() for folder in self._folders.values())):
             inodes = list({id(inode): inode for each in names for inode in each.values()}.values())
             for contents in product(*(inode.all_contents() for inode in inodes)):

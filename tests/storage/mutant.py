@@ -1,6 +1,6 @@
 """A mutant: a rule of the protocol, broken for the time of a test.
 
-It replaces pieces of functions' source. Where a piece is not there any more, the mutant says so:
+It replaces pieces of functions' source. If a piece no longer exists, the mutant fails:
 whoever moves a rule moves its mutant too.
 """
 
@@ -20,14 +20,14 @@ __all__ = ["Catcher", "Change", "Mutant", "never", "without"]
 Catcher = Literal[
     "power", "errors", "alone", "interleaving", "no locks", "damage", "forgery", "again"
 ]
-"""The checks that notice; `test_protocol_mutants.py` has each of them."""
+"""The checks that must fail; `test_protocol_mutants.py` has each of them."""
 
 
 class Change(NamedTuple):
-    """A piece of a function's source, and what is put in its place."""
+    """A piece of a function's source, and its replacement."""
 
     owner: Any
-    """The class or module that the function is in."""
+    """The class or module of the function."""
     function: str
     old: str
     new: str
@@ -37,7 +37,7 @@ class Change(NamedTuple):
         body = inspect.unwrap(function)
         assert isinstance(body, FunctionType)
         source = textwrap.dedent(inspect.getsource(body))
-        assert source.count(self.old) == 1, f"the rule is not in {self.function} any more"
+        assert source.count(self.old) == 1, f"the rule is no longer in {self.function}"
         scope = dict(vars(sys.modules[body.__module__]))
         code = compile(source.replace(self.old, self.new), f"broken {self.function}", "exec")
         exec(code, scope)
@@ -60,10 +60,10 @@ class Mutant:
 
 
 def without(owner: Any, function: str, piece: str) -> Change:
-    """Take a statement out."""
+    """Remove a statement."""
     return Change(owner, function, piece, "pass")
 
 
 def never(owner: Any, function: str, condition: str) -> Change:
-    """Let a condition be false."""
+    """Make a condition false."""
     return Change(owner, function, f"if {condition}:", "if False:")

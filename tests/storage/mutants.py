@@ -346,7 +346,7 @@ _CHECKS = [
         "a number stands once",
         "damage",
         (Change(Reader2, "_take_of_batch", "if number <= known or first <= self.last or", "if"),),
-        (PLAIN,),  # in a sealed journal the chain tells it as well
+        (PLAIN,),  # in a sealed journal the chain detects it as well
     ),
 ]
 
@@ -388,7 +388,7 @@ _ENDS = [
         "an erasure is durable, whoever began it",
         "again",
         (Change(Removal, "erase", _SYNC_JOURNALS, f"{_SYNC_JOURNALS} if found else None"),),
-        (PLAIN,),  # of a sealed journal nothing but zeros could come back
+        (PLAIN,),  # in a sealed journal only zeros could return
     ),
     Mutant(
         "old data keys are kept until no file needs them",

@@ -1,4 +1,4 @@
-"""Stores over a disk in memory, plain and sealed, and the short ways of reading and writing them."""
+"""Stores on a disk in memory, plain and sealed, with short helpers to read and write them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -37,12 +37,12 @@ ANN: JournalName = ("agent", "support", "user", "Ann")
 BOB: JournalName = ("agent", "support", "user", "Bob")
 
 KEYS = [Key.generate() for _ in range(3)]
-"""The keys of the tests: stores are made with the first, and rotated to the others."""
+"""The keys of the tests: stores are created with the first, and rotated to the others."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to keep journals."""
+    """A kind of store: plain or sealed."""
 
     name: str
     is_sealed: bool
@@ -65,7 +65,7 @@ SEALED = Kind("sealed", is_sealed=True, open=_sealed)
 
 
 def record(number: int, size: int = 20) -> bytes:
-    """Return a record that is like no other one, of about `size` characters of text."""
+    """Return a unique record with about `size` characters of text."""
     return b'{"id":"%d","text":"%s"}' % (number, (b"%d," % number * size)[:size])
 
 
@@ -86,7 +86,7 @@ def followed(
     records: list[Record],
     position: Position | None,
 ) -> tuple[list[Record], Position | None]:
-    """Return all records and the end, having read those up to `position` before."""
+    """Return all records and the end, after a first read up to `position`."""
     records = list(records)
     while True:
         reading = journals.read(name, position)
@@ -99,7 +99,7 @@ def followed(
 
 
 def summarize(folder: JournalFolder, name: JournalName) -> bool:
-    """Write a summary of all records of a journal, in two blocks; return whether it is there."""
+    """Write a summary of all records of a journal, in two blocks; return whether it was written."""
     records, position = followed(folder, name, [], None)
     half = len(records) // 2
     blocks = [_packed(records[:half]), _packed(records[half:])]
@@ -107,7 +107,7 @@ def summarize(folder: JournalFolder, name: JournalName) -> bool:
 
 
 def read_by_summary(folder: JournalFolder, name: JournalName) -> list[Record] | None:
-    """Return all records of a journal by its summary and what follows; None without a summary."""
+    """Return all records of a journal, from its summary and later lines; None without a summary."""
     with folder.summary(name) as summary:
         if summary is None:
             return None

@@ -1,4 +1,4 @@
-"""Reading whole batches at once gives what reading them line by line gives."""
+"""Reading whole batches at once gives the same result as reading line by line."""
 
 import random
 
@@ -36,7 +36,7 @@ def _journal(codec: Codec, rng: random.Random) -> tuple[Place, list[bytes]]:
 
 
 def _damaged(lines: list[bytes], rng: random.Random) -> bytes:
-    """Return lines with an accident, or a forgery, in most cases."""
+    """Return lines that are damaged or forged in most cases."""
     lines = list(lines)
     at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
     match rng.randrange(6):
@@ -63,7 +63,7 @@ def _read(codec: Codec, start: Place, data: bytes) -> tuple[Place, list[Record]]
 
 
 @CODECS
-def test_the_short_way_is_the_long_one(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fast_path_equals_the_slow_one(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(11)
     cases = []
     for _ in range(400):
@@ -78,7 +78,7 @@ def test_the_short_way_is_the_long_one(codec: Codec, monkeypatch: pytest.MonkeyP
 
 
 @CODECS
-def test_a_whole_batch_takes_the_short_way(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_batch_takes_the_fast_path(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
     start, lines = _journal(codec, random.Random(1))
     monkeypatch.delattr(Reader2, "_take_of_batch")
     place, records = _read(codec, start, b"\n".join(lines) + b"\n")

@@ -1,4 +1,4 @@
-"""Appending to many journals at once: what a power cut leaves, and which saves an error concerns."""
+"""Appending to many journals at once: the effect of power cuts and errors on each save."""
 
 import random
 import threading
@@ -29,7 +29,7 @@ def filled(kind: Kind, names: list[JournalName]) -> MemoryDisk:
 
 
 @both_kinds
-def test_before_a_batch_is_acknowledged_the_power_may_keep_any_part_of_it(kind: Kind) -> None:
+def test_a_power_cut_may_keep_any_part_of_an_unacknowledged_batch(kind: Kind) -> None:
     disk, rng, is_over, cuts = filled(kind, NAMES), random.Random(7), False, 0
 
     def cut() -> None:
@@ -54,12 +54,12 @@ def test_before_a_batch_is_acknowledged_the_power_may_keep_any_part_of_it(kind: 
 
 
 @both_kinds
-def test_a_failed_sync_concerns_its_own_journal_alone(kind: Kind) -> None:
+def test_a_failed_sync_affects_only_its_own_journal(kind: Kind) -> None:
     disk = filled(kind, NAMES)
     folder = kind.open(disk)
     for name in NAMES:
         append(folder, name, SECOND)
-    # Five writes come first, then five syncs: the second that ends fails.
+    # Five writes come first, then five syncs: the second one to end fails.
     disk.fail_at = frozenset({disk.count + len(NAMES) + 2})
     with folder.exclusive() as writer:
         outcomes = writer.append_all([(name, [record(3)]) for name in NAMES])
@@ -69,7 +69,7 @@ def test_a_failed_sync_concerns_its_own_journal_alone(kind: Kind) -> None:
         if isinstance(outcome, StorageError)
     ]
     assert sum(isinstance(outcome, Appended) for outcome in outcomes) == len(NAMES) - 1
-    for name in NAMES:  # the file in doubt goes on in a fresh one
+    for name in NAMES:  # the file in doubt is continued in a new one
         append(folder, name, record(4))
         found = texts(read(kind.open(disk), name))
         assert [each for each in found if each != record(3)] == [FIRST, SECOND, record(4)]
@@ -77,7 +77,7 @@ def test_a_failed_sync_concerns_its_own_journal_alone(kind: Kind) -> None:
 
 
 @both_kinds
-def test_new_and_damaged_journals_take_the_ordinary_way(kind: Kind) -> None:
+def test_new_and_damaged_journals_take_the_slow_path(kind: Kind) -> None:
     disk = filled(kind, NAMES[:3])
     file = next(iter(disk.files()))
     disk.put(f"journals/{file}", b"\n")
@@ -91,7 +91,7 @@ def test_new_and_damaged_journals_take_the_ordinary_way(kind: Kind) -> None:
             assert texts(read(folder, name))[-1:] == [SECOND]
 
 
-def test_files_are_synced_at_the_same_time() -> None:
+def test_files_are_synced_concurrently() -> None:
     meeting = threading.Barrier(3)
 
     def sync(fd: int) -> None:
@@ -108,7 +108,7 @@ def test_files_are_synced_at_the_same_time() -> None:
     threads.close()
 
 
-def test_where_no_thread_can_start_the_caller_syncs_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caller_syncs_all_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -119,7 +119,7 @@ def test_where_no_thread_can_start_the_caller_syncs_all(monkeypatch: pytest.Monk
     assert SyncThreads(synced.append).sync_all([]) == []
 
 
-def test_the_threads_that_sync_end_with_the_store(
+def test_syncing_threads_end_with_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_kernel_syncs, "_is_known_machine", lambda: False)

@@ -67,13 +67,13 @@ def _appends(*records: bytes) -> _Operation:
         assert found[: len(_KEPT)] == _KEPT
         assert found[-len(records) :] == list(records)
         rest = found[len(_KEPT) : -len(records)]
-        assert rest in ([], list(records)), "the first call is there in part"
+        assert rest in ([], list(records)), "a part of the first call is stored"
 
     return _Operation(lambda _, folder: append(folder, ANN, *records), holds)
 
 
 def _append_once(kind: Kind, folder: JournalFolder) -> None:
-    """Append unless it is there, as an import does."""
+    """Append the record unless it exists, as an import does."""
     with folder.exclusive() as writer:
         if _NEW in texts(read(writer, ANN)):
             writer.flush(ANN)
@@ -233,7 +233,7 @@ def _store(kind: Kind) -> Image:
 
 
 def _open(kind: Kind, disk: MemoryDisk) -> JournalFolder:
-    """Open the store with the key of now: a rotation that was cut short may have changed it."""
+    """Open the store with its present key, which an interrupted rotation may have changed."""
     if not kind.is_sealed:
         return kind.open(disk)
     for key in KEYS[:2]:
@@ -248,7 +248,7 @@ def _open(kind: Kind, disk: MemoryDisk) -> JournalFolder:
 
 
 class _Cut(NamedTuple):
-    """A failure: which changing call, how, and who calls again."""
+    """A failure: the changing call, its kind, and who calls again."""
 
     at: int
     is_killed: bool
@@ -287,7 +287,7 @@ def _cut_and_called_again(kind: Kind, operation: _Operation, image: Image, cut: 
 
 
 def swept(name: str, kind: Kind, step: int = 1) -> tuple[int, int]:
-    """Return how many points there are to cut an operation at, and how many states followed."""
+    """Return how many points an operation can be cut at, and how many states followed."""
     operation, image = OPERATIONS[name], _store(kind)
     disk = MemoryDisk(image)
     before = disk.count
@@ -301,16 +301,16 @@ def swept(name: str, kind: Kind, step: int = 1) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("name", "kind"), _CASES, ids=[f"{name}-{kind.name}" for name, kind in _CASES]
 )
-def test_an_operation_called_again_holds(name: str, kind: Kind, stride: int) -> None:
-    step = 1 if stride == 1 else 5  # each call is cut in seven ways, and five meets all of them
+def test_a_repeated_operation_has_its_effect(name: str, kind: Kind, stride: int) -> None:
+    step = 1 if stride == 1 else 5  # each call is cut in seven ways; a stride of five covers all
     points, states = swept(name, kind, step)
 
     assert points >= 7
     assert states >= points // step
 
 
-def test_there_are_points_enough() -> None:
-    """A sweep that cuts nothing proves nothing."""
+def test_there_are_enough_points() -> None:
+    """A sweep without cuts proves nothing."""
     counts = {}
     for name, kind in _CASES:
         disk = MemoryDisk(_store(kind))

@@ -1,4 +1,4 @@
-"""Both storages keep the contract, and the contract notices storages that do not."""
+"""Both storages pass the contract, and the contract fails for wrong storages."""
 
 import inspect
 from pathlib import Path
@@ -27,8 +27,8 @@ class TestEncryptedStorage(StorageContract):
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
-def test_a_wrong_storage_is_caught(wrong: type[Storage], tmp_path: Path) -> None:
-    """By each of the tests that were written for its fault, and by no setup that fails."""
+def test_a_wrong_storage_fails(wrong: type[Storage], tmp_path: Path) -> None:
+    """Each test written for its fault fails, and no fixture does."""
     for number, test in enumerate(sorted(WRONG[wrong])):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -38,13 +38,13 @@ def test_a_wrong_storage_is_caught(wrong: type[Storage], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("test", sorted(set().union(*WRONG.values())))
-def test_the_right_storage_is_not_accused(test: str, tmp_path: Path) -> None:
-    """The same tests, run the same way, pass on it."""
+def test_the_right_storage_passes(test: str, tmp_path: Path) -> None:
+    """The same tests are run in the same way."""
     _run(test, SimpleStorage(), tmp_path / "store")
 
 
 def _run(test: str, storage: Storage, folder: Path) -> None:
-    """Call one test of the contract, with all its parameters and the fixtures that it asks for."""
+    """Call one test of the contract, with all its parameters and fixtures."""
     body = getattr(StorageContract(), test)
     marks = getattr(body, "pytestmark", [])
     parameters = [{mark.args[0]: value} for mark in marks for value in mark.args[1]] or [{}]

@@ -33,8 +33,8 @@ def _check(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(("kind", "part"), _PARTS, ids=lambda each: getattr(each, "name", each))
-def test_no_power_cut_and_no_kill_loses_anything(kind: Kind, part: int) -> None:
-    """Forty thousand states of the disk, with kills in any call of scripts made by chance."""
+def test_no_power_cut_and_no_kill_loses_a_record(kind: Kind, part: int) -> None:
+    """Forty thousand states of the disk, with kills in any call of random scripts."""
     done = sweep(kind, states=_PART, is_failing=False, first=part - 1, step=len(_PARTS), share=0.25)
 
     _check(done)
@@ -45,8 +45,8 @@ def test_no_power_cut_and_no_kill_loses_anything(kind: Kind, part: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "part"), _FAILING_PARTS, ids=lambda each: getattr(each, "name", each)
 )
-def test_no_failing_call_loses_anything(kind: Kind, part: int) -> None:
-    """Twenty thousand states after writes, syncs and renames that failed, one or many."""
+def test_no_failing_call_loses_a_record(kind: Kind, part: int) -> None:
+    """Twenty thousand states after one or many failed writes, syncs and renames."""
     done = sweep(
         kind,
         states=_FAILING_PART,
@@ -62,8 +62,8 @@ def test_no_failing_call_loses_anything(kind: Kind, part: int) -> None:
 
 
 @KINDS
-def test_a_lone_process_is_never_falsely_alarmed(kind: Kind) -> None:
-    """After an error it goes on in a fresh file, so nothing vouches for what was not kept."""
+def test_a_single_process_gets_no_false_alarm(kind: Kind) -> None:
+    """After an error it continues in a new file, so nothing vouches for lost data."""
     done = sweep(kind, states=2_000, is_failing=True, is_lone=True, first=-1, share=0.2)
 
     _check(done)
@@ -86,8 +86,8 @@ def test_every_state_of_a_short_run(kind: Kind) -> None:
 
 
 @KINDS
-def test_the_scripts_reach_every_call(kind: Kind) -> None:
-    """The scripts use every file call that a store makes."""
+def test_the_scripts_use_every_call(kind: Kind) -> None:
+    """Together they use every file call of a store."""
     base = Trial(kind, SCRIPT)
     _check(base.run())
 
@@ -103,7 +103,7 @@ def test_the_scripts_reach_every_call(kind: Kind) -> None:
 @KINDS
 @pytest.mark.parametrize("call", range(1, 13))
 def test_a_disk_that_is_full_for_a_while(kind: Kind, call: int) -> None:
-    """From some call on everything fails; when the disk is well again the next save works."""
+    """From some call on everything fails; when the disk works again, the next save succeeds."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1), record(2))

@@ -28,8 +28,8 @@ KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.n
 
 @KINDS
 @pytest.mark.parametrize("what", TAMPERINGS)
-def test_damage_is_reported_and_left_as_it_is(kind: Kind, what: str, stride: int) -> None:
-    """Reading and writing raise an error that names the file; not a byte is changed."""
+def test_damage_is_reported_and_not_changed(kind: Kind, what: str, stride: int) -> None:
+    """Reads and writes raise an error that names the file; no byte changes."""
     store = sample(kind)
 
     verdicts = [
@@ -41,7 +41,7 @@ def test_damage_is_reported_and_left_as_it_is(kind: Kind, what: str, stride: int
 
 @pytest.mark.parametrize("what", FORGERIES)
 def test_a_forgery_is_reported_in_an_encrypted_store(what: str) -> None:
-    """Lines that are genuine one by one are not so together."""
+    """Genuine lines in a wrong combination are not genuine."""
     store = sample(SEALED)
 
     verdicts = [verdict(store, store.disk(files)) for files in FORGERIES[what](store)]
@@ -50,8 +50,8 @@ def test_a_forgery_is_reported_in_an_encrypted_store(what: str) -> None:
 
 
 @KINDS
-def test_what_was_added_does_no_harm(kind: Kind, stride: int) -> None:
-    """An extra byte or line is harmless or reported; no record is invented."""
+def test_added_bytes_are_harmless_or_reported(kind: Kind, stride: int) -> None:
+    """No record is invented."""
     store = sample(kind)
     content, lines = store.files[store.ann], store.lines()
     last = content.rindex(b"\n", 0, -1) + 1
@@ -65,8 +65,8 @@ def test_what_was_added_does_no_harm(kind: Kind, stride: int) -> None:
 
 
 @KINDS
-def test_every_journal_but_the_damaged_one_is_served(kind: Kind) -> None:
-    """One bad file is one bad place."""
+def test_other_journals_stay_available(kind: Kind) -> None:
+    """A damaged file affects only its own place."""
     store = sample(kind)
     folder = kind.open(store.disk(store.with_content(store.files[store.ann][40:])))
 
@@ -79,7 +79,7 @@ def test_every_journal_but_the_damaged_one_is_served(kind: Kind) -> None:
 
 @KINDS
 def test_a_file_cut_under_a_reader_is_reported(kind: Kind) -> None:
-    """A process that has read further than the file now goes does not take that for news."""
+    """A process that had read further does not treat the shorter file as a new state."""
     store = sample(kind)
     disk = store.disk(store.files)
     folder = kind.open(disk)
@@ -93,8 +93,8 @@ def test_a_file_cut_under_a_reader_is_reported(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_link_in_the_place_of_a_journal_is_not_followed(kind: Kind, tmp_path: Path) -> None:
-    """A link makes a store read or write no file elsewhere."""
+def test_a_link_instead_of_a_journal_is_not_followed(kind: Kind, tmp_path: Path) -> None:
+    """A store never reads or writes another file through a link."""
     storage = EncryptedStorage(Aes256GCMEncryptor(KEYS[0])) if kind.is_sealed else SimpleStorage()
     journals = storage.open(tmp_path / "store")
     append(journals, ANN, text_of(1))
@@ -126,8 +126,8 @@ def _verdict_of_anchor(sample: Sample, disk: MemoryDisk, anchor: str) -> str:
 
 
 @KINDS
-def test_an_anchor_holds_while_the_store_goes_on(kind: Kind) -> None:
-    """Saves, rewritings, new places and new keys after it are no reason for an alarm."""
+def test_an_anchor_stays_valid(kind: Kind) -> None:
+    """Saves, rewrites, new places and new keys after it raise no alarm."""
     store = sample(kind)
     disk = store.disk(store.files)
     folder = kind.open(disk)
@@ -146,8 +146,8 @@ def test_an_anchor_holds_while_the_store_goes_on(kind: Kind) -> None:
 
 
 @KINDS
-def test_an_anchor_reports_an_end_that_was_cut_off(kind: Kind, stride: int) -> None:
-    """At a line's end, where the file cannot know, and at every other byte."""
+def test_an_anchor_detects_a_cut_end(kind: Kind, stride: int) -> None:
+    """The cut is at a line's end, where the file alone cannot reveal it, or at any other byte."""
     store = sample(kind)
     anchor = kind.open(store.disk(store.files)).anchor()
     content = store.files[store.ann]
@@ -160,8 +160,8 @@ def test_an_anchor_reports_an_end_that_was_cut_off(kind: Kind, stride: int) -> N
 
 @KINDS
 @table("which", ["the store", "one file", "one file, as long as before"])
-def test_an_anchor_reports_a_rollback(kind: Kind, which: str) -> None:
-    """The store, or a file, put back to a copy that was right once."""
+def test_an_anchor_detects_a_rollback(kind: Kind, which: str) -> None:
+    """The store or a file was replaced by an older copy."""
     store = sample(kind)
     disk = store.disk(store.files)
     folder = kind.open(disk)
@@ -181,8 +181,8 @@ def test_an_anchor_reports_a_rollback(kind: Kind, which: str) -> None:
 
 
 @KINDS
-def test_an_anchor_reports_another_branch_of_history(kind: Kind) -> None:
-    """Two copies that were both written to: only one is the store of the anchor."""
+def test_an_anchor_detects_another_branch_of_history(kind: Kind) -> None:
+    """Two copies were both written to: only one is the store of the anchor."""
     store = sample(kind)
     one, other = (store.disk(files) for files in store.branches)
     for disk in (one, other):
@@ -195,7 +195,7 @@ def test_an_anchor_reports_another_branch_of_history(kind: Kind) -> None:
 
 
 @KINDS
-def test_an_anchor_reports_an_erased_journal(kind: Kind) -> None:
+def test_an_anchor_detects_an_erased_journal(kind: Kind) -> None:
     """A missing file is not an empty place for a process that read it before."""
     store = sample(kind)
     disk = store.disk(store.files)
@@ -209,8 +209,8 @@ def test_an_anchor_reports_an_erased_journal(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "anchor", "e30=", "eyJhbmNob3IiOjJ9", "ü"])
-def test_a_string_that_is_not_an_anchor_is_refused(text: str) -> None:
-    """It neither passes for an anchor nor for damage."""
+def test_an_invalid_anchor_raises(text: str) -> None:
+    """The error is neither about the store nor about damage."""
     store = sample(PLAIN)
 
     with pytest.raises(ValueError, match="anchor cannot be read"):
@@ -236,7 +236,7 @@ def _hurt_line(store: Sample, number: int) -> bytes:
     ],
     ids=["a later line", "a line of the rewriting", "an empty line"],
 )
-def test_salvage_goes_on_with_what_can_be_read(
+def test_salvage_continues_with_readable_records(
     kind: Kind, hurt: Callable[[Sample], bytes], missing: int
 ) -> None:
     """A copy of the damaged file stays, and the next save has a new number."""
@@ -264,7 +264,7 @@ def test_salvage_goes_on_with_what_can_be_read(
 
 @KINDS
 def test_salvage_of_a_file_without_a_first_line(kind: Kind) -> None:
-    """Nothing of it can be verified: the place starts empty, and the copy keeps the bytes."""
+    """None of it can be verified: the place starts empty, and the copy keeps the bytes."""
     store = sample(kind)
     damaged = b"?" + store.files[store.ann]
     disk = store.disk(store.with_content(damaged))

@@ -1,4 +1,4 @@
-"""Files in doubt on a real disk: how processes notice, and what is written again."""
+"""Files in doubt on a real disk: how processes notice them, and rewrite them."""
 
 import errno
 import os
@@ -44,7 +44,7 @@ def _fail(monkeypatch: pytest.MonkeyPatch, call: str, error: int) -> None:
 def test_the_next_process_rewrites_a_file_whose_sync_failed(
     kind: Kind, is_marking_possible: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing need be marked when it fails: the mark is made by what succeeds."""
+    """Nothing is marked on failure; what succeeds is marked."""
     append(_store(kind, tmp_path), ANN, record(1))
     before = _first_line(tmp_path)
     with monkeypatch.context() as patch:
@@ -65,9 +65,7 @@ def test_the_next_process_rewrites_a_file_whose_sync_failed(
 
 
 @KINDS
-def test_a_file_that_was_acknowledged_is_appended_to_by_whoever_comes(
-    kind: Kind, tmp_path: Path
-) -> None:
+def test_the_next_process_appends_to_an_acknowledged_file(kind: Kind, tmp_path: Path) -> None:
     append(_store(kind, tmp_path), ANN, record(1))
     before = _first_line(tmp_path)
     for number in range(2, 6):
@@ -80,7 +78,7 @@ def test_a_file_that_was_acknowledged_is_appended_to_by_whoever_comes(
 def test_a_call_with_nothing_to_do_rewrites_what_is_in_doubt(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So does an anchor: neither rests on what a power cut may take away."""
+    """Neither it nor an anchor may rely on data that a power cut can remove."""
     append(_store(kind, tmp_path), ANN, record(1))
     for call in ("flush", "anchor"):
         before = _first_line(tmp_path)
@@ -101,7 +99,7 @@ def test_a_call_with_nothing_to_do_rewrites_what_is_in_doubt(
 def test_a_lock_file_that_is_deleted_while_held_is_noticed(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything is acknowledged, and before a file is put in the place of another."""
+    """It is noticed before an acknowledgement and before a file replaces another."""
     folder = _store(kind, tmp_path)
     append(folder, ANN, record(1))
     changes: list[Callable[[JournalWriter], object]] = [
@@ -118,10 +116,10 @@ def test_a_lock_file_that_is_deleted_while_held_is_noticed(
         assert record(1) in texts(read(_store(kind, tmp_path), ANN))
 
 
-def test_a_file_system_that_shut_down_is_not_reported_as_a_wrong_argument(
+def test_a_shut_down_file_system_is_not_reported_as_a_wrong_argument(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every call on it fails, also the one that would tell a folder from a file."""
+    """Every call on it fails, also the one that distinguishes a folder from a file."""
     folder = SimpleStorage().open(tmp_path / "store")
     append(folder, ANN, record(1))
     shut = str(tmp_path / "store")
@@ -141,7 +139,7 @@ def test_a_file_system_that_shut_down_is_not_reported_as_a_wrong_argument(
 def test_an_anchor_of_a_read_only_file_system(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No lock is taken and nothing is flushed; what is in doubt is refused."""
+    """No lock is taken and nothing is flushed; data in doubt raises."""
     append(_store(kind, tmp_path), ANN, record(1))
     with monkeypatch.context() as patch:
 
@@ -161,10 +159,10 @@ def test_an_anchor_of_a_read_only_file_system(
 
 
 @KINDS
-def test_an_anchor_of_a_read_only_mount_holds_while_a_writer_goes_on(
+def test_an_anchor_of_a_read_only_mount_holds_while_a_writer_continues(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer uses numbers of files that it had reserved before: they are not put back."""
+    """The writer uses file numbers that it reserved before: its files were not put back."""
     writer = _store(kind, tmp_path)
     append(writer, ANN, record(1))
     with monkeypatch.context() as patch:
@@ -180,10 +178,10 @@ def test_an_anchor_of_a_read_only_mount_holds_while_a_writer_goes_on(
 
 @KINDS
 @pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES])
-def test_whoever_cannot_lock_reads_what_is_whole(
+def test_a_process_that_cannot_lock_reads_complete_records(
     kind: Kind, error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A torn end is reported under the lock; where there is no lock it must not stop a reader."""
+    """A torn end is reported under the lock; without a lock it must not stop a reader."""
     append(_store(kind, tmp_path), ANN, record(1))
     append(_store(kind, tmp_path), ANN, record(2))
     [file] = (tmp_path / "journals").iterdir()
@@ -200,7 +198,7 @@ def test_whoever_cannot_lock_reads_what_is_whole(
 def test_damage_on_a_read_only_file_system_is_reported_as_damage(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There no process writes, so it need not be read again under the lock."""
+    """No process writes there, so the file need not be read again under the lock."""
     append(_store(kind, tmp_path), ANN, record(1))
     [file] = (tmp_path / "journals").iterdir()
     file.write_bytes(file.read_bytes()[:-5])
@@ -214,8 +212,8 @@ def test_damage_on_a_read_only_file_system_is_reported_as_damage(
 
 
 @KINDS
-def test_an_anchor_reports_an_erased_file_that_was_put_back(kind: Kind) -> None:
-    """Also where a younger one has taken its name, and where the place stayed empty."""
+def test_an_anchor_detects_an_erased_file_that_was_put_back(kind: Kind) -> None:
+    """A newer file may have taken its name, or the place stayed empty."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1), record(2))
@@ -237,8 +235,8 @@ def test_an_anchor_reports_an_erased_file_that_was_put_back(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_manifest_from_a_backup_goes_on_counting_where_the_files_are(kind: Kind) -> None:
-    """The files hold the later counts: neither a false alarm nor a blind spot follows."""
+def test_a_restored_manifest_continues_counting_from_the_files(kind: Kind) -> None:
+    """The files have the later counts: there is no false alarm and no undetected rollback."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1))
@@ -270,8 +268,8 @@ def test_a_manifest_from_a_backup_goes_on_counting_where_the_files_are(kind: Kin
 
 
 @KINDS
-def test_an_anchor_reports_a_file_of_another_store(kind: Kind) -> None:
-    """In the clear its lines verify there too: both were the first file of their store."""
+def test_an_anchor_detects_a_file_of_another_store(kind: Kind) -> None:
+    """Unencrypted lines verify there too: both files were the first of their store."""
     disk, other = MemoryDisk(), MemoryDisk()
     for each in (disk, other):
         append(kind.open(each), ANN, record(1))
@@ -284,7 +282,7 @@ def test_an_anchor_reports_a_file_of_another_store(kind: Kind) -> None:
 
 @KINDS
 def test_a_deep_first_line_is_damage_and_can_be_erased(kind: Kind) -> None:
-    """A reader of JSON gives up on it with an error of its own."""
+    """A JSON parser fails with an error of its own."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1))
@@ -301,7 +299,7 @@ def test_a_deep_first_line_is_damage_and_can_be_erased(kind: Kind) -> None:
 
 @KINDS
 def test_a_foreign_file_under_a_second_name_is_not_zeroed(kind: Kind, tmp_path: Path) -> None:
-    """An erasure overwrites what is the store's alone."""
+    """An erasure overwrites only the store's own files."""
     folder = _store(kind, tmp_path / "store")
     append(folder, ANN, record(1))
     [file] = (tmp_path / "store" / "journals").iterdir()

@@ -1,4 +1,4 @@
-"""Keys, the published vectors through the code that stores call, and the slots of a store."""
+"""Keys, published test vectors for the code that stores call, and the key slots of a store."""
 
 import base64
 import copy
@@ -40,7 +40,7 @@ SECRET = bytes(range(32))
 
 
 def vectors(*path: str) -> Iterator[dict[str, str]]:
-    """Give the numbered cases of a vector file, each with what its section says."""
+    """Yield the numbered cases of a vector file, each with its section's parameters."""
     section: dict[str, str] = {}
     case: dict[str, str] = {}
     for line in VECTORS.joinpath(*path).read_text("utf-8").splitlines():
@@ -59,7 +59,7 @@ def vectors(*path: str) -> Iterator[dict[str, str]]:
 
 
 def test_aes_gcm_agrees_with_nist() -> None:
-    """CAVP, 256-bit keys with the nonce and tag lengths that stores use: all opened or refused."""
+    """CAVP, 256-bit keys with the nonce and tag lengths of stores: all are opened or rejected."""
     opened = refused = 0
     for vector in vectors("ciphers", "AES", "GCM", "gcmDecrypt256.rsp"):
         if (vector["IVlen"], vector["Taglen"]) != ("96", "128"):
@@ -81,7 +81,7 @@ def test_aes_gcm_agrees_with_nist() -> None:
 
 @table("length", range(1, 8))
 def test_bytes_have_one_spelling_in_base64(length: int) -> None:
-    """The end alone is compared; so each other spelling must differ there, or not be base64."""
+    """Only the end is compared, so every other spelling must differ there or be invalid."""
     data = os.urandom(length)
     text = base64.b64encode(data)
     assert canonical_base64(text) == data
@@ -132,7 +132,7 @@ def test_argon2id_agrees_with_its_rfc() -> None:
 
 
 class TestKey:
-    def test_it_comes_back_from_its_base64(self) -> None:
+    def test_it_survives_a_round_trip_as_base64(self) -> None:
         """The string in a secret store opens the files again."""
         key = Key.generate()
 
@@ -141,28 +141,28 @@ class TestKey:
         assert len(key.to_base64()) == 44
         assert Key.generate() != key
 
-    def test_standard_base64_is_taken_too(self) -> None:
+    def test_standard_base64_is_accepted_too(self) -> None:
         """`openssl rand -base64 32` makes a key."""
         secret = b"\xfb\xff" * 16
 
         assert Key.from_base64(base64.b64encode(secret)) == Key(secret)
 
     @table("text", ["", "abc", "A" * 42 + "==", "A" * 60, "k\u00e9y", "A" * 43])
-    def test_a_string_that_is_not_a_key_is_refused_without_showing_it(self, text: str) -> None:
-        """The message says what a key looks like, and not what was given."""
+    def test_an_invalid_key_raises_without_showing_it(self, text: str) -> None:
+        """The message describes a key, and does not contain the argument."""
         with pytest.raises(ValueError, match=r"44 characters of Key\.to_base64\(\)") as caught:
             Key.from_base64(text)
 
         assert not text or text not in str(caught.value)
 
     @pytest.mark.parametrize("secret", [b"", b"x" * 31, b"x" * 33, "x" * 32])
-    def test_only_32_bytes_are_a_key(self, secret: bytes) -> None:
-        """A short key would be a weak one."""
+    def test_a_key_has_32_bytes(self, secret: bytes) -> None:
+        """A short key would be weak."""
         with pytest.raises(ValueError, match=r"32 bytes: use Key\.generate\(\)"):
             Key(secret)
 
-    def test_it_never_shows_itself(self) -> None:
-        """Not in a log, a traceback, a pickle or a copy."""
+    def test_it_is_never_printed(self) -> None:
+        """It is not in a log, a traceback, a pickle or a copy."""
         key = Key(SECRET)
         encryptor = Aes256GCMEncryptor(key)
 
@@ -174,7 +174,7 @@ class TestKey:
                 with pytest.raises(TypeError, match="cannot be pickled or copied"):
                     give_away(keeper)
 
-    def test_it_has_no_hash_and_equals_only_keys(self) -> None:
+    def test_it_is_not_hashable_and_equals_only_keys(self) -> None:
         """A hash in a table would reveal the key."""
         with pytest.raises(TypeError, match="unhashable"):
             hash(Key(SECRET))
@@ -182,7 +182,7 @@ class TestKey:
         assert Key(SECRET) != SECRET
 
     def test_a_passphrase_is_normalised(self) -> None:
-        """Composed on one keyboard and decomposed on another, it is the same."""
+        """Keyboards may compose or decompose it; the key is the same."""
         composed = Key.from_passphrase("caf\u00e9 \uff21", cost="interactive")
 
         assert composed == Key.from_passphrase("cafe\u0301 A", cost="interactive")
@@ -190,15 +190,15 @@ class TestKey:
         with pytest.raises(ValueError, match="has no base64: keep the passphrase"):
             composed.to_base64()
 
-    def test_a_passphrase_must_say_something(self) -> None:
-        """An empty one is a mistake in a configuration."""
+    def test_a_passphrase_must_not_be_empty(self) -> None:
+        """An empty one is a configuration error."""
         with pytest.raises(ValueError, match="passphrase must not be empty"):
             Key.from_passphrase(" ")
         with pytest.raises(ValueError, match="one of interactive, moderate, sensitive"):
             Key.from_passphrase("horse", cost="cheap")
 
     def test_it_comes_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Missing and wrong name the variable, and never show it."""
+        """If it is missing or wrong, the error names the variable, and never shows the value."""
         monkeypatch.setenv("SOME_KEY", Key(SECRET).to_base64())
         assert Key.from_env("SOME_KEY") == Key(SECRET)
 
@@ -212,7 +212,7 @@ class TestKey:
             Key.from_env("SOME_KEY")
 
     def test_it_comes_from_a_private_file(self, tmp_path: Path) -> None:
-        """A file that others can read is no secret."""
+        """A file that others can read is refused."""
         file = tmp_path / "key"
         with pytest.raises(KeyRequiredError, match="no key file"):
             Key.from_file(file)
@@ -225,7 +225,7 @@ class TestKey:
         assert Key.from_file(file) == Key(SECRET)
 
     def test_it_comes_from_the_keyring(self) -> None:
-        """Made once if asked for, and then the same."""
+        """It is created once on request, and then stays."""
         before = keyring.get_keyring()
         keyring.set_keyring(_MemoryKeyring())
         try:
@@ -257,7 +257,7 @@ class _MemoryKeyring(KeyringBackend):
 
 class TestSlots:
     def test_any_of_several_keys_opens_a_slot(self) -> None:
-        """While a key is being changed, both are configured."""
+        """During a change of keys both are configured."""
         old, new = Key.generate(), Key.generate()
         slot = Aes256GCMEncryptor(old).wrap(b"ring", STORE)
 
@@ -265,8 +265,8 @@ class TestSlots:
         with pytest.raises(WrongKeyError, match="pass the key that the store was created with"):
             Aes256GCMEncryptor(new).unwrap([slot], STORE)
 
-    def test_a_passphrase_opens_its_slot_and_no_other(self) -> None:
-        """The cost and the salt come from the slot."""
+    def test_a_passphrase_opens_only_its_slot(self) -> None:
+        """Cost and salt come from the slot."""
         slot = Aes256GCMEncryptor(Key.from_passphrase("horse", cost="interactive")).wrap(
             b"ring", STORE
         )
@@ -288,7 +288,7 @@ class TestSlots:
 
     @pytest.mark.parametrize("change", ["wrap", "spelling"])
     def test_a_changed_slot_differs_from_a_wrong_key(self, change: str) -> None:
-        """The one asks for a backup, the other for the right key."""
+        """The first needs a backup, the second the right key."""
         encryptor = Aes256GCMEncryptor(Key.generate())
         slot = encryptor.wrap(b"ring", STORE)
         wrapped = bytearray(base64.b64decode(slot["wrap"]))
@@ -304,9 +304,7 @@ class TestSlots:
         "change",
         [{"m": 1 << 40}, {"t": 0}, {"t": 1 << 20}, {"p": 0}, {"name": "md5"}, {"salt": "?"}],
     )
-    def test_a_slot_that_would_exhaust_the_machine_is_refused(
-        self, change: dict[str, object]
-    ) -> None:
+    def test_a_slot_with_excessive_cost_is_refused(self, change: dict[str, object]) -> None:
         """An attacker who can edit the file must not be able to request a terabyte."""
         encryptor = Aes256GCMEncryptor(Key.from_passphrase("horse", cost="interactive"))
         slot = encryptor.wrap(b"ring", STORE)
@@ -324,12 +322,12 @@ def opened(folder: Path, *keys: Key) -> tuple[Journals, KeySlots]:
 
 
 def saved(journals: Journals) -> list[bytes]:
-    """Return all records of the one journal that these tests keep."""
+    """Return all records of the only journal."""
     return [record.data for record in journals.read(("a",)).records]
 
 
 def test_keys_are_added_and_removed(tmp_path: Path) -> None:
-    """A recovery key opens the store as the first one does; the last one stays."""
+    """A recovery key opens the store like the first one; the last one cannot be removed."""
     first, recovery = Key.generate(), Key.generate()
     journals, keys = opened(tmp_path, first)
     with journals.exclusive() as writer:
@@ -348,8 +346,8 @@ def test_keys_are_added_and_removed(tmp_path: Path) -> None:
     assert saved(journals) == [b'{"x":1}']
 
 
-def test_a_rotation_shuts_all_other_keys_out(tmp_path: Path) -> None:
-    """Also those of other slots; and every file is sealed again."""
+def test_a_rotation_removes_all_other_keys(tmp_path: Path) -> None:
+    """Other slots are removed too, and every file is encrypted again."""
     first, other, new = Key.generate(), Key.generate(), Key.generate()
     journals, keys = opened(tmp_path, first)
     for name in "abc":
@@ -370,7 +368,7 @@ def test_a_rotation_shuts_all_other_keys_out(tmp_path: Path) -> None:
 
 
 def test_a_passphrase_is_changed_without_rewriting(tmp_path: Path) -> None:
-    """Only the wrapping of the data keys is new."""
+    """Only the wrapping of the data keys changes."""
     journals, keys = opened(tmp_path, Key.generate())
     with journals.exclusive() as writer:
         writer.append(("a",), [b'{"x":1}'])
@@ -386,7 +384,7 @@ def test_a_passphrase_is_changed_without_rewriting(tmp_path: Path) -> None:
 def test_a_rotation_opens_each_file_a_few_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The work grows with the places, and not with their square."""
+    """The work grows linearly with the places."""
     journals, keys = opened(tmp_path, Key.generate())
     with journals.exclusive() as writer:
         for place in range(40):
@@ -405,8 +403,8 @@ def test_a_rotation_opens_each_file_a_few_times(
 
 
 @pytest.mark.parametrize("count", [50_000, pytest.param(1_000_000, marks=pytest.mark.storm)])
-def test_no_nonce_comes_twice(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Each record draws one of 96 bits from the operating system, and uses it once."""
+def test_no_nonce_repeats(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Each record draws a nonce of 96 bits from the operating system."""
     nonces: list[bytes] = []
 
     class Recorder:
@@ -428,8 +426,8 @@ def test_no_nonce_comes_twice(monkeypatch: pytest.MonkeyPatch, count: int) -> No
     assert {len(nonce) for nonce in nonces} == {12}
 
 
-def test_every_incarnation_of_a_file_has_a_key_of_its_own() -> None:
-    """So a nonce is never used under the key of an older copy, or of another place."""
+def test_every_version_of_a_file_has_its_own_key() -> None:
+    """A nonce is never reused under the key of an older copy or another place."""
     codec = SealedCodec(STORE, KeyRing.new())
     seen: set[bytes] = set()
     for file in ("a.fmj", "a.fmj", "b.fmj"):
@@ -441,7 +439,7 @@ def test_every_incarnation_of_a_file_has_a_key_of_its_own() -> None:
 
 
 def test_the_size_of_an_index_does_not_reveal_its_content() -> None:
-    """Four sizes per doubling, from 4 KiB on; the content comes back as it was."""
+    """There are four sizes per doubling, from 4 KiB; the content survives a round trip."""
     codec = SealedCodec(STORE, KeyRing.new())
     sizes: set[int] = set()
     for size in range(0, 65_536, 97):
@@ -454,7 +452,7 @@ def test_the_size_of_an_index_does_not_reveal_its_content() -> None:
     assert len(sizes) <= 18
 
 
-def test_slots_of_passphrases_are_capped() -> None:
+def test_the_number_of_passphrase_slots_is_limited() -> None:
     """Each takes up to seconds, and an attacker who can write the manifest could add thousands."""
     encryption = Aes256GCMEncryptor(Key.from_passphrase("a horse and a battery"))
     slot: Any = {"kid": "0" * 16, "wrap": "", "kdf": {"name": "argon2id"}}

@@ -50,7 +50,7 @@ def _mark(disk: MemoryDisk) -> str:
 
 
 def _refuses(kind: Kind, image: Image, anchor: str) -> None:
-    """Check that reading, saving, rewriting and verifying raise, and that nothing is changed."""
+    """Check that reading, saving, rewriting and verifying raise, and that nothing changes."""
     disk = MemoryDisk(image)
     for call in (
         lambda folder: read(folder, ANN),
@@ -66,7 +66,7 @@ def _refuses(kind: Kind, image: Image, anchor: str) -> None:
 
 @KINDS
 def test_every_cut_raises_after_a_close(kind: Kind) -> None:
-    """At a line's end, within a line, within the first line; and the file that is gone."""
+    """The cut is at a line's end, within a line or the first line; or the file is gone."""
     disk = _closed(kind)
     earlier = kind.open(disk).anchor()
     path, content = _journal(disk)
@@ -80,8 +80,8 @@ def test_every_cut_raises_after_a_close(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_save_leaves_the_mark_alone_and_true(kind: Kind) -> None:
-    """A torn write behind the mark is no damage; the loss of what it vouches for is."""
+def test_a_save_does_not_change_the_mark(kind: Kind) -> None:
+    """A torn write after the mark is not damage; a loss before it is."""
     disk = _closed(kind)
     mark = disk.image()[_mark(disk)]
     _, before = _journal(disk)
@@ -99,8 +99,8 @@ def test_a_save_leaves_the_mark_alone_and_true(kind: Kind) -> None:
 
 
 @KINDS
-def test_salvage_counts_what_the_mark_vouches_for(kind: Kind) -> None:
-    """The numbers of the lost records are not used again, and the old mark no longer applies."""
+def test_salvage_counts_the_records_before_the_mark(kind: Kind) -> None:
+    """The numbers of the lost records are not reused, and the old mark no longer applies."""
     disk = _closed(kind)
     path, content = _journal(disk)
     disk.put(path, content[: content.rindex(b"\n", 0, -1) + 1])
@@ -115,7 +115,7 @@ def test_salvage_counts_what_the_mark_vouches_for(kind: Kind) -> None:
 
 @KINDS
 def test_a_rewrite_outdates_the_mark(kind: Kind) -> None:
-    """It is passed over until the store rests again; an older copy put back with it raises."""
+    """It is ignored until a new one is written; an older copy restored with it raises."""
     disk = _closed(kind)
     path, older = _journal(disk)
     folder = kind.open(disk)
@@ -131,8 +131,8 @@ def test_a_rewrite_outdates_the_mark(kind: Kind) -> None:
 
 
 @KINDS
-def test_dropping_copies_removes_the_mark_until_the_store_rests(kind: Kind) -> None:
-    """A mark of the file before a purge holds a checksum of what was purged."""
+def test_dropping_copies_removes_the_mark_until_the_next_close(kind: Kind) -> None:
+    """The mark of the file before a purge has a checksum of purged content."""
     disk = _closed(kind)
     folder = kind.open(disk)
     with folder.exclusive() as writer:
@@ -146,7 +146,7 @@ def test_dropping_copies_removes_the_mark_until_the_store_rests(kind: Kind) -> N
 
 @KINDS
 def test_erasing_removes_the_mark(kind: Kind) -> None:
-    """The place is empty then, and no file is missed; also where a file had been deleted."""
+    """The place is then empty and no file is missing, even if the file had been deleted."""
     disk = _closed(kind)
     path, _ = _journal(disk)
     for is_deleted in (False, True):
@@ -164,8 +164,8 @@ def test_erasing_removes_the_mark(kind: Kind) -> None:
 
 @KINDS
 @table("damage", ["zeros", "short", "empty", "text", "another's", "forged"])
-def test_a_mark_that_cannot_be_read_blocks_nothing(kind: Kind, damage: str) -> None:
-    """`verify` names it, and the next close replaces it where something was saved."""
+def test_an_unreadable_mark_blocks_nothing(kind: Kind, damage: str) -> None:
+    """`verify` returns its path, and the next close after a save replaces it."""
     disk = _closed(kind)
     path = _mark(disk)
     content = disk.image()[path] or b""
@@ -194,8 +194,8 @@ def test_a_mark_that_cannot_be_read_blocks_nothing(kind: Kind, damage: str) -> N
     assert folder.verify(folder.anchor()) == []
 
 
-def test_marks_of_other_programs_are_passed_over(tmp_path: Path) -> None:
-    """A link, a pipe or a folder, in the place of the folder of marks or of one of them."""
+def test_other_objects_instead_of_marks_are_ignored(tmp_path: Path) -> None:
+    """A link, a pipe or a folder replaces the folder of marks or a mark."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "kept").write_text("kept")
     store = tmp_path / "store"
@@ -222,10 +222,8 @@ def test_marks_of_other_programs_are_passed_over(tmp_path: Path) -> None:
 
 @KINDS
 @pytest.mark.parametrize("is_whole_folder", [True, False], ids=["ends", "mark"])
-def test_a_file_that_is_not_a_mark_stops_no_call(
-    kind: Kind, is_whole_folder: bool, tmp_path: Path
-) -> None:
-    """A file in the place of the folder of marks, and a folder in the place of a mark."""
+def test_an_unusable_mark_blocks_no_call(kind: Kind, is_whole_folder: bool, tmp_path: Path) -> None:
+    """A file replaces the folder of marks, or a folder replaces a mark."""
     store = tmp_path / "store"
     folder = kind.open(LocalFiles(str(store)))
     append(folder, ANN, *_SAVED)
@@ -251,7 +249,7 @@ def test_a_file_that_is_not_a_mark_stops_no_call(
 
 
 class _OthersMarks(LocalFiles):
-    """The files of a user who let another one read the journals, and later versions wrote marks."""
+    """The files belong to a user who may let another read the journals, without the marks."""
 
     def content(self, name: str) -> bytes | None:
         if name.startswith("ends/"):
@@ -260,7 +258,7 @@ class _OthersMarks(LocalFiles):
 
 
 @KINDS
-def test_who_may_not_read_the_mark_reads_the_journal(kind: Kind, tmp_path: Path) -> None:
+def test_without_permission_for_the_mark_the_journal_is_read(kind: Kind, tmp_path: Path) -> None:
     folder = kind.open(LocalFiles(str(tmp_path)))
     append(folder, ANN, *_SAVED)
     folder.close()
@@ -269,8 +267,8 @@ def test_who_may_not_read_the_mark_reads_the_journal(kind: Kind, tmp_path: Path)
 
 @KINDS
 @table("made", ["4611686018427387903", "1e300", "-1", "true", '"7"'])
-def test_a_forged_number_of_a_file_does_not_end_the_counter(kind: Kind, made: str) -> None:
-    """The first line of a mark is not authenticated; the manifest counts on from what it says."""
+def test_a_forged_file_number_does_not_exhaust_the_counter(kind: Kind, made: str) -> None:
+    """The first line of a mark is not authenticated; the manifest continues from its number."""
     disk = _closed(kind)
     head, line, _ = (disk.image()[_mark(disk)] or b"").split(b"\n")
     fields = b'{"journal":"00","made":%b,"tag":"00"' % made.encode()
@@ -286,8 +284,8 @@ def test_a_forged_number_of_a_file_does_not_end_the_counter(kind: Kind, made: st
 
 
 @KINDS
-def test_a_restored_backup_outdates_marks_that_were_left(kind: Kind) -> None:
-    """A new file never has a number that a mark of an unknown file has."""
+def test_a_restored_backup_outdates_newer_marks(kind: Kind) -> None:
+    """A new file never gets a number that the mark of an unknown file has."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, BOB, record(1))
@@ -309,8 +307,8 @@ def test_a_restored_backup_outdates_marks_that_were_left(kind: Kind) -> None:
 
 
 @KINDS
-def test_who_has_read_a_place_notices_a_cut(kind: Kind) -> None:
-    """A process that follows the place, one that saves to it, and one that reads its summary."""
+def test_a_process_that_read_a_place_notices_a_cut(kind: Kind) -> None:
+    """It follows the place, saves to it, or reads its summary."""
     disk = MemoryDisk()
     writer, reader = kind.open(disk), kind.open(disk)
     append(writer, ANN, *_SAVED)
@@ -335,7 +333,7 @@ def test_who_has_read_a_place_notices_a_cut(kind: Kind) -> None:
 
 @KINDS
 def test_many_places_are_marked_at_once(kind: Kind) -> None:
-    """More than are open at a time."""
+    """They are more than can be open at a time."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     for number in range(70):
@@ -349,7 +347,7 @@ def test_many_places_are_marked_at_once(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_mark_vouches_for_nothing_in_doubt(kind: Kind) -> None:
+def test_a_mark_does_not_vouch_for_data_in_doubt(kind: Kind) -> None:
     """Data that a failed sync may have lost is not marked."""
     disk = MemoryDisk()
     folder = kind.open(disk)

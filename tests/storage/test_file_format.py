@@ -1,4 +1,4 @@
-"""The files are what docs/file-format.md says: a reader written from that page alone reads them.
+"""The files follow docs/file-format.md: a reader written from that page alone reads them.
 
 It uses nothing of factmem, so a change of the format that forgets the page fails here.
 """
@@ -46,7 +46,7 @@ SOURCE = FactSource(SourceKind.USER, conversation="chat-1", message=3, quote="in
 
 
 async def write(folder: Path, storage: Storage | None = None) -> None:
-    """Make a journal that was appended to, rewritten by a purge, and appended to again."""
+    """Write a journal that was appended to, rewritten by a purge, and appended to again."""
     async with LocalFileMemoryProvider(folder, storage=storage) as store:
         city = SingleFact(CITY, "Seoul", id="one", timestamp=SAID)
         await store.save(city, ANN, APP)
@@ -99,7 +99,7 @@ EXPECTED = [
 
 
 def compact(value: object) -> bytes:
-    """The page's "bytes of JSON"."""
+    """Encode JSON as the page defines its bytes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -142,7 +142,7 @@ def checked(header: dict[str, Any], records: list[dict[str, Any]]) -> list[Any]:
 
 
 def read_plain(folder: Path) -> list[Any]:
-    """Read the one journal of a plain store."""
+    """Read the only journal of a plain store."""
     manifest = json.loads((folder / "factmem.json").read_bytes())
     expected = {"factmem": 2, "erased": 1, "made": 64, "mode": "plain", "store": ""}
     assert {**manifest, "store": ""} == expected
@@ -171,7 +171,7 @@ def verified(line: bytes, seed: int) -> dict[str, Any]:
 
 
 def read_sealed(folder: Path, key: bytes) -> list[Any]:
-    """Read the one journal of an encrypted store, by the 32 bytes of a slot's key."""
+    """Read the only journal of an encrypted store with the 32 bytes of a slot's key."""
     manifest = json.loads((folder / "factmem.json").read_bytes())
     ring = ring_of(manifest, key)
     [file] = (folder / "journals").iterdir()
@@ -220,14 +220,14 @@ def hkdf(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:
 
 
 async def test_a_plain_store_reads_as_specified(tmp_path: Path) -> None:
-    """With nothing but a JSON reader and a CRC."""
+    """It takes only a JSON parser and a CRC."""
     await write(tmp_path)
 
     assert read_plain(tmp_path) == EXPECTED
 
 
 async def test_an_encrypted_store_reads_as_specified(tmp_path: Path) -> None:
-    """With the key and nothing but standard primitives."""
+    """It takes only the key and standard primitives."""
     key = Key.generate()
     await write(tmp_path, EncryptedStorage(Aes256GCMEncryptor(key)))
 
@@ -235,7 +235,7 @@ async def test_an_encrypted_store_reads_as_specified(tmp_path: Path) -> None:
 
 
 async def test_a_passphrase_reads_as_specified(tmp_path: Path) -> None:
-    """The slot says how the passphrase becomes a key; a ligature is its letters."""
+    """The slot says how to derive the key; a ligature counts as its letters."""
     key = Key.from_passphrase("\N{LATIN SMALL LIGATURE FI}nd a horse", cost="interactive")
     await write(tmp_path, EncryptedStorage(Aes256GCMEncryptor(key)))
 

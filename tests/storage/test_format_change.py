@@ -1,4 +1,4 @@
-"""A store of format 1 stays one until its first write; then its files follow, one by one."""
+"""A store of format 1 keeps it until its first write; later writes convert each file."""
 
 import json
 import random
@@ -24,7 +24,7 @@ _OLD = DATA / "format-1"
 
 
 def _image(kind: Kind) -> Image:
-    """Return a store of format 1, as it was released."""
+    """Return a store of format 1, as released."""
     folder = _OLD / ("encrypted" if kind.is_sealed else "plain")
     image = Image({"": None, "journals": None})
     for file in sorted(folder.rglob("*")):
@@ -63,7 +63,7 @@ def test_an_erasure_raises_the_format_too(kind: Kind) -> None:
 
 @KINDS
 def test_reading_changes_nothing(kind: Kind) -> None:
-    """Nor do an anchor and its verification, and calls that find nothing to do."""
+    """Anchors, their verification, and calls that find nothing to do write nothing either."""
     image = _image(kind)
     disk = MemoryDisk(image)
     folder = _open(kind, disk)
@@ -81,8 +81,8 @@ def test_reading_changes_nothing(kind: Kind) -> None:
 
 
 @KINDS
-def test_the_first_write_raises_the_manifest_and_its_own_file(kind: Kind) -> None:
-    """The others follow with their own first write."""
+def test_the_first_write_converts_the_manifest_and_its_own_file(kind: Kind) -> None:
+    """The other files are converted by their own first write."""
     disk = MemoryDisk(_image(kind))
     folder = _open(kind, disk)
     anchor = folder.anchor()
@@ -116,8 +116,8 @@ def test_an_older_version_refuses_a_store_that_was_written_to(
 
 @KINDS
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_a_change_of_format_that_is_killed_anywhere_goes_on(kind: Kind, share: float) -> None:
-    """After any kill, or a power cut after it: everything is there, and the next call works."""
+def test_a_killed_conversion_continues(kind: Kind, share: float) -> None:
+    """After any kill, or a power cut after it, all records are there and the next call works."""
     image = _image(kind)
     disk = MemoryDisk(image)
     folder = _open(kind, disk)
@@ -148,8 +148,8 @@ def test_a_change_of_format_that_is_killed_anywhere_goes_on(kind: Kind, share: f
             assert texts(read(again, names[1])) == [*before[names[1]], record(3)]
 
 
-def test_a_counter_outlives_rotation_and_is_reserved_by_the_dozen() -> None:
-    """The manifest is written once for many files, and no number is given out twice."""
+def test_a_counter_survives_rotation_and_is_reserved_in_batches() -> None:
+    """The manifest is written once for many files, and no number is used twice."""
     disk = MemoryDisk()
     one, other = SEALED.open(disk), SEALED.open(disk)
     for number in range(70):
@@ -160,10 +160,10 @@ def test_a_counter_outlives_rotation_and_is_reserved_by_the_dozen() -> None:
     made = [header["made"] for header in headers]
 
     assert len(set(made)) == len(made) == 70
-    assert min(made) > 70, "a rotation makes each file anew"
+    assert min(made) > 70, "a rotation writes each file again"
 
 
-def test_reserving_writes_the_manifest_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reserving_numbers_rarely_writes_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[int] = []
     write = ManifestFile.write
 
@@ -179,5 +179,5 @@ def test_reserving_writes_the_manifest_rarely(monkeypatch: pytest.MonkeyPatch) -
     assert len(writes) == 1
 
 
-def test_the_frozen_store_is_where_it_was() -> None:
+def test_the_frozen_store_does_not_change() -> None:
     assert (Path(_OLD) / "plain" / "factmem.json").is_file()

@@ -1,4 +1,4 @@
-"""Stores that released versions wrote are read for ever, and written to."""
+"""Stores written by released versions can always be read and written."""
 
 import shutil
 from datetime import UTC, datetime
@@ -58,16 +58,18 @@ FROZEN = [
 ]
 
 
-def test_every_frozen_store_is_read() -> None:
-    """A store that no test reads could stop being readable unseen."""
+def test_every_frozen_store_has_a_test() -> None:
+    """Without a test a store could become unreadable unnoticed."""
     there = {(each.parent.name, each.name) for each in DATA.glob("format-*/*")}
 
     assert there == set(FROZEN)
 
 
 @pytest.mark.parametrize(("version", "name"), FROZEN)
-async def test_a_frozen_store_is_read_and_goes_on(version: str, name: str, tmp_path: Path) -> None:
-    """Values, sources, times and history come back, and the next save finds its place."""
+async def test_a_frozen_store_can_be_read_and_written(
+    version: str, name: str, tmp_path: Path
+) -> None:
+    """Values, sources, times and history are read, and a new save is added."""
     folder = tmp_path / name
     shutil.copytree(DATA / version / name, folder)
 
@@ -108,8 +110,8 @@ async def test_a_frozen_store_is_read_and_goes_on(version: str, name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", ["plain-marked", "encrypted-marked"])
-async def test_a_frozen_end_mark_still_vouches(name: str, tmp_path: Path) -> None:
-    """A journal without its last line is refused, by what a released version wrote beside it."""
+async def test_a_frozen_end_mark_still_detects_a_cut(name: str, tmp_path: Path) -> None:
+    """A journal without its last line raises because of the mark of a released version."""
     folder = tmp_path / name
     shutil.copytree(DATA / "format-2" / name, folder)
     for journal in (folder / "journals").iterdir():

@@ -1,4 +1,4 @@
-"""In whatever order processes and threads get to their file calls, each sees what it must."""
+"""Processes and threads make their file calls in any order, and each sees a correct state."""
 
 import random
 from functools import partial
@@ -16,21 +16,21 @@ KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.n
 
 @KINDS
 @pytest.mark.parametrize("part", range(4))
-def test_every_order_is_right(kind: Kind, part: int) -> None:
-    """Four processes, one of them with two threads: saves, rewritings, erasures, new keys."""
+def test_every_order_gives_correct_results(kind: Kind, part: int) -> None:
+    """Four processes, one with two threads: saves, rewrites, erasures, new keys."""
     for seed in range(part * 200, part * 200 + 200):
         InterleavedTrial(kind, seed).run()
 
 
 @KINDS
 def test_long_runs(kind: Kind) -> None:
-    """More of the same in one store."""
+    """They do more of the same in one store."""
     for seed in range(20):
         InterleavedTrial(kind, 10_000 + seed, length=40).run()
 
 
 @KINDS
-def test_where_locks_are_not_honoured_nothing_is_lost_in_silence(kind: Kind) -> None:
+def test_without_working_locks_nothing_is_lost_silently(kind: Kind) -> None:
     """The read-back refuses what it cannot vouch for.
 
     But for one order of calls: a file is replaced right after it was compared. No call of the
@@ -44,12 +44,12 @@ def test_where_locks_are_not_honoured_nothing_is_lost_in_silence(kind: Kind) -> 
             lost += 1
 
     assert lost <= 11
-    assert max(saved) == 8, "in some order nobody was in another's way"
-    assert min(saved) < 8, "and in some other order somebody was"
+    assert max(saved) == 8, "in some order no two actors conflicted"
+    assert min(saved) < 8, "and in some other order two did"
 
 
-def test_the_stage_repeats_itself() -> None:
-    """The same seed gives the same order, another seed another one."""
+def test_a_seed_repeats_an_order() -> None:
+    """Another seed gives another order."""
 
     def order(seed: int) -> list[int]:
         stage, steps = Stage(random.Random(seed)), list[int]()
@@ -68,7 +68,7 @@ def test_the_stage_repeats_itself() -> None:
 
 
 def test_the_stage_detects_a_deadlock() -> None:
-    """Two that wait for each other are not waited for."""
+    """Two actors that wait for each other end the run."""
 
     def play(stage: Stage, first: StageLock, second: StageLock) -> None:
         with first:

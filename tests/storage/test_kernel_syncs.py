@@ -19,7 +19,7 @@ _FILES = 8
 
 
 def _refusal() -> OSError | None:
-    """Return why this machine has no asynchronous I/O; None where it has."""
+    """Return why this machine has no asynchronous I/O; None if it has."""
     if not _kernel_syncs._is_known_machine():
         return OSError(errno.ENOSYS, "not on this machine")
     try:
@@ -34,7 +34,7 @@ pytestmark = needs_kernel
 
 
 class Kernel:
-    """The system calls of the real kernel, written down, with what a test does to them."""
+    """The system calls of the real kernel, recorded, with a test's changes."""
 
     def __init__(self) -> None:
         self._call = _kernel_syncs._c_library()
@@ -44,7 +44,7 @@ class Kernel:
         self.fail: dict[str, list[int | None]] = {}
         """The errors of the next calls of a name; None for a call that works."""
         self.results: dict[int, int] = {}
-        """The error that the sync of a file ends with, by its position in the batch."""
+        """The error of the sync of a file, by its position in the batch."""
         self.most = 64
         """The most events that a call returns."""
 
@@ -81,7 +81,7 @@ def kernel() -> Kernel:
 
 
 class Syncs(KernelSyncs):
-    """Syncs whose threads only write down which files they got."""
+    """Syncs whose threads only record their files."""
 
     def __init__(self, kernel: Callable[..., int]) -> None:
         self.by_threads: list[int] = []
@@ -102,13 +102,13 @@ def test_one_call_syncs_all_files(kernel: Kernel, fds: list[int]) -> None:
     assert syncs.by_threads == []
 
 
-def test_more_files_than_a_context_takes(kernel: Kernel, fds: list[int]) -> None:
+def test_more_files_than_a_context_holds(kernel: Kernel, fds: list[int]) -> None:
     syncs = Syncs(kernel)
     assert syncs.sync_all(fds * 9) == [None] * 72
     assert sorted(syncs.by_threads) == sorted(fds)
 
 
-def test_a_file_that_is_not_open_has_an_error_of_its_own(fds: list[int]) -> None:
+def test_a_closed_file_has_an_error_of_its_own(fds: list[int]) -> None:
     closed = os.dup(fds[0])
     os.close(closed)
     syncs = KernelSyncs(SyncThreads(os.fsync))
@@ -119,18 +119,18 @@ def test_a_file_that_is_not_open_has_an_error_of_its_own(fds: list[int]) -> None
 
 
 def test_a_failed_sync_is_reported_and_never_repeated(kernel: Kernel, fds: list[int]) -> None:
-    """The second sync of such a file succeeds, although its data is lost."""
+    """A second sync of such a file succeeds, although its data is lost."""
     kernel.results, kernel.most = {2: errno.EIO, 5: errno.ENOSPC}, 3
     syncs = Syncs(kernel)
     errors = syncs.sync_all(fds)
     assert codes(errors) == [None, None, errno.EIO, None, None, errno.ENOSPC, None, None]
     assert syncs.by_threads == []
     kernel.results = {}
-    assert syncs.sync_all(fds) == [None] * _FILES  # and nothing of the first call is left
+    assert syncs.sync_all(fds) == [None] * _FILES  # and nothing of the first call remains
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.ENOMEM])
-def test_where_the_kernel_gives_no_context_threads_sync(
+def test_threads_sync_if_the_kernel_gives_no_context(
     kernel: Kernel, fds: list[int], code: int
 ) -> None:
     kernel.fail = {"setup": [code]}
@@ -142,7 +142,7 @@ def test_where_the_kernel_gives_no_context_threads_sync(
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM, errno.EINVAL])
-def test_where_the_kernel_takes_no_sync_threads_sync(
+def test_threads_sync_if_the_kernel_accepts_no_sync(
     kernel: Kernel, fds: list[int], code: int
 ) -> None:
     kernel.fail = {"submit": [code]}
@@ -154,7 +154,7 @@ def test_where_the_kernel_takes_no_sync_threads_sync(
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_files_that_the_file_system_does_not_sync_this_way_go_to_threads(
+def test_threads_sync_files_that_the_file_system_refuses(
     kernel: Kernel, fds: list[int], code: int
 ) -> None:
     kernel.results = {1: code, 4: code}
@@ -165,7 +165,7 @@ def test_files_that_the_file_system_does_not_sync_this_way_go_to_threads(
     assert kernel.calls == ["setup", "submit", "events"]
 
 
-def test_a_busy_kernel_is_asked_again_by_the_next_batch(kernel: Kernel, fds: list[int]) -> None:
+def test_the_next_batch_tries_a_busy_kernel_again(kernel: Kernel, fds: list[int]) -> None:
     kernel.fail = {"submit": [errno.EAGAIN]}
     syncs = Syncs(kernel)
     assert syncs.sync_all(fds) == [None] * _FILES
@@ -174,7 +174,7 @@ def test_a_busy_kernel_is_asked_again_by_the_next_batch(kernel: Kernel, fds: lis
     assert len(syncs.by_threads) == _FILES
 
 
-def test_a_kernel_that_takes_some_files_is_waited_for(fds: list[int]) -> None:
+def test_a_kernel_that_accepts_some_files_is_waited_for(fds: list[int]) -> None:
     class Partial(Kernel):
         def __call__(self, number: int, *arguments: int) -> int:
             if self._names[number] == "submit":
@@ -199,7 +199,7 @@ def test_interrupted_calls_are_repeated(kernel: Kernel, fds: list[int]) -> None:
     assert syncs.by_threads == []
 
 
-def test_what_an_error_left_under_way_is_not_taken_for_the_next_batch(
+def test_a_pending_sync_after_an_error_does_not_count_for_the_next_batch(
     kernel: Kernel, fds: list[int]
 ) -> None:
     kernel.fail, kernel.results = {"events": [errno.EFAULT]}, {0: errno.EIO}
@@ -212,7 +212,9 @@ def test_what_an_error_left_under_way_is_not_taken_for_the_next_batch(
 
 
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "garbage"])
-def test_a_context_ends_with_its_store(kernel: Kernel, fds: list[int], is_closed: bool) -> None:
+def test_closing_a_store_closes_its_context(
+    kernel: Kernel, fds: list[int], is_closed: bool
+) -> None:
     syncs = Syncs(kernel)
     syncs.sync_all(fds)
     if is_closed:

@@ -1,4 +1,4 @@
-"""The file of keys: a reader beside a writer that replaces it and overwrites the one before."""
+"""The key file: reading it while a writer replaces it and overwrites the previous one."""
 
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from factmem.storage.encryption import KeyFile
 STORE = "5f" * 16
 
 
-def test_a_reader_of_the_file_before_reads_again(
+def test_a_reader_of_the_previous_file_reads_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The keys are renewed, and the old file overwritten, between its opening and its reading."""
+    """The keys are renewed and the old file is overwritten between its open and its read."""
     path = tmp_path / "factmem.keys"
     slot = KeyFile(path).wrap(b"r" * 32, STORE)
     renewals = [KeyFile(path).renew]

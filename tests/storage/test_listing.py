@@ -1,4 +1,4 @@
-"""Listing a folder's journals: by kept names, in pages, never a name less and never an erased one."""
+"""Listing a folder's journals from stored names, by page: complete, and without erased names."""
 
 import random
 from collections.abc import Callable
@@ -25,7 +25,7 @@ kinds = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.n
 
 @pytest.fixture(autouse=True)
 def _kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep names of few journals, all of them in one file."""
+    """Store names of few journals, all of them in one file."""
     monkeypatch.setattr(_listing, "_WORTH_KEEPING", 1)
     monkeypatch.setattr(_listing, "shard_of", lambda codec, file: "aa")
 
@@ -57,7 +57,7 @@ def _erase(folder: JournalFolder, name: JournalName) -> None:
 
 
 def _opened(monkeypatch: pytest.MonkeyPatch, folder: JournalFolder) -> list[str]:
-    """Return the files whose names are read from now on."""
+    """Record the files whose names are read from now on."""
     opened: list[str] = []
     read: Callable[..., JournalName | None] = folder.reader.name_in
 
@@ -71,7 +71,7 @@ def _opened(monkeypatch: pytest.MonkeyPatch, folder: JournalFolder) -> list[str]
 
 @kinds
 def test_names_are_read_once_for_all_processes(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new process opens no journal that was listed before, and one that came since."""
+    """A new process opens only journals that were not listed before."""
     disk = _filled(kind)
     assert kind.open(disk).names() == sorted(NAMES)
     folder = kind.open(disk)
@@ -87,7 +87,7 @@ def test_names_are_read_once_for_all_processes(kind: Kind, monkeypatch: pytest.M
 
 @kinds
 @table("damage", [b"", b"nonsense", None])
-def test_a_damaged_file_of_names_hides_nothing(kind: Kind, damage: bytes | None) -> None:
+def test_a_damaged_file_of_names_hides_no_journal(kind: Kind, damage: bytes | None) -> None:
     """It is written again."""
     disk = _filled(kind)
     kind.open(disk).names()
@@ -99,7 +99,7 @@ def test_a_damaged_file_of_names_hides_nothing(kind: Kind, damage: bytes | None)
 
 
 @kinds
-def test_the_folder_says_what_exists_and_not_the_kept_names(kind: Kind) -> None:
+def test_files_decide_which_journals_exist(kind: Kind) -> None:
     """A journal whose file another program removed is not listed."""
     disk = _filled(kind)
     folder = kind.open(disk)
@@ -113,8 +113,8 @@ def test_the_folder_says_what_exists_and_not_the_kept_names(kind: Kind) -> None:
 
 
 @kinds
-def test_an_erased_name_is_kept_nowhere(kind: Kind) -> None:
-    """Neither in the file nor in a leftover of a killed process."""
+def test_an_erased_name_is_not_stored(kind: Kind) -> None:
+    """It is neither in the file nor in a leftover of a killed process."""
     disk = _filled(kind)
     folder = kind.open(disk)
     folder.names()
@@ -127,7 +127,7 @@ def test_an_erased_name_is_kept_nowhere(kind: Kind) -> None:
     assert b"name-3" not in _all(disk)
 
 
-def test_who_listed_before_an_erasure_does_not_keep_the_name_after_it(
+def test_a_listing_before_an_erasure_does_not_store_the_name_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Existence is checked under the lock."""
@@ -148,8 +148,8 @@ def test_who_listed_before_an_erasure_does_not_keep_the_name_after_it(
 
 
 @kinds
-def test_killed_anywhere_an_erasure_is_finished_by_the_next(kind: Kind) -> None:
-    """After a power cut at that moment, too, no name is left."""
+def test_the_next_call_completes_an_erasure_that_was_killed(kind: Kind) -> None:
+    """No name remains, even after a power cut at that moment."""
     disk = _filled(kind)
     kind.open(disk).names()
     start, at = disk.image(), 0
@@ -171,8 +171,8 @@ def test_killed_anywhere_an_erasure_is_finished_by_the_next(kind: Kind) -> None:
 
 
 @kinds
-def test_killed_while_names_are_kept_nothing_is_hidden(kind: Kind) -> None:
-    """The next listing is whole."""
+def test_a_kill_while_names_are_stored_hides_nothing(kind: Kind) -> None:
+    """The next listing is complete."""
     disk = _filled(kind)
     start, at = disk.image(), 0
     while True:
@@ -188,8 +188,8 @@ def test_killed_while_names_are_kept_nothing_is_hidden(kind: Kind) -> None:
     assert at > 3
 
 
-def test_a_rotation_leaves_no_names_under_the_old_key() -> None:
-    """They are kept again, under the new one."""
+def test_a_rotation_removes_names_under_the_old_key() -> None:
+    """They are stored again under the new one."""
     disk = _filled(SEALED)
     folder = SEALED.open(disk, [KEYS[0]])
     folder.names()
@@ -204,14 +204,14 @@ def test_a_rotation_leaves_no_names_under_the_old_key() -> None:
 
 
 def test_names_of_an_encrypted_store_are_encrypted() -> None:
-    """As they are in its journals."""
+    """Journals encrypt them too."""
     disk = _filled(SEALED)
     SEALED.open(disk).names()
 
     assert b"name-" not in _kept(disk)
 
 
-def test_where_nothing_can_be_written_journals_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing needs no lock."""
     disk = _filled(PLAIN)
 
@@ -223,7 +223,7 @@ def test_where_nothing_can_be_written_journals_are_listed(monkeypatch: pytest.Mo
     assert PLAIN.open(disk).names() == sorted(NAMES)
 
 
-def test_a_busy_store_is_asked_for_its_lock_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_lock_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing waits for it no longer than an index does."""
     monkeypatch.setattr(_listing, "shard_of", lambda codec, file: file[-7])
     asked: list[object] = []
@@ -241,8 +241,8 @@ def test_a_busy_store_is_asked_for_its_lock_once(monkeypatch: pytest.MonkeyPatch
 
 @kinds
 @table("limit", [1, 5, 12, 100])
-def test_pages_hold_each_journal_once(kind: Kind, limit: int) -> None:
-    """Also where the last one of a page was erased meanwhile."""
+def test_pages_have_each_journal_once(kind: Kind, limit: int) -> None:
+    """The last one of a page may be erased in the meantime."""
     folder = kind.open(_filled(kind))
     found: list[JournalName] = []
     after: JournalName | None = None
@@ -256,8 +256,8 @@ def test_pages_hold_each_journal_once(kind: Kind, limit: int) -> None:
     assert sorted(found) == sorted(NAMES)
 
 
-def test_operations_on_all_journals_hold_a_page_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anchor, verify and rotation, and their progress."""
+def test_operations_on_all_journals_hold_one_page_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This covers anchor, verify and rotation, and their progress."""
     monkeypatch.setattr(_listing, "PAGE", 5)
     pages: list[int] = []
     page_of_files = _listing.page_of_files

@@ -1,4 +1,4 @@
-"""A store opens with its own key and in its own way, or an error says why not; never as empty.
+"""A store opens with its own key and mode, or raises a clear error; it never looks empty.
 
 `factmem.json` says how a store is kept and holds its wrapped key ring.
 """
@@ -48,7 +48,7 @@ def _with_manifest(kind: Kind, manifest: bytes) -> Image:
 
 
 def _refusal(kind: Kind, image: Image) -> FactmemError:
-    """Return what reading and writing raise, having checked that nothing was changed."""
+    """Return the errors of reading and writing, after a check that nothing changed."""
     disk = MemoryDisk(image)
     before = disk.image()
     with pytest.raises(FactmemError) as reading:
@@ -65,7 +65,7 @@ def _refusal(kind: Kind, image: Image) -> FactmemError:
 
 @KINDS
 def test_every_damage_to_the_manifest_is_reported(kind: Kind) -> None:
-    """One bit flipped at every byte: an error that names the file, or nothing that matters."""
+    """With any bit flipped, an error names the file, or the change does not matter."""
     manifest, store = _manifest(kind), sample(kind)
     told: list[FactmemError] = []
     for at in range(len(manifest)):
@@ -87,7 +87,7 @@ def test_every_damage_to_the_manifest_is_reported(kind: Kind) -> None:
 
 @KINDS
 def test_a_manifest_cut_anywhere_is_reported(kind: Kind) -> None:
-    """It is only ever replaced whole."""
+    """Writers replace it only as a whole."""
     manifest = _manifest(kind)
 
     for at in range(len(manifest) - 1):
@@ -97,7 +97,7 @@ def test_a_manifest_cut_anywhere_is_reported(kind: Kind) -> None:
 
 @KINDS
 def test_a_store_without_its_manifest_is_not_an_empty_one(kind: Kind) -> None:
-    """Nothing is created over journals whose key ring is gone."""
+    """Nothing is created over journals whose key ring is missing."""
     image = Image(sample(kind).image)
     del image["factmem.json"]
 
@@ -108,7 +108,7 @@ def test_a_store_without_its_manifest_is_not_an_empty_one(kind: Kind) -> None:
 
 
 def test_a_manifest_of_another_store_is_reported() -> None:
-    """Its key ring is another one, whatever key opens it."""
+    """It has another key ring, whatever key opens it."""
     other = MemoryDisk()
     append(SEALED.open(other), ANN, record(1))
     manifest = other.content("factmem.json")
@@ -195,7 +195,7 @@ _EDITS: dict[str, tuple[Callable[[dict[str, Any]], None], type[FactmemError]]] =
 
 @pytest.mark.parametrize("edit", _EDITS)
 def test_an_edited_key_slot_is_reported(edit: str, locked: Path, tmp_path: Path) -> None:
-    """For any parameters, within a second, and nothing is changed."""
+    """For any parameters the error comes within a second, and nothing changes."""
     change, expected = _EDITS[edit]
     folder = _copy(locked, tmp_path / "store", change)
     before = _bytes(folder)
@@ -210,8 +210,8 @@ def test_an_edited_key_slot_is_reported(edit: str, locked: Path, tmp_path: Path)
 
 
 @table("slots", [None, 7, "slots", {}, [7], [[]], [{}], [None]], ids=repr)
-def test_slots_of_another_shape_are_reported(slots: object) -> None:
-    """Not by a KeyError."""
+def test_malformed_slots_are_reported(slots: object) -> None:
+    """The error is not a KeyError."""
     manifest = {**json.loads(_manifest(SEALED)), "slots": slots}
 
     told = _refusal(SEALED, _with_manifest(SEALED, json.dumps(manifest).encode()))
@@ -219,8 +219,8 @@ def test_slots_of_another_shape_are_reported(slots: object) -> None:
     assert isinstance(told, TamperedError)
 
 
-def test_no_slot_at_all_is_a_wrong_key() -> None:
-    """Nothing that is there fits."""
+def test_a_manifest_without_slots_is_a_wrong_key() -> None:
+    """No key fits."""
     manifest = {**json.loads(_manifest(SEALED)), "slots": []}
 
     told = _refusal(SEALED, _with_manifest(SEALED, json.dumps(manifest).encode()))
@@ -253,7 +253,7 @@ def test_no_wrong_key_opens_a_store(tmp_path: Path) -> None:
 
 
 def test_a_wrong_passphrase_is_a_wrong_key(locked: Path) -> None:
-    """The error does not say which."""
+    """The error does not say which of them is wrong."""
     key = Key.from_passphrase("incorrect horse", cost="interactive")
 
     with pytest.raises(WrongKeyError) as caught:
@@ -270,10 +270,10 @@ def test_a_wrong_passphrase_is_a_wrong_key(locked: Path) -> None:
     ],
     ids=["encrypted opened as plain", "plain opened as encrypted"],
 )
-def test_a_store_is_opened_the_way_it_was_made(
+def test_a_store_opens_only_in_its_own_mode(
     made: Storage, opened: Storage, expected: type[FactmemError], tmp_path: Path
 ) -> None:
-    """The way is fixed when a store is made, and never guessed."""
+    """The mode is set when a store is created, and never guessed."""
     folder = tmp_path / "store"
     append(made.open(folder), ANN, record(1))
     before = _bytes(folder)
@@ -291,8 +291,8 @@ def test_a_store_is_opened_the_way_it_was_made(
 
 
 @KINDS
-def test_a_plain_journal_is_nothing_to_an_encrypted_store(kind: Kind) -> None:
-    """A file of the other kind in the folder of journals is not listed, read or touched."""
+def test_an_encrypted_store_ignores_plain_journals(kind: Kind) -> None:
+    """A plain file in the folder of journals is not listed, read or changed."""
     store, other = sample(kind), sample(SEALED if kind is PLAIN else PLAIN)
     disk = store.disk({**store.files, **other.files})
 
@@ -304,7 +304,7 @@ def test_a_plain_journal_is_nothing_to_an_encrypted_store(kind: Kind) -> None:
 
 @KINDS
 def test_a_newer_version_raises(kind: Kind) -> None:
-    """It is no damage: an upgrade reads it."""
+    """This is not damage: a newer version can read it."""
     manifest = {**json.loads(_manifest(kind)), "factmem": 3}
 
     told = _refusal(kind, _with_manifest(kind, json.dumps(manifest).encode()))
@@ -317,7 +317,7 @@ def test_a_newer_version_raises(kind: Kind) -> None:
 
 
 def test_a_file_of_an_older_key_is_reported() -> None:
-    """After a rotation a file from before it is not the store's any more."""
+    """After a rotation an older file no longer belongs to the store."""
     store = sample(SEALED)
     disk = store.disk(store.files)
     folder = SEALED.open(disk)
@@ -336,7 +336,7 @@ def test_a_file_of_an_older_key_is_reported() -> None:
 
 
 def test_an_older_manifest_does_not_open_newer_files() -> None:
-    """Put back, it lets the old key in, and finds nothing that is sealed with it."""
+    """If restored, the old key opens it, and it opens no file under the new one."""
     store = sample(SEALED)
     disk = store.disk(store.files)
     folder = SEALED.open(disk)

@@ -1,4 +1,4 @@
-"""The disk that the crash tests believe in: it does what a real one does, and keeps no more than it must."""
+"""The disk of the crash tests: it behaves like a real one, and keeps no more than it must."""
 
 import contextlib
 import random
@@ -27,13 +27,13 @@ def _disk(*, kept: bytes = b"") -> MemoryDisk:
 
 
 def _images(disk: MemoryDisk) -> list[Image]:
-    """Return many of the images that a power cut may leave, and no image twice."""
+    """Return many of the states that a power cut may leave, without duplicates."""
     images = list(disk.images(random.Random(1), 400))
     assert len({frozenset(image.items()) for image in images}) == len(images)
     return images
 
 
-# As a real one
+# Behaviour of a real disk
 
 
 _CALLS: dict[str, Callable[[Files, str, str, random.Random], object]] = {
@@ -86,8 +86,8 @@ def _size(files: Files, name: str) -> int:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_it_answers_as_a_real_disk_does(seed: int, tmp_path: Path) -> None:
-    """The same calls, by chance, give the same results and the same errors."""
+def test_it_behaves_like_a_real_disk(seed: int, tmp_path: Path) -> None:
+    """Random calls give the same results and the same errors."""
     choices = random.Random(seed)
     real, pretended = LocalFiles(str(tmp_path / "store")), MemoryDisk()
     for files in (real, pretended):
@@ -114,11 +114,11 @@ def test_it_answers_as_a_real_disk_does(seed: int, tmp_path: Path) -> None:
     }
 
 
-# What it keeps
+# Durable data
 
 
-def test_what_was_synced_is_in_every_image() -> None:
-    """And nothing else is, in every one of them."""
+def test_synced_data_is_in_every_state() -> None:
+    """Nothing else is in all of them."""
     disk = MemoryDisk()
     disk.make_folders()
     fd = disk.create(_FILE)
@@ -136,8 +136,8 @@ def test_what_was_synced_is_in_every_image() -> None:
     assert _images(disk) == [disk.image()]
 
 
-def test_what_was_not_synced_is_left_in_every_way() -> None:
-    """Cut anywhere; each sector written, as before, or zero."""
+def test_unsynced_data_survives_in_any_part() -> None:
+    """It is cut anywhere; each sector is written, as before, or zero."""
     disk = _disk(kept=b"k" * 200)
     fd = disk.open(_FILE, write=True)
     disk.append(fd, b"w" * 300)
@@ -153,8 +153,8 @@ def test_what_was_not_synced_is_left_in_every_way() -> None:
     assert any(content.endswith(b"w" * 300) for content in left)
 
 
-def test_stale_content_may_stand_in_new_sectors() -> None:
-    """Bytes of the replaced file, where the new one was not written."""
+def test_new_sectors_may_have_stale_content() -> None:
+    """They may have bytes of the replaced file."""
     disk = _disk(kept=b"o" * 600)
     _written(disk, _OTHER, b"n" * 600)
     disk.rename(_OTHER, _FILE)
@@ -164,8 +164,8 @@ def test_stale_content_may_stand_in_new_sectors() -> None:
     assert any(b"n" in content and b"o" in content for content in left)
 
 
-def test_a_renaming_is_never_seen_in_part() -> None:
-    """The old file or the new one, under one name; and old content where nothing was synced."""
+def test_a_rename_is_atomic() -> None:
+    """The name has the old file or the new one, whose content may be stale if not synced."""
     disk = _disk(kept=b"old")
     _written(disk, _OTHER, b"new")
     fd = disk.open(_OTHER)
@@ -182,8 +182,8 @@ def test_a_renaming_is_never_seen_in_part() -> None:
     )
 
 
-def test_changes_of_a_folder_are_kept_in_any_combination() -> None:
-    """A later one without an earlier one too."""
+def test_changes_of_a_folder_survive_in_any_combination() -> None:
+    """A later one may survive without an earlier one."""
     disk = _disk()
     for name in ("journals/b", "journals/c", "journals/d"):
         _written(disk, name, b"")
@@ -193,8 +193,8 @@ def test_changes_of_a_folder_are_kept_in_any_combination() -> None:
     assert len(left) == 8
 
 
-def test_a_failed_sync_is_not_made_good() -> None:
-    """Not by another sync: what it did not keep counts as kept."""
+def test_a_failed_sync_is_not_repaired_by_another() -> None:
+    """Data that it lost counts as durable for later syncs."""
     for keeps_cache in (True, False):
         disk = _disk(kept=b"k" * SECTOR)
         fd = disk.open(_FILE, write=True)
@@ -212,8 +212,8 @@ def test_a_failed_sync_is_not_made_good() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_who_is_killed_in_a_write_has_written_a_part(share: float) -> None:
-    """And does nothing any more; others find what was written, as long as the power stays."""
+def test_a_process_killed_in_a_write_has_written_a_part(share: float) -> None:
+    """It does nothing afterwards; others see that part as long as the power stays on."""
     disk = _disk()
     disk.kill_at, disk.kill_share = 1, share
     fd = disk.open(_FILE, write=True)
@@ -226,8 +226,8 @@ def test_who_is_killed_in_a_write_has_written_a_part(share: float) -> None:
     assert disk.content(_FILE) == b"w" * int(100 * share)
 
 
-def test_a_write_that_fails_is_done_by_half() -> None:
-    """As on a disk that is full."""
+def test_a_failing_write_is_done_by_half() -> None:
+    """A full disk does this."""
     disk = _disk()
     disk.fail_at = frozenset({1})
     fd = disk.open(_FILE, write=True)
@@ -237,8 +237,8 @@ def test_a_write_that_fails_is_done_by_half() -> None:
     assert disk.content(_FILE) == b"w" * 50
 
 
-def test_all_images_hold_every_sampled_one() -> None:
-    """The sample draws from what is possible, and finds most of it."""
+def test_all_states_contain_every_sampled_one() -> None:
+    """The sample draws only possible states, and finds most of them."""
     disk = _disk(kept=b"k" * 100)
     fd = disk.open(_FILE, write=True)
     disk.append(fd, b"w" * 60)
@@ -252,7 +252,7 @@ def test_all_images_hold_every_sampled_one() -> None:
 
 
 def test_the_power_may_fail_before_every_change() -> None:
-    """And only there: reading changes nothing."""
+    """Reads are not counted."""
     disk, cuts = MemoryDisk(), list[int]()
     disk.watch = lambda: cuts.append(disk.count)
     disk.make_folders()
@@ -265,11 +265,11 @@ def test_the_power_may_fail_before_every_change() -> None:
     assert cuts == list(range(disk.count)) == list(range(4))
 
 
-# Syncs at the same time
+# Concurrent syncs
 
 
 def _two_files() -> tuple[MemoryDisk, list[int]]:
-    """Return a disk with two files whose names are kept, and whose content is not yet."""
+    """Return a disk with two files whose names are durable and whose content is not."""
     disk = MemoryDisk()
     disk.make_folders()
     disk.sync_parents()
@@ -282,7 +282,7 @@ def _two_files() -> tuple[MemoryDisk, list[int]]:
 
 
 def _surely_kept(disk: MemoryDisk) -> frozenset[str]:
-    """Return the files that every image has whole."""
+    """Return the files that are complete in every state."""
     images = list(disk.images(random.Random(2), 100))
     names = (_FILE, _OTHER)
     return frozenset(
@@ -290,8 +290,8 @@ def _surely_kept(disk: MemoryDisk) -> frozenset[str]:
     )
 
 
-def test_the_power_fails_between_syncs_that_overlap() -> None:
-    """Each may be the first that ends, and until then nothing of it is sure."""
+def test_the_power_may_fail_between_overlapping_syncs() -> None:
+    """Each may end first, and until then none of its data is certain."""
     seen: set[frozenset[str]] = set()
     for calls in range(8):
         disk, fds = _two_files()
@@ -305,8 +305,8 @@ def test_the_power_fails_between_syncs_that_overlap() -> None:
     assert seen == {frozenset(), *alone, frozenset({_FILE, _OTHER})}
 
 
-def test_a_sync_keeps_what_was_written_before_it_began() -> None:
-    """And nothing that another actor wrote while it was under way."""
+def test_a_sync_covers_data_written_before_it_began() -> None:
+    """Data that another actor wrote during it is not covered."""
     inode = Inode()
     inode.write(b"x" * 2 * SECTOR, 0)
     flight = inode.begin_sync()
@@ -321,7 +321,7 @@ def test_a_sync_keeps_what_was_written_before_it_began() -> None:
     assert inode.is_kept()
 
 
-def test_a_sync_that_fails_leaves_the_others_alone() -> None:
+def test_a_failing_sync_does_not_affect_the_others() -> None:
     disk, fds = _two_files()
     disk.fail_at = frozenset({disk.count + 1})
     errors = disk.sync_all(fds)

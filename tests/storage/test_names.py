@@ -1,4 +1,4 @@
-"""No name is a path: every one has its own file, inside the folder."""
+"""Names are never used as paths: each has its own file, inside the folder."""
 
 import re
 from pathlib import Path
@@ -69,7 +69,7 @@ _NAMES = st.lists(_TEXTS | st.none(), min_size=1, max_size=5).map(tuple)
 def test_different_names_have_different_files(
     codec: Codec, one: JournalName, other: JournalName
 ) -> None:
-    """Also to a file system that does not tell upper from lower case, or one form from another."""
+    """This holds for file systems that ignore case or normalisation."""
     assert (codec.file_name(one).casefold() == codec.file_name(other).casefold()) == (one == other)
 
 
@@ -77,8 +77,8 @@ def test_different_names_have_different_files(
 @given(name=_NAMES)
 @example(name=("../../etc/passwd",))
 @example(name=("x" * 10_000,))
-def test_a_file_name_is_a_name_everywhere(codec: Codec, name: JournalName) -> None:
-    """Short, of a few characters that every file system has, and no path."""
+def test_a_file_name_is_portable(codec: Codec, name: JournalName) -> None:
+    """It is short, uses few characters that every file system has, and is not a path."""
     file = codec.file_name(name)
 
     assert re.fullmatch(r"[a-z0-9][a-z0-9-]*\.(jsonl|fmj)", file)
@@ -86,8 +86,8 @@ def test_a_file_name_is_a_name_everywhere(codec: Codec, name: JournalName) -> No
 
 
 @given(name=_NAMES)
-def test_a_sealed_file_name_says_nothing(name: JournalName) -> None:
-    """It is the same size whatever the name, and another one in every store."""
+def test_a_sealed_file_name_reveals_nothing(name: JournalName) -> None:
+    """It has one length for all names, and differs in every store."""
     one, other = (SealedCodec("00" * 16, KeyRing.new()).file_name(name) for _ in range(2))
 
     assert one != other
@@ -97,8 +97,8 @@ def test_a_sealed_file_name_says_nothing(name: JournalName) -> None:
 @KINDS
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(names=st.lists(_NAMES, min_size=1, max_size=8, unique=True))
-def test_names_are_listed_as_they_were_given(kind: Kind, names: list[JournalName]) -> None:
-    """And each has what was saved under it."""
+def test_names_are_listed_unchanged(kind: Kind, names: list[JournalName]) -> None:
+    """Each has the records saved under it."""
     disk = MemoryDisk()
     for number, name in enumerate(names):
         append(kind.open(disk), name, record(number))
@@ -119,7 +119,7 @@ def test_names_are_listed_as_they_were_given(kind: Kind, names: list[JournalName
 )
 @given(names=st.lists(_NAMES, min_size=1, max_size=5, unique=True))
 def test_no_name_leaves_the_folder(kind: Kind, tmp_path: Path, names: list[JournalName]) -> None:
-    """On a real file system nothing comes to be beside the journals."""
+    """On a real file system nothing is created beside the journals."""
     storage: Storage = SimpleStorage()
     if kind.is_sealed:
         storage = EncryptedStorage(Aes256GCMEncryptor(KEYS[0]))
@@ -142,7 +142,7 @@ def test_no_name_leaves_the_folder(kind: Kind, tmp_path: Path, names: list[Journ
 
 @KINDS
 @pytest.mark.parametrize("name", [("\ud800",), ("a", "b\udfff")], ids=["high", "low"])
-def test_a_name_that_is_not_a_string_is_refused(kind: Kind, name: JournalName) -> None:
+def test_a_name_that_is_not_a_string_raises(kind: Kind, name: JournalName) -> None:
     """A lone surrogate cannot be written; nothing is created for it."""
     disk = MemoryDisk()
     append(kind.open(disk), ("known",), record(1))
@@ -155,8 +155,8 @@ def test_a_name_that_is_not_a_string_is_refused(kind: Kind, name: JournalName) -
 
 
 @KINDS
-def test_stores_share_no_file_names_nor_files(kind: Kind) -> None:
-    """A sealed journal of one store, put into another, does not pass for its own."""
+def test_stores_share_no_file_names_and_no_files(kind: Kind) -> None:
+    """A sealed journal of one store is not valid in another."""
     one, other = MemoryDisk(), MemoryDisk()
     for disk in (one, other):
         append(kind.open(disk), ("known",), record(1))

@@ -1,4 +1,4 @@
-"""Network file systems, by what Linux says is mounted where."""
+"""Network file systems, detected by Linux's mount table."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ portal /run/user/1000/doc fuse.portal rw 0 0
     ],
 )
 def test_the_innermost_mount_counts(path: str, kind: str | None) -> None:
-    """The later of two at one point, whatever is escaped in its name."""
+    """Of two at one path the later one counts, whatever is escaped in its name."""
     assert network_mount(path, MOUNTS) == kind
 
 
@@ -50,17 +50,17 @@ def test_the_innermost_mount_counts(path: str, kind: str | None) -> None:
     "kind",
     ["nfs", "cifs", "9p", "ceph", "lustre", "beegfs", "afs", "fuse.glusterfs", "fuse.s3fs"],
 )
-def test_each_kind_is_known(kind: str) -> None:
+def test_network_file_systems_are_recognized(kind: str) -> None:
     assert network_mount("/far/store", [f"what /far {kind} rw 0 0\n"]) == kind
 
 
 @table("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk"])
-def test_local_ones_are_taken(kind: str) -> None:
+def test_local_file_systems_are_accepted(kind: str) -> None:
     assert network_mount("/near/store", [f"what /near {kind} rw 0 0\n"]) is None
 
 
 def test_a_network_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is created there; the error says what to do, and an option allows it."""
+    """Nothing is created there; the error says what to do, and an option allows it."""
     monkeypatch.setattr(LocalFiles, "network_file_system", lambda _: "nfs4")
     root = tmp_path / "store"
 
@@ -78,7 +78,7 @@ def test_a_network_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_without_a_mount_table_folders_count_as_local(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on macOS, which has no table of mounts in a file."""
+    """macOS has no table of mounts in a file."""
 
     def missing(*_: object, **__: object) -> None:
         raise FileNotFoundError

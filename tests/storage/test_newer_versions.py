@@ -1,4 +1,4 @@
-"""A journal that a later version wrote is no damage: nothing is salvaged out of it."""
+"""A journal of a later version is not damaged: it cannot be salvaged."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ NAME = ("product", "my-app", "user", "Ann")
 
 
 def test_a_journal_of_a_later_version_asks_for_an_upgrade(tmp_path: Path) -> None:
-    """In reading, writing, listing and salvaging, which would leave nothing of it."""
+    """Reading, writing, listing and salvaging raise; a salvage would keep nothing."""
     journals = SimpleStorage().open(tmp_path / "store")
     with journals.exclusive() as writer:
         writer.append(NAME, [b'{"v":1}'])

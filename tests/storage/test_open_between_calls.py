@@ -34,7 +34,7 @@ def lock(tmp_path: Path) -> StoreLock:
 
 
 def descriptors() -> set[str]:
-    """Return what this process has open, as far as it is a file or a folder of a test."""
+    """Return the files and folders of a test that this process has open."""
     found = set()
     for fd in os.listdir("/dev/fd"):
         try:
@@ -63,7 +63,7 @@ async def current(root: Path) -> list[str]:
 
 
 @needs_links
-async def test_only_the_lock_and_the_folder_stay_open_and_closing_lets_go(root: Path) -> None:
+async def test_only_the_lock_and_the_folder_stay_open_and_closing_releases_them(root: Path) -> None:
     store = LocalFileMemoryProvider(root)
     await save(store, "dark")
     await store.load_all(ALICE, AGENT)
@@ -73,7 +73,7 @@ async def test_only_the_lock_and_the_folder_stay_open_and_closing_lets_go(root: 
 
 
 @needs_links
-async def test_a_cancelled_close_lets_go_too(root: Path) -> None:
+async def test_a_cancelled_close_releases_them_too(root: Path) -> None:
     store = LocalFileMemoryProvider(root)
     await save(store, "dark")
     with anyio.CancelScope() as scope:
@@ -83,8 +83,8 @@ async def test_a_cancelled_close_lets_go_too(root: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", ["lock", "journals", "."])
-async def test_what_was_removed_is_made_again(root: Path, gone: str) -> None:
-    """Another program removes a store under an open provider: the next save creates a new one."""
+async def test_a_removed_store_is_created_again(root: Path, gone: str) -> None:
+    """Another program removes it under an open provider: the next save creates a new one."""
     async with LocalFileMemoryProvider(root) as store:
         await save(store, "dark")
         path = root / gone
@@ -93,7 +93,7 @@ async def test_what_was_removed_is_made_again(root: Path, gone: str) -> None:
         assert await current(root) == ["light"]
 
 
-async def test_a_folder_that_was_replaced_is_the_one_in_use(root: Path) -> None:
+async def test_a_replaced_folder_is_used(root: Path) -> None:
     async with LocalFileMemoryProvider(root) as store:
         await save(store, "dark")
         (root / "journals").rename(root / "moved")
@@ -102,7 +102,7 @@ async def test_a_folder_that_was_replaced_is_the_one_in_use(root: Path) -> None:
         assert await current(root) == ["light"]
 
 
-def test_a_lock_on_a_replaced_file_excludes_no_process_and_is_not_kept(
+def test_a_lock_on_a_replaced_file_excludes_no_process_and_is_released(
     lock: StoreLock, tmp_path: Path
 ) -> None:
     with lock.held(0):
@@ -113,7 +113,7 @@ def test_a_lock_on_a_replaced_file_excludes_no_process_and_is_not_kept(
 
 
 @needs_links
-def test_letting_go_under_a_lock_keeps_it_until_it_ends(lock: StoreLock, tmp_path: Path) -> None:
+def test_closing_during_a_locked_call_waits_for_its_end(lock: StoreLock, tmp_path: Path) -> None:
     other = StoreLock(str(tmp_path / "lock"))
     with lock.held(0):
         lock.close()
@@ -159,14 +159,16 @@ class CountedFiles(LocalFiles):
         return super().content(name)
 
 
-def test_a_settled_file_is_read_once_and_again_when_it_changed(
+def test_a_settled_file_is_read_once_and_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, name, text = CountedFiles(str(tmp_path)), "factmem.json", b'{"a": 1}'
     (tmp_path / name).write_bytes(text)
     for _ in range(3):
         assert files.has_content(name, text)
-    assert files.reads == 3  # it changed a moment ago, and may again within a tick of the clock
+    assert (
+        files.reads == 3
+    )  # it changed a moment ago, and may change again within a tick of the clock
 
     now = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: now + 10**10)

@@ -1,4 +1,4 @@
-"""Every rule of the protocol is needed: for each one that is broken, a test fails.
+"""Every rule of the protocol is needed: if it is broken, a test fails.
 
 What is right is found right by the same means: `test_crash_states.py`, `test_interleaving.py` and
 `test_damage.py`.
@@ -29,7 +29,7 @@ _CASES = [(mutant, kind) for mutant in MUTANTS for kind in mutant.kinds]
 
 @pytest.fixture(autouse=True)
 def _fresh_samples() -> Iterator[None]:
-    """Make the sample stores with the broken code, and not keep them for other tests."""
+    """Create the sample stores with the broken code, and do not cache them for other tests."""
     tampering.sample.cache_clear()
     yield
     tampering.sample.cache_clear()
@@ -102,7 +102,7 @@ def _again(kind: Kind) -> bool:
 def _is_missed(
     kind: Kind, ways: dict[str, Callable[[tampering.Sample], Iterator[tampering.Files]]]
 ) -> bool:
-    # A few samples: whether a flipped bit is another spelling of a digit is up to random digits.
+    # A few samples: whether a flipped bit is another spelling of a digit depends on random digits.
     fresh = (tampering.sample.__wrapped__(kind) for _ in range(9))
     return any(
         tampering.verdict(store, store.disk(files)) != "told"
@@ -130,14 +130,14 @@ _CATCHERS: dict[Catcher, Callable[[Kind], bool]] = {
 def test_a_broken_rule_is_noticed(
     mutant: Mutant, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the one that is named for it."""
+    """The named check fails."""
     mutant.break_rule(monkeypatch)
 
     assert _CATCHERS[mutant.catcher](kind)
 
 
-def test_no_rule_is_broken_twice_under_one_name() -> None:
-    """The list is what it seems to be."""
+def test_the_names_of_mutants_are_unique() -> None:
+    """A repeated name would hide one."""
     rules = [mutant.rule for mutant in MUTANTS]
 
     assert len(set(rules)) == len(rules) >= 40

@@ -1,4 +1,4 @@
-"""Random damage to a journal: reported, harmless, or an end that is logged as torn; never silent."""
+"""Random damage of a journal: reported, harmless, or logged as a torn end; never silent."""
 
 import random
 from collections import Counter
@@ -12,7 +12,7 @@ from tests.storage.stores import ANN, PLAIN, SEALED, Kind, append, read, record,
 pytestmark = pytest.mark.storm
 
 _CASES = 300
-"""Of each store; 10,000 in all are run with 1,250."""
+"""The number for each store; 10,000 in all are run with 1,250."""
 
 
 def _changed(content: bytes, header: int, rng: random.Random) -> bytes:
@@ -75,7 +75,7 @@ def test_no_accident_is_silent(
         if found == saved:
             verdicts["right"] += 1
             continue
-        assert found in (saved[:2], saved[:1]), "what is there is no run of whole batches"
+        assert found in (saved[:2], saved[:1]), "the remaining records are not whole batches"
         with pytest.raises((CorruptJournalError, TamperedError)):
             kind.open(disk).verify(anchor)
         assert not is_closed, "the end mark vouched for it"

@@ -1,4 +1,4 @@
-"""A rotation that is cut short anywhere is finished by calling it again; nothing is lost meanwhile."""
+"""An interrupted rotation is completed by calling it again, and loses nothing."""
 
 import random
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def _calls(image: Image) -> list[str]:
 
 
 def _killed(image: Image, stride: int) -> Iterator[MemoryDisk]:
-    """Give the disk after a rotation was killed in each of its calls, or each few of them."""
+    """Yield the disk after a rotation was killed in each of its calls, or every few."""
     for at, call in list(enumerate(_calls(image), 1))[::stride]:
         for share in (0.0, 0.5, 1.0) if call == "append" else (0.0,):
             disk = MemoryDisk(image)
@@ -86,10 +86,8 @@ def _check_is_done(disk: MemoryDisk) -> None:
 
 
 @pytest.mark.parametrize("order", ["old", "old, new", "new, old"])
-def test_killed_in_any_call_it_is_finished_by_the_next(
-    image: Image, order: str, stride: int
-) -> None:
-    """However the next process was configured while the key was being changed."""
+def test_the_next_rotation_completes_a_killed_one(image: Image, order: str, stride: int) -> None:
+    """The next process may have the old or the new key."""
     keys = {"old": [OLD], "old, new": [OLD, NEW], "new, old": [NEW, OLD]}[order]
     count = 0
     for disk in _killed(image, stride):
@@ -114,15 +112,15 @@ def test_killed_again_and_again(image: Image) -> None:
         else:
             break
     else:
-        pytest.fail("it never ends")
+        pytest.fail("the rotation never completes")
     disk.kill_at = 0
 
     assert disk.log.count("rename") > _calls(image).count("rename")
     _check_is_done(disk)
 
 
-def test_between_death_and_finish_the_store_goes_on(image: Image, stride: int) -> None:
-    """With the one key that opens it: all is read, saves are durable, and stay."""
+def test_a_store_works_between_a_kill_and_the_next_rotation(image: Image, stride: int) -> None:
+    """With the one key that opens it all records are read, and saves are durable."""
     for disk in _killed(image, stride):
         (*_, opening) = sorted(_opening_keys(disk), key=lambda number: KEYS[number] == NEW)
         folder = SEALED.open(disk, [KEYS[opening]])
@@ -138,7 +136,7 @@ def test_between_death_and_finish_the_store_goes_on(image: Image, stride: int) -
 
 
 def test_a_power_cut_at_any_call(image: Image) -> None:
-    """Either the old keys open the store or the new one does; that one can finish."""
+    """Either the old keys open the store or the new one does, which can complete the rotation."""
     disk, rng = MemoryDisk(image), random.Random(7)
     left: list[Image] = []
     disk.watch = lambda: left.extend(disk.images(rng, 6))
@@ -172,8 +170,8 @@ def test_an_error_in_any_call(image: Image, width: int, stride: int) -> None:
         _check_is_done(disk)
 
 
-def test_an_index_is_sealed_again(image: Image, stride: int) -> None:
-    """Or gone: never left behind under a key that was retired."""
+def test_an_index_is_encrypted_again(image: Image, stride: int) -> None:
+    """Or it is removed; none remains under a retired key."""
     for disk in _killed(image, stride):
         _rotate(SEALED.open(disk, [OLD]))
 
@@ -184,8 +182,8 @@ def test_an_index_is_sealed_again(image: Image, stride: int) -> None:
 
 
 @pytest.mark.parametrize("what", ["add", "remove", "rewrap"])
-def test_killed_while_slots_change(image: Image, what: str) -> None:
-    """The slots are as they were, or as they were to be."""
+def test_a_kill_while_slots_change(image: Image, what: str) -> None:
+    """The slots are as before, or as requested."""
 
     def change(folder: JournalFolder) -> None:
         if what == "add":

@@ -23,7 +23,7 @@ _NEXT, _ONE_MORE = record(1000), record(1001)
 
 @cache
 def _journal(kind: Kind) -> tuple[Image, str, bytes, list[Record]]:
-    """Return a store, the file of its only journal, that file's content, and what it holds."""
+    """Return a store, the file of its only journal, that file's content, and its records."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1))
@@ -34,7 +34,7 @@ def _journal(kind: Kind) -> tuple[Image, str, bytes, list[Record]]:
 
 
 def _first_end(kind: Kind) -> int:
-    """Return how long the file was when it was put in place: it was never shorter."""
+    """Return the length of the file when it was created: it was never shorter."""
     return len(b"".join(_lines(kind)[: 3 if kind.is_sealed else 2]))
 
 
@@ -43,8 +43,8 @@ def _lines(kind: Kind) -> list[bytes]:
 
 
 @KINDS
-def test_every_cut_keeps_exactly_the_whole_entries(kind: Kind, stride: int) -> None:
-    """No finished save is lost, no half one appears, and what is saved next is there, twice."""
+def test_every_cut_keeps_exactly_the_complete_entries(kind: Kind, stride: int) -> None:
+    """No finished save is lost, no partial one appears, and later saves are stored."""
     image, path, content, records = _journal(kind)
     first = _first_end(kind)
     ends = list(accumulate(map(len, _lines(kind))))[-_ENTRIES:]
@@ -68,8 +68,8 @@ def test_every_cut_keeps_exactly_the_whole_entries(kind: Kind, stride: int) -> N
 
 
 @KINDS
-def test_a_torn_entry_never_comes_back(kind: Kind) -> None:
-    """Not even one that lacks only its line end: it was never acknowledged, and never will be."""
+def test_a_torn_entry_never_returns(kind: Kind) -> None:
+    """This holds even if only its line end is missing: it was never acknowledged."""
     image, path, content, records = _journal(kind)
     disk = MemoryDisk(image)
     disk.put(path, content[:-1])
@@ -85,8 +85,8 @@ def test_a_torn_entry_never_comes_back(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_reader_who_follows_never_sees_a_torn_entry(kind: Kind) -> None:
-    """While a line arrives byte by byte a reader sees it not, not, and then whole."""
+def test_a_following_reader_never_sees_a_torn_entry(kind: Kind) -> None:
+    """While a line arrives byte by byte, a reader sees nothing and then the whole entry."""
     image, path, content, records = _journal(kind)
     before = content.rindex(b"\n", 0, -1) + 1
     disk = MemoryDisk(image)
@@ -116,8 +116,8 @@ _BATCH = [record(number, 600) for number in range(2, 7)]
 
 
 @KINDS
-def test_a_batch_is_whole_or_not_there(kind: Kind, stride: int) -> None:
-    """A batch cut in the middle was not acknowledged: none of its records is read."""
+def test_a_batch_is_complete_or_absent(kind: Kind, stride: int) -> None:
+    """A batch that was cut was not acknowledged: none of its records is read."""
     image, file, before, content = _batched(kind)
 
     for cut in range(len(before), len(content) + 1, 7 * stride):
@@ -132,8 +132,8 @@ def test_a_batch_is_whole_or_not_there(kind: Kind, stride: int) -> None:
 
 @KINDS
 @table("at", range(4))
-def test_a_sector_that_was_lost_tears_a_batch(kind: Kind, at: int) -> None:
-    """Zeros in a whole sector are what a power cut leaves: it is no damage, and no record."""
+def test_a_lost_sector_tears_a_batch(kind: Kind, at: int) -> None:
+    """A power cut leaves a sector of zeros: it is neither damage nor a record."""
     image, file, before, content = _batched(kind)
     disk = MemoryDisk(image)
     start = (len(before) // disk.sector + 2 + at * 5) * disk.sector
@@ -149,8 +149,8 @@ def test_a_sector_that_was_lost_tears_a_batch(kind: Kind, at: int) -> None:
 
 
 @KINDS
-def test_a_line_that_was_taken_out_of_the_last_batch_is_damage(kind: Kind) -> None:
-    """No power cut moves what follows."""
+def test_a_line_removed_from_the_last_batch_is_damage(kind: Kind) -> None:
+    """No power cut moves the lines after it."""
     image, file, before, content = _batched(kind)
     lines = content[len(before) :].splitlines(keepends=True)
     for at in range(4):
@@ -169,7 +169,7 @@ def test_a_line_that_was_taken_out_of_the_last_batch_is_damage(kind: Kind) -> No
 
 @KINDS
 def test_a_flipped_bit_between_kept_lines_is_damage(kind: Kind) -> None:
-    """The sectors of a short line hold its neighbours, which verify: they were kept."""
+    """The sectors of a short line contain its neighbours, which verify: they were kept."""
     disk = MemoryDisk()
     append(kind.open(disk), ANN, record(1))
     append(kind.open(disk), ANN, *(record(number, 1) for number in range(2, 12)))
@@ -193,7 +193,7 @@ def test_a_flipped_bit_between_kept_lines_is_damage(kind: Kind) -> None:
 
 @KINDS
 def test_an_end_mark_vouches_for_the_last_record(kind: Kind) -> None:
-    """After a clean close a last line that does not verify is damage, and not a torn write."""
+    """After a clean close an invalid last line is damage, and not a torn write."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1))
@@ -211,8 +211,8 @@ def test_an_end_mark_vouches_for_the_last_record(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_store_at_rest_leaves_its_journals_alone(kind: Kind) -> None:
-    """The end mark is beside them, and the next save continues as if there was none."""
+def test_closing_a_store_does_not_change_its_journals(kind: Kind) -> None:
+    """The end mark is beside them, and the next save continues as if there were none."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1))
@@ -229,7 +229,7 @@ def test_a_store_at_rest_leaves_its_journals_alone(kind: Kind) -> None:
 
 @KINDS
 def test_a_torn_write_is_logged_and_set_aside(kind: Kind, caplog: pytest.LogCaptureFixture) -> None:
-    """Once per process, without a value."""
+    """It is logged once per process, without a value."""
     image, path, content, records = _journal(kind)
     disk = MemoryDisk(image)
     disk.put(path, content[:-5])
@@ -246,8 +246,8 @@ def test_a_torn_write_is_logged_and_set_aside(kind: Kind, caplog: pytest.LogCapt
 
 
 @KINDS
-def test_what_was_acknowledged_last_is_not_torn(kind: Kind) -> None:
-    """The time of a file vouches for its end: a changed byte that leaves the time is damage."""
+def test_the_last_acknowledged_record_is_not_torn(kind: Kind) -> None:
+    """The time of a file vouches for its end: a changed byte with an unchanged time is damage."""
     image, path, content, _ = _journal(kind)
     disk = MemoryDisk(image)
     assert path in image.vouched

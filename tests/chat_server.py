@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 PATIENCE = 20.0
-"""Seconds after which something that a test waits for counts as never happening."""
+"""Seconds after which a condition that a test waits for fails."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Request:
 
     @property
     def response_format(self) -> str:
-        """The kind of structured output that was asked for; `text` where none was."""
+        """The requested kind of structured output; `text` if there is none."""
         kind: str = self.body.get("response_format", {"type": "text"})["type"]
         return kind
 
@@ -63,9 +63,9 @@ class ChatServer:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.refused_formats: set[str] = set()
-        """Kinds of `response_format` that are refused with 400 as OpenAI does, using no answer."""
+        """Kinds of `response_format` that are refused with 400 without using an answer."""
         self.resume = threading.Event()
-        """Set it to let `waits` go on."""
+        """Set it to release `waits`."""
         self.hung_up = threading.Event()
         """Set when a client closes the connection on `hangs` or `waits`."""
         self.troubles: list[str] = []
@@ -80,11 +80,11 @@ class ChatServer:
 
     @property
     def url(self) -> str:
-        """The base URL, as the `openai` package takes it."""
+        """The base URL in the form of the `openai` package."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def answer(self, *replies: "Reply") -> None:
-        """Give these answers to the next requests, after those that are still waiting."""
+        """Queue these answers for the next requests."""
         self._replies.extend(replies)
 
     def wait_for_requests(self, count: int) -> None:
@@ -131,7 +131,7 @@ class ChatServer:
 
 class _HTTPServer(ThreadingHTTPServer):
     daemon_threads = False
-    request_queue_size = 128  # a connection beyond it is tried again after a second
+    request_queue_size = 128  # a client retries a refused connection only after a second
     chat: ChatServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -144,7 +144,7 @@ class _HTTPServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else a body waits 40 ms for the headers' acknowledgement
+    disable_nagle_algorithm = True  # otherwise a body waits 40 ms for the headers' acknowledgement
     server: _HTTPServer
 
     def setup(self) -> None:
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         size = int(self.headers["Content-Length"])
         body = self.rfile.read(size)
-        if len(body) < size:  # the client gave up between its headers and its body
+        if len(body) < size:  # the client closed the connection between headers and body
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.path != "/v1/chat/completions":
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.chat._reply_to(Request(self.path, headers, json.loads(body)))(self)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing: standard error is the tests'."""
+        """Log nothing: standard error belongs to the tests."""
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
@@ -197,7 +197,7 @@ JSON = {"Content-Type": "application/json"}
 def says(
     text: Any, *, finish_reason: str = "stop", usage: tuple[int, int] = (10, 5), **message: Any
 ) -> Reply:
-    """Answer with a message: `text` as it is if it is a string, else as JSON."""
+    """Answer with a message: a string `text` unchanged, other data as JSON."""
     content = text if isinstance(text, str | None) else json.dumps(text)
     choice = {
         "index": 0,

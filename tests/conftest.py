@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from tests.postgres.cluster import Cluster
 
 SHORT = 25
-"""The examples of each property in the default run; `make storm` tries Hypothesis' hundred."""
+"""The number of examples of each property in the default run; `make storm` uses 100."""
 
-# Local runs search anew; the one that decides whether a change lands is the same each time.
-# A loaded machine draws examples slowly, which is no fault of a test.
+# Local runs search anew; CI uses the same examples each time.
+# A busy machine draws examples slowly, which is not a fault of a test.
 settings.register_profile(
     "long",
     derandomize=bool(os.environ.get("CI")),
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _without_waiting(fd: int) -> None:
-    """Do what fsync does to a caller: nothing, or fail on a descriptor that is not open."""
+    """Behave like fsync to a caller: return, or fail on a descriptor that is not open."""
     os.fstat(fd)
 
 
@@ -71,7 +71,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what repeats tests of the default run to `make storm` and `make postgres`."""
+    """Leave tests that repeat others of the default run to `make storm` and `make postgres`."""
     mark_postgres(items)
     if config.getoption("--both-loops"):
         return
@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Run every async test and fixture once on each event loop, where a loop can matter."""
+    """Run every async test and fixture once on each event loop if the loop can matter."""
     backend: str = request.param
     return backend
 
@@ -91,28 +91,28 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     params=[pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.storm)]
 )
 def stride(request: pytest.FixtureRequest) -> int:
-    """The step through the cases of a sweep: one in seven by default, each one in a storm."""
+    """Return the step through the cases of a sweep: each seventh by default, each in a storm."""
     step: int = request.param
     return step
 
 
 @pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
-    """Return a folder for servers. As root they run as another user, who cannot get into pytest's."""
+    """Return a folder for servers, which run as another user than root and need access."""
     with tempfile.TemporaryDirectory(prefix="factmem-") as made:
         yield Path(made)
 
 
 @pytest.fixture(scope="session")
 def cluster(folder: Path) -> "Iterator[Cluster]":
-    """Start one server. It writes without fsync, which only a power cut would show."""
+    """Start one server. It writes without fsync, which matters only in a power cut."""
     from tests.postgres.cluster import Cluster
 
     server = Cluster(folder / "data", fsync="off")
     try:
         server.init().start()
     except Exception as exc:
-        if os.environ.get("FACTMEM_POSTGRES") == "required":  # as `make postgres` says
+        if os.environ.get("FACTMEM_POSTGRES") == "required":  # `make postgres` sets it
             raise
         pytest.skip(f"NOT TESTED: PostgreSQL does not start on this machine: {exc!r}")
     yield server

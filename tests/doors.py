@@ -36,7 +36,7 @@ Look: TypeAlias = Callable[[str, tuple[Any, ...]], None]
 class Door(LocalFiles):
     """The files of a folder; `look(call, arguments)` comes before each call and may raise.
 
-    A quick one does not wait for the disk: for tests that kill no machine.
+    A quick one does not wait for the disk, for tests without a power cut.
     """
 
     def __init__(self, folder: str, look: Look, *, is_quick: bool = False) -> None:
@@ -65,7 +65,7 @@ class Door(LocalFiles):
 
 @dataclass
 class FailingDoor:
-    """Lets the next calls of the kinds named in `fails` go wrong, `times` in all."""
+    """Makes the next calls of the kinds in `fails` fail, `times` in all."""
 
     fails: set[str] = field(default_factory=set)
     times: int = 0
@@ -89,7 +89,7 @@ class DoorStorage:
 
     door: Callable[[str], LocalFiles]
     key: Key | str | Sequence[Key | str] | None = None
-    """The key of an encrypted store; of several the first is preferred."""
+    """The key of an encrypted store; the first of several is preferred."""
     busy_timeout: float = 30.0
 
     def open(self, folder: Path) -> Journals:

@@ -38,7 +38,7 @@ TOPICS = [
 
 
 class FunctionModel:
-    """A chat model that is a function; `extract` asks it as `respond` does."""
+    """A chat model that calls a function, also for `extract`."""
 
     def __init__(self, responding: Responding) -> None:
         self._responding = responding
@@ -54,7 +54,7 @@ class FunctionModel:
 
 
 class TopicEmbedder:
-    """Counts the words of each topic in a text; keeps what it was asked."""
+    """Counts the words of each topic in a text, and records its requests."""
 
     def __init__(self, model: str = "topics", dimensions: int = len(TOPICS) + 1) -> None:
         self.model = model
@@ -82,7 +82,7 @@ class TopicEmbedder:
 
 
 class BreakableProvider(InMemoryProvider):
-    """A store that fails as soon as `is_broken` is set."""
+    """A store that fails while `is_broken` is set."""
 
     is_broken = False
 
@@ -112,7 +112,7 @@ class BreakableProvider(InMemoryProvider):
 
 
 class BareProvider:
-    """The four methods that every provider has, and no more."""
+    """Has only the four methods that every provider needs."""
 
     def __init__(self, store: InMemoryProvider | None = None) -> None:
         self.store = store or InMemoryProvider()
@@ -135,7 +135,7 @@ class BareProvider:
 
 
 class FailingProvider(BareProvider):
-    """Fails in one scope; the other places wait for it, and must not be left running."""
+    """Fails in one scope; reads of the other places wait and must be cancelled."""
 
     def __init__(self, scope: MemoryScope) -> None:
         super().__init__()

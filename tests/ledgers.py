@@ -1,4 +1,4 @@
-"""Random ledgers for Hypothesis, and a naive model of what is current in them."""
+"""Random ledgers for Hypothesis, and a naive model of their current facts."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def stamp(second: int) -> str:
 def saved(
     *values: Any, fact_id: str = "one", kind: str = "MULTIPLE", keyword: str = "k", **more: Any
 ) -> Any:
-    """A stored fact; without values, one of which all were purged."""
+    """Return a stored fact; without values it is one whose values were all purged."""
     fact: dict[str, Any] = {"id": fact_id, "keyword": keyword, "type": kind}
     fact |= {"description": f"About {keyword}", "timestamp": stamp(0)}
     if values:
@@ -59,7 +59,7 @@ def entry(second: int, *facts: Any) -> Entry:
 
 @dataclass
 class Step:
-    """A save, or a removal with its condition, and the entry that it became."""
+    """A save, or a removal with its condition, and the resulting entry."""
 
     entry: Entry
     condition: Condition | None = None
@@ -85,7 +85,7 @@ expiries = st.none() | st.none() | seconds
 
 @st.composite
 def facts(draw: st.DrawFn) -> StoredFact:
-    """Draw a fact; ids come again, as they do where facts are copied with `replace`."""
+    """Draw a fact; ids repeat, as they do if facts are copied with `replace`."""
     (keyword, description), expires = draw(topics), draw(expiries)
     found = draw(st.lists(values, min_size=1, max_size=3))
     fact: Any = {"id": draw(ids), "keyword": keyword, "description": description}
@@ -119,7 +119,7 @@ def conditions(draw: st.DrawFn) -> Condition:
 
 @st.composite
 def ledgers(draw: st.DrawFn, max_size: int = 10) -> list[Step]:
-    """Draw what was done to a place, by a clock that is set back at times."""
+    """Draw the operations on a place, with a clock that is sometimes set back."""
     ledger, second, steps = Ledger(), 20, list[Step]()
     for kind in draw(st.lists(st.sampled_from("ssssfr"), min_size=1, max_size=max_size)):
         second = min(90, max(0, second + draw(st.integers(-6, 12))))
@@ -145,7 +145,7 @@ def ledgers(draw: st.DrawFn, max_size: int = 10) -> list[Step]:
 
 
 def moments(entries: Iterable[Entry], since: str = "") -> list[str]:
-    """Every time at which something may change in a ledger, the first moment and the last."""
+    """Return every time at which something may change in a ledger, and the first and last time."""
     found = {since or stamp(0), stamp(99)}
     for each in entries:
         found.add(each["at"])
@@ -154,12 +154,12 @@ def moments(entries: Iterable[Entry], since: str = "") -> list[str]:
 
 
 def entries_of(steps: Iterable[Step]) -> list[Entry]:
-    """The entries alone."""
+    """Return only the entries."""
     return [step.entry for step in steps]
 
 
 def shown(ledger: Ledger, now: str) -> list[tuple[Any, ...]]:
-    """Every current item of a ledger with what is known of it: by keyword, oldest first."""
+    """Return every current item of a ledger with its fields: by keyword, oldest first."""
     return [
         (
             keyword,
@@ -196,7 +196,7 @@ def _current(ledger: Ledger, now: str) -> list[tuple[str, Any, list[Any]]]:
 
 @dataclass
 class NaiveItem:
-    """One current value and all that is known of it."""
+    """A current value with its fields."""
 
     keyword: str
     value: Any
@@ -216,7 +216,7 @@ class NaiveItem:
 
 @dataclass
 class NaiveStore:
-    """The rules of the design, written with lists and loops."""
+    """The rules of the design, implemented with lists and loops."""
 
     items: list[NaiveItem] = field(default_factory=list)
     types: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -243,7 +243,7 @@ class NaiveStore:
         self.retracted.append((keyword, value, said))
         for item in list(self.items):
             if item.keyword == keyword and _same(item.value, value) and item.said <= said:
-                # Not `remove`, which takes 1.0 for 1.
+                # Not `remove`, which treats 1.0 as 1.
                 self.items = [each for each in self.items if each is not item]
                 if self.types[keyword][1] == "SINGLE":
                     self.floors[keyword] = max(self.floors.get(keyword, ""), item.said)
@@ -319,7 +319,7 @@ class NaiveStore:
         )
 
     def shown(self, now: str) -> list[tuple[Any, ...]]:
-        """Every current item with what is known of it: by keyword, oldest first."""
+        """Return every current item with its fields: by keyword, oldest first."""
         alive = [item for item in self.items if item.is_alive(now)]
         keywords = dict.fromkeys(item.keyword for item in alive)
         return [

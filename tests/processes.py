@@ -1,4 +1,4 @@
-"""Processes of a storm: made in milliseconds, killed at any moment, heard through pipes.
+"""Processes of a storm: started in milliseconds, killed at any moment, read through pipes.
 
 They are forked from a server that has imported what they need and runs no thread of its own.
 """
@@ -48,11 +48,11 @@ class Process:
         """True if it ended and all its output was read."""
 
     def fileno(self) -> int:
-        """Return what a selector waits for."""
+        """Return the object for a selector."""
         return self._here.fileno()
 
     def go(self) -> None:
-        """Let it begin, if it is still there."""
+        """Let it start, if it still exists."""
         with suppress(BrokenPipeError):
             os.write(self._here.fileno(), b"\n")
 
@@ -101,7 +101,7 @@ def _run(work: Callable[..., None], there: Connection, args: tuple[object, ...])
 
 
 def apart(work: Callable[..., None], *args: object, deadline: float = 60) -> None:
-    """Run `work(*args)` in a process of its own, and raise what it raised, as a text."""
+    """Run `work(*args)` in a new process, and raise its error with the traceback as text."""
     process = Process(_apart, work, args)
     try:
         told: list[Line] = []
@@ -133,7 +133,7 @@ def _apart(
 
 @contextmanager
 def running(processes: Iterable[Process]) -> Iterator[list[Process]]:
-    """Wait for all processes to be ready, let them go at once, and kill what is left at the end."""
+    """Wait for all processes to be ready, start them at once, and kill the rest at the end."""
     crew = list(processes)
     try:
         for process in crew:
@@ -149,7 +149,7 @@ def running(processes: Iterable[Process]) -> Iterator[list[Process]]:
 
 
 def heard(crew: Iterable[Process]) -> Iterator[tuple[Process, list[Line]]]:
-    """Yield the messages of the processes as they come, until all of them have ended."""
+    """Yield the messages of the processes as they arrive, until all have ended."""
     with selectors.DefaultSelector() as selector:
         for process in crew:
             selector.register(process, selectors.EVENT_READ)

@@ -3,9 +3,9 @@
 from hypothesis import settings
 
 _DEFAULT = 100
-"""The examples that Hypothesis tries unless a profile says otherwise."""
+"""The number of examples that Hypothesis tries unless a profile sets another."""
 
 
 def examples(count: int) -> int:
-    """Return how many examples to try of `count`: as large a part as the profile takes."""
+    """Return how many of `count` examples to try: the share that the profile sets."""
     return max(5, count * settings().max_examples // _DEFAULT)

@@ -1,4 +1,4 @@
-"""Checks what is about to be released: `python -m tests.release [--short]`.
+"""Checks a release: `python -m tests.release [--short]`.
 
 Builds the wheel and the source archive twice, which must give the same bytes. Then, for every
 Python from 3.11 to 3.14 on this machine and for the newest and the lowest dependencies, installs
@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 EPOCH = "1767225600"
-"""2026-01-01, as the time of every file in the archives."""
+"""2026-01-01, the time of every file in the archives."""
 
 PROGRAM = """
 import sys
@@ -114,7 +114,7 @@ def _check(python: str, resolution: str, wheel: Path, sources: Path, folder: Pat
 
 
 def main() -> None:
-    """Build and check."""
+    """Build and check both archives."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--short", action="store_true", help="one Python")
     short = parser.parse_args().short
@@ -129,7 +129,7 @@ def main() -> None:
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")
         sources = folder / archive.name.removesuffix(".tar.gz")
-        shutil.rmtree(sources / "factmem")  # the tests must find the one that is installed
+        shutil.rmtree(sources / "factmem")  # the tests must find the installed package
         for number, python in enumerate(_pythons(short)):
             for resolution in ("highest", "lowest-direct"):
                 place = folder / f"{number}-{resolution}"

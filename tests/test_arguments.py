@@ -43,8 +43,8 @@ class Clock:
         (SECRET, (Concept, int), "size must be a Concept or an int, not str: f(1)"),
     ],
 )
-def test_another_kind_is_named_by_its_type(value: object, kind: type, message: str) -> None:
-    """The message holds no value, as it may be a key."""
+def test_an_error_names_the_type(value: object, kind: type, message: str) -> None:
+    """The message has no value, which may be a key."""
     with pytest.raises(TypeError) as caught:
         expect(value, kind, "size", "f(1)")
 
@@ -61,21 +61,21 @@ def test_another_kind_is_named_by_its_type(value: object, kind: type, message: s
         (["a", 5], "names must be a list of str, not of int: f(['a'])"),
     ],
 )
-def test_values_that_are_not_a_list_are_refused(values: object, message: str) -> None:
-    """A string would be taken for the list of its letters."""
+def test_a_value_that_is_not_a_list_raises(values: object, message: str) -> None:
+    """A string would become the list of its letters."""
     with pytest.raises(TypeError) as caught:
         expect_all(values, str, "names", "f(['a'])")
 
     assert str(caught.value) == message
 
 
-def test_any_iterable_of_the_kind_is_a_list() -> None:
-    """A generator can be passed, and is walked once."""
+def test_any_iterable_of_the_right_type_is_a_list() -> None:
+    """A generator can be passed, and is read once."""
     assert expect_all((name for name in "ab"), str, "names", "") == ("a", "b")
 
 
 def test_a_class_is_not_a_function() -> None:
-    """Calling it would make an instance, by mistake."""
+    """Calling it would create an instance by mistake."""
     assert expect_function(len, "counter", "") is len
     for value, kind in ((Clock, "the class Clock"), (SECRET, "str")):
         with pytest.raises(TypeError) as caught:
@@ -84,7 +84,7 @@ def test_a_class_is_not_a_function() -> None:
 
 
 def test_missing_methods_are_named() -> None:
-    """A class has none of them, as it must be instantiated first."""
+    """A class lacks all of them, because it must be instantiated first."""
     clock = Clock()
     assert expect_methods(clock, ["now"], "clock", "") is clock
     with pytest.raises(TypeError) as caught:
@@ -96,8 +96,8 @@ def test_missing_methods_are_named() -> None:
         expect_methods(Clock, ["now"], "clock", "Clock()")
 
 
-def test_a_member_is_passed_as_itself_or_by_its_value() -> None:
-    """Another string and another type have different errors."""
+def test_a_member_may_be_passed_by_its_value() -> None:
+    """Another string and another type raise different errors."""
     assert expect_member("dark", Shade, "shade") is Shade.DARK
     with pytest.raises(
         ValueError, match=r"^shade must be one of Shade\.DARK, Shade\.LIGHT, not an"
@@ -127,10 +127,10 @@ def test_a_member_is_passed_as_itself_or_by_its_value() -> None:
         (timedelta, {"above": timedelta(0)}, [timedelta(1)], [timedelta(0)], "a timedelta above 0"),
     ],
 )
-def test_amounts_lie_within_their_bounds(
+def test_numbers_must_be_in_range(
     kind: type, bounds: dict[str, Any], good: list[Any], bad: list[Any], message: str
 ) -> None:
-    """A number outside of them would be a silent mistake, a NaN as well."""
+    """A number outside of the range would be a silent mistake, and so would NaN."""
     for value in good:
         assert expect_within(value, kind, "size", "f(1)", **bounds) is value
     for value in bad:
@@ -146,8 +146,8 @@ def test_amounts_lie_within_their_bounds(
             expect_within(value, kind, "size", "f(1)", **bounds)
 
 
-def test_a_word_is_one_of_several() -> None:
-    """Another string and another type have different errors."""
+def test_a_word_must_be_one_of_several() -> None:
+    """Another string and another type raise different errors."""
     words = ("dark", "light", "dim")
     assert expect_word("dark", words, "shade", "shade='dim'") == "dark"
     with pytest.raises(

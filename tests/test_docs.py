@@ -1,4 +1,4 @@
-"""Every Python block in the documentation runs, and prints what it says it prints.
+"""Every Python block in the documentation runs, and prints its documented output.
 
 A block is a program of its own, run in an empty directory; the lines that it prints are those of
 its `#>` comments, in their order. A block that goes on where the one before it ended says so in its
@@ -39,7 +39,7 @@ class Block:
 
     @property
     def expected(self) -> list[str]:
-        """The lines that it is to print."""
+        """The lines that it must print."""
         shown = re.findall(r"^ *#>(?: (.*)|)$", self.code, flags=re.MULTILINE)
         return [line.rstrip() for line in shown]
 
@@ -64,7 +64,7 @@ def _name(path: Path) -> str:
 
 
 def run_block(block: Block, module: ModuleType) -> list[str]:
-    """Run a block in a module and return the lines that it printed."""
+    """Run a block in a module and return its output."""
     code = "\n" * block.line + block.code  # so that a traceback names the page's own line
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -73,8 +73,10 @@ def run_block(block: Block, module: ModuleType) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_blocks_run_as_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader who copies a block gets what the page shows."""
+def test_blocks_print_the_documented_output(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader who copies a block gets the output on the page."""
     module = ModuleType("__main__")
     for number, block in enumerate(blocks_of(page)):
         if block.language != "python" or "skip" in block.settings:
@@ -92,27 +94,29 @@ def test_blocks_run_as_printed(page: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @table("page", PAGES, ids=_name)
-def test_blocks_name_their_language_and_excuse_themselves(page: Path) -> None:
-    """No program hides from the test above: by a fence without a language, or a silent skip."""
+def test_blocks_name_their_language_and_the_reason_of_a_skip(page: Path) -> None:
+    """Otherwise a block without a language, or a silent skip, would not be tested."""
     for block in blocks_of(page):
         where = f"{_name(page)}, line {block.line}"
-        assert block.language, f"{where}: say what language the block is in"
+        assert block.language, f"{where}: name the language of the block"
         assert block.language not in {"py", "python3", "pycon"}, f"{where}: call it python"
-        assert len(block.settings.get("skip", "a reason")) > 5, f"{where}: say why it is skipped"
+        assert len(block.settings.get("skip", "a reason")) > 5, (
+            f"{where}: give the reason of the skip"
+        )
 
 
 @table("page", PAGES, ids=_name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_a_target(page: Path) -> None:
     """A link to a page or a file of the project finds it, and its heading too."""
     for target, anchor in _LINK.findall(page.read_text()):
         file = (page.parent / target).resolve() if target else page
-        assert file.exists(), f"{_name(page)} links to {target}, which is not there"
+        assert file.exists(), f"{_name(page)} links to {target}, which does not exist"
         if anchor and file.suffix == ".md":
             assert anchor[1:] in _anchors(file), f"{_name(page)} links to {target}{anchor}"
 
 
-def test_every_page_is_in_the_index_and_at_the_front_door() -> None:
-    """A page without a link to it is not documentation."""
+def test_every_page_is_in_the_index_and_in_the_readme() -> None:
+    """Users do not find a page without a link."""
     index = {target for target, _ in _LINK.findall((ROOT / "docs" / "index.md").read_text())}
     pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
 
@@ -129,8 +133,8 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_a_wrong_page_is_caught(tmp_path: Path) -> None:
-    """A wrong output, a missing one, and one that is never printed all differ."""
+def test_a_wrong_page_fails(tmp_path: Path) -> None:
+    """A wrong output, a missing one, and one that is never printed all fail."""
     page = ROOT / "docs" / "none.md"
     wrong = Block(page, 1, "python", {}, "print(1)\n#> 2\n")
     silent = Block(page, 1, "python", {}, "print(1)\n")

@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 
 ELSEWHERE = {"crewai_crew.py": "crewai", "deepagents_files.py": "deepagents"}
-"""Examples of frameworks that the test environment does not hold; `make frameworks` runs them."""
+"""Examples of frameworks that are not in the test environment; `make frameworks` runs them."""
 
 GUARD = """
 import sys
@@ -40,11 +40,11 @@ sys.addaudithook(refuse)
 
 
 _refusing = False
-"""True while `refuse` is in force in this process."""
+"""True while `refuse` is active in this process."""
 
 
 def refuse(event: str, args: tuple[object, ...]) -> None:
-    """Stop a test that leaves the machine. An audit hook cannot be removed, so it has a switch."""
+    """Refuse network access. An audit hook cannot be removed, so it has a switch."""
     if not _refusing:
         return
     address = args[1] if event == "socket.connect" else None
@@ -58,7 +58,7 @@ sys.addaudithook(refuse)
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A user's environment, without keys and endpoints, in which every Python refuses to dial."""
+    """Return an environment without keys and endpoints, in which Python refuses network access."""
     guard = tmp_path / "guard"
     guard.mkdir()
     (guard / "sitecustomize.py").write_text(GUARD)
@@ -93,16 +93,16 @@ def skip_elsewhere(example: Path) -> None:
 
 
 def check_left(folder: Path) -> None:
-    """Nothing that an example leaves behind needs a key that is lost."""
+    """Check that the remaining files can be opened without a lost key."""
     left = [made.read_text() for made in folder.rglob("factmem.json")]
-    assert all('"plain"' in manifest for manifest in left), "no key opens what it leaves behind"
+    assert all('"plain"' in manifest for manifest in left), "no key opens the remaining files"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
 def test_example_runs(
     example: Path, alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends well, has something to show, and has nothing to complain about."""
+    """It succeeds, prints something, and writes nothing to stderr."""
     skip_elsewhere(example)
     monkeypatch.setattr(sys, "argv", [str(example)])
     monkeypatch.syspath_prepend(str(FOLDER))
@@ -117,7 +117,7 @@ def test_example_runs(
 
 @pytest.mark.storm
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
-def test_example_runs_in_a_process_of_its_own(
+def test_example_runs_in_its_own_process(
     example: Path, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     """It imports all that it needs, and returns 0."""
@@ -142,14 +142,14 @@ def test_example_runs_in_a_process_of_its_own(
 
 
 @pytest.mark.usefixtures("alone")
-def test_the_guard_of_this_process_refuses() -> None:
-    """An example in this process would be caught."""
+def test_the_guard_of_this_process_refuses_sockets() -> None:
+    """Network access of an example in this process would be noticed."""
     with pytest.raises(RuntimeError, match="reached for the network"):
         socket.create_connection(("example.org", 80))
 
 
 def test_the_guard_refuses_sockets(environment: dict[str, str]) -> None:
-    """The examples would be caught: the guard is in force in a process like theirs."""
+    """Network access of the examples would be noticed: the guard works in a process like theirs."""
     done = subprocess.run(
         [sys.executable, "-c", "import socket; socket.create_connection(('example.org', 80))"],
         env=environment,
@@ -162,7 +162,7 @@ def test_the_guard_refuses_sockets(environment: dict[str, str]) -> None:
 
 
 class TestOwnProvider(ProviderContract):
-    """The provider that users are shown how to write keeps the whole contract."""
+    """The documented example of a user's own provider passes the whole contract."""
 
     @pytest.fixture
     def provider(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentMemoryProvider:

@@ -1,4 +1,4 @@
-"""Rooms import rooms below them, third parties enter by one module each, importing does nothing."""
+"""Import rules: folders import only folders below them, optional packages have one module each."""
 
 import ast
 import json
@@ -36,7 +36,7 @@ ROOMS = [
     {"cli"},
     {"", "__main__"},
 ]
-"""From the ground up: a room imports rooms of earlier lines, never one of its own line."""
+"""From the bottom up: a folder imports folders of earlier lines, never of its own line."""
 
 DOORS = {
     "cryptography": ["storage.encryption.ciphers"],
@@ -58,7 +58,7 @@ LIGHT = {"anyio", "orjson", "pydantic", "pydantic_core", "sniffio", "typing_exte
 
 
 def _name(file: Path) -> str:
-    """The dotted name of a module inside the package; empty for the package itself."""
+    """Return the dotted name of a module inside the package; empty for the package itself."""
     parts = file.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(part for part in parts if part != "__init__")
 
@@ -67,9 +67,9 @@ FILES = {_name(file): file for file in sorted(PACKAGE.rglob("*.py"))}
 
 
 def _imports(tree: ast.AST, *, with_types: bool = True) -> Iterator[str]:
-    """The full name of everything that is imported anywhere in a module."""
+    """Return the full names of all imports in a module."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.expr):  # most nodes are, and none of them imports
+        if isinstance(node, ast.expr):  # most nodes do not import
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -88,7 +88,7 @@ def _is_for_types(node: ast.AST) -> bool:
 
 
 def _own(imported: str) -> str | None:
-    """The module of the package that an import reaches, or None for a third party."""
+    """Return the module of the package that an import reaches, or None for another package."""
     parts = imported.split(".")
     if parts[0] != "factmem":
         return None
@@ -99,7 +99,7 @@ def _own(imported: str) -> str | None:
 
 @cache
 def _graph(*, with_types: bool) -> dict[str, set[str]]:
-    """The package's modules that each one imports, at its top or inside functions."""
+    """Return the modules of the package that each module imports, also inside functions."""
     return {
         module: {
             own
@@ -129,7 +129,7 @@ def _is_allowed(module: str, imported: str) -> bool:
 
 
 def test_imports_point_downward() -> None:
-    """Read one line of ROOMS and you know all that a room can depend on."""
+    """One line of ROOMS shows all that a folder can depend on."""
     wrong = [
         f"factmem.{module} imports factmem.{name}"
         for module, names in _graph(with_types=True).items()
@@ -140,8 +140,8 @@ def test_imports_point_downward() -> None:
     assert wrong == []
 
 
-def test_no_module_needs_itself() -> None:
-    """Not within a room either, but for the names of types; a package's door is no circle."""
+def test_no_module_imports_itself() -> None:
+    """Cycles within a folder are refused too, except for type names and `__init__` modules."""
     doors = {module for module, file in FILES.items() if file.name == "__init__.py"}
     graph = _graph(with_types=False)
     list(
@@ -149,8 +149,8 @@ def test_no_module_needs_itself() -> None:
     )
 
 
-def test_the_rule_can_be_broken() -> None:
-    """Upward, sideways and into another room's private files: each is reported."""
+def test_broken_rules_are_reported() -> None:
+    """An import upward, sideways or of another folder's private file is reported."""
     assert _is_allowed("ledger.ledger", "models.facts")
     assert not _is_allowed("models.facts", "ledger.ledger")
     assert not _is_allowed("transfer.bundle", "detection.detector")
@@ -158,15 +158,15 @@ def test_the_rule_can_be_broken() -> None:
     assert _is_allowed("storage._journal", "storage._lock")
 
 
-def test_every_module_is_reached_by_its_full_name() -> None:
-    """Relative imports would slip past the table."""
+def test_every_module_is_imported_by_its_full_name() -> None:
+    """Relative imports would not be in the table."""
     for module, file in FILES.items():
         for node in ast.walk(tree_of(file.read_text())):
             assert not isinstance(node, ast.ImportFrom) or node.level == 0, f"factmem.{module}"
 
 
-def test_the_hall_is_small() -> None:
-    """The top level has a folder per noun of the domain, and few files."""
+def test_the_top_level_is_small() -> None:
+    """It has one folder per noun of the domain, and few files."""
     entries = {
         path.stem
         for path in PACKAGE.iterdir()
@@ -178,7 +178,7 @@ def test_the_hall_is_small() -> None:
 
 
 def test_files_are_short() -> None:
-    """Two show one public face with its contracts, and one of these is generated."""
+    """Two show one public class with its contracts, and one of these is generated."""
     lengths = {name: len(file.read_text().splitlines()) for name, file in FILES.items()}
 
     assert lengths.pop("memory.agent_memory") <= 800
@@ -186,8 +186,8 @@ def test_files_are_short() -> None:
     assert {name: length for name, length in lengths.items() if length > 400} == {}
 
 
-def test_third_parties_enter_by_their_doors() -> None:
-    """One module knows each heavy package, so one module changes when it does."""
+def test_optional_packages_have_one_module_each() -> None:
+    """If a heavy package changes, one module changes."""
     for module, file in FILES.items():
         _check_third_parties(module, file)
 
@@ -203,11 +203,11 @@ def _check_third_parties(module: str, file: Path) -> None:
             assert module in DOORS[package], f"factmem.{module} imports {package}"
         elif module.partition(".")[0] not in {"cli", "integrations", "testing"}:
             known = package in LIGHT or package in sys.stdlib_module_names or package == "factmem"
-            assert known, f"factmem.{module} imports {package}, which has no door in the table"
+            assert known, f"factmem.{module} imports {package}, which has no module in the table"
 
 
-def test_heavy_packages_wait_for_their_first_use() -> None:
-    """Their imports are inside functions: a program that does not use a package does not load it."""
+def test_heavy_packages_are_imported_on_first_use() -> None:
+    """Imports are inside functions: a program loads only the packages that it uses."""
     for module, file in FILES.items():
         tree = tree_of(file.read_text())
         at_top = {name.partition(".")[0] for node in tree.body for name in _imports_at_top(node)}
@@ -216,7 +216,7 @@ def test_heavy_packages_wait_for_their_first_use() -> None:
 
 
 def _imports_at_top(node: ast.stmt) -> Iterator[str]:
-    """The imports that a statement runs when its module is imported."""
+    """Yield the imports that run when a module is imported."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield from _imports(ast.Module([node], []), with_types=False)
 
@@ -244,7 +244,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The effects of importing factmem in a fresh process in an empty directory."""
+    """Return the effects of importing factmem in a new process in an empty directory."""
     empty = tmp_path_factory.mktemp("empty")
     done = subprocess.run(
         [sys.executable, "-B", "-W", "error", "-c", PROBE],  # without writing bytecode
@@ -258,15 +258,15 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return report
 
 
-def test_importing_loads_nothing_heavy(imported: dict[str, Any]) -> None:
-    """`import factmem`, and touching every name it has, leaves these for their first use."""
+def test_importing_loads_no_heavy_package(imported: dict[str, Any]) -> None:
+    """`import factmem` and access to all its names load none of these."""
     heavy = {*DOORS, "asyncio", "httpx2", "httpx", "trio", "pytest", "rich", "typer"}
 
     assert not heavy & set(imported["modules"])
 
 
-def test_importing_touches_nothing(imported: dict[str, Any]) -> None:
-    """No file but those of Python packages, no thread, no process, no network."""
+def test_importing_has_no_side_effects(imported: dict[str, Any]) -> None:
+    """It opens only files of Python packages, and starts no thread, process or connection."""
     roots = tuple(imported["roots"])
 
     foreign = [seen for seen in imported["seen"] if not seen[1].startswith(roots)]

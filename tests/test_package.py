@@ -1,4 +1,4 @@
-"""The archives that a user installs, built from the source tree and checked from outside."""
+"""The archives that a user installs, built from the source tree."""
 
 import re
 import runpy
@@ -39,8 +39,8 @@ def wheel(built: Path) -> zipfile.ZipFile:
 
 
 @pytest.mark.storm
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    """Every module and the typing marker; no test, no example, no file of the house."""
+def test_the_wheel_has_only_the_package(wheel: zipfile.ZipFile) -> None:
+    """It has every module and the typing marker; no test, no example, no development file."""
     package = {
         str(file.relative_to(ROOT))
         for file in (ROOT / "factmem").rglob("*")
@@ -54,8 +54,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) ->
 
 
 @pytest.mark.storm
-def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
-    """Name, version, Python and licence as the project states them."""
+def test_the_metadata_of_the_wheel(wheel: zipfile.ZipFile) -> None:
+    """Name, version, Python and licence are those of the project."""
     [name] = [name for name in wheel.namelist() if name.endswith("METADATA")]
     metadata = Parser().parsestr(wheel.read(name).decode())
 
@@ -68,7 +68,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
 
 
 def test_links_of_the_readme_work_on_a_package_index() -> None:
-    """They lead to the source once it has an address, and are text until then."""
+    """They lead to the source once it has an address, and are plain text until then."""
     readme = runpy.run_path(str(ROOT / "hatch_build.py"))["indexed"]
     text = (ROOT / "README.md").read_text()
     assert re.search(r"\]\((docs|tests)/", text)
@@ -91,8 +91,8 @@ def test_the_source_archive_can_be_tested(built: Path) -> None:
     assert not tops & {".venv", ".git", "dist", "build"}
 
 
-def test_the_changelog_knows_this_version() -> None:
-    """A release without a word about it is no release."""
+def test_the_changelog_has_this_version() -> None:
+    """A release needs an entry."""
     text = (ROOT / "CHANGELOG.md").read_text()
     versions = re.findall(r"^## \[?([^\]\s]+)", text, flags=re.MULTILINE)
 

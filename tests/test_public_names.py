@@ -27,7 +27,7 @@ MODULES = [
     for name in _public_modules()
     if not name.endswith(".crewai") or importlib.util.find_spec("crewai") is not None
 ]
-"""CrewAI, of a gigabyte, is in an environment of its own; the others are in the test group."""
+"""CrewAI takes a gigabyte and has its own environment; the others are in the test group."""
 
 
 def _tree(module: str) -> ast.Module:
@@ -39,15 +39,15 @@ def _defines_anything(tree: ast.Module) -> bool:
 
 
 def _reading_order(name: str) -> tuple[int, str]:
-    """Constants, then classes, then functions, as the linter sorts them."""
+    """Sort constants before classes before functions, like the linter."""
     if re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and len(name) > 1:
         return 0, name
     return (1 if name[0].isupper() else 2), name
 
 
 @table("module", MODULES)
-def test_all_is_true_and_sorted(module: str) -> None:
-    """`from module import *` works, and the list is one that a person can read."""
+def test_all_is_correct_and_sorted(module: str) -> None:
+    """`from module import *` works, and the list is readable."""
     if not _defines_anything(_tree(module)):
         return
     names: list[str] = importlib.import_module(module).__all__
@@ -59,7 +59,7 @@ def test_all_is_true_and_sorted(module: str) -> None:
 
 
 def _undocumented(tree: ast.Module, names: set[str]) -> Iterator[str]:
-    """The public names that a module defines and says nothing about, methods included."""
+    """Yield the public names that a module defines without a docstring, methods included."""
     for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() if node.name in names:
@@ -86,7 +86,7 @@ def _undocumented_in(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _has_decorator(node: ast.FunctionDef | ast.AsyncFunctionDef, *names: str) -> bool:
-    """Overloads are documented by what they overload, overrides by what they inherit."""
+    """Overloads are documented by their implementation, overrides by the inherited method."""
     return any(ast.unparse(decorator).endswith(names) for decorator in node.decorator_list)
 
 
@@ -99,8 +99,8 @@ def _is_text(node: ast.stmt | None) -> bool:
 
 
 @table("module", MODULES)
-def test_every_public_name_says_what_it_is(module: str) -> None:
-    """Classes, methods, functions, constants and aliases have a docstring at their definition."""
+def test_every_public_name_has_a_docstring(module: str) -> None:
+    """Classes, methods, functions, constants and aliases have one at their definition."""
     tree = _tree(module)
     names = set(getattr(importlib.import_module(module), "__all__", ()))
 
@@ -108,14 +108,14 @@ def test_every_public_name_says_what_it_is(module: str) -> None:
     assert list(_undocumented(tree, names)) == []
 
 
-def test_silence_is_noticed() -> None:
-    """The check itself sees a class, a method, a function and a constant without words."""
+def test_a_missing_docstring_is_noticed() -> None:
+    """The check finds a class, a method, a function and a constant without one."""
     tree = ast.parse("class A:\n    def b(self): ...\ndef c(): ...\nD = 1\nE = 2\n'Told.'\n")
 
     assert list(_undocumented(tree, {"A", "c", "D", "E"})) == ["A", "A.b", "c", "D"]
 
 
-def test_the_front_door_is_small() -> None:
-    """A first program finds what it needs; `dir` shows that and nothing else."""
+def test_the_root_exports_are_few() -> None:
+    """A first program finds what it needs; `dir` shows nothing else."""
     assert len(factmem.__all__) <= 45
     assert dir(factmem) == sorted([*factmem.__all__, "__version__"])

@@ -1,4 +1,4 @@
-"""A type that a public signature names can be imported from a public room."""
+"""A type that a public signature names can be imported from a public module."""
 
 import importlib
 import inspect
@@ -61,7 +61,7 @@ def _classes(hint: object) -> Iterator[type]:
 
 
 @table("name", EXPORTS)
-def test_the_types_of_a_signature_can_be_imported_from_a_room(name: str) -> None:
+def test_the_types_of_a_signature_can_be_imported(name: str) -> None:
     named = {
         each
         for function in _signatures(EXPORTS[name])

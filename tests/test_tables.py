@@ -41,7 +41,7 @@ async def test_cases_are_awaited_and_tables_combine() -> None:
 
 
 def test_a_check_that_should_raise_and_does_not_is_a_failure() -> None:
-    """The failure of `pytest.raises` is no `Exception`."""
+    """The exception of `pytest.raises` is not an `Exception`."""
 
     @table("number", [1])
     def check(number: int) -> None:
@@ -59,6 +59,6 @@ def test_fixtures_reach_the_function(
     assert request.getfixturevalue(fixture_of_pytest).exists()
 
 
-def test_a_table_without_cases_is_refused() -> None:
+def test_a_table_without_cases_raises() -> None:
     with pytest.raises(AssertionError, match="tests nothing"):
         table("number", [])

@@ -1,4 +1,4 @@
-"""The shipped contract is tested itself: every wrong store is caught by the tests meant for it."""
+"""Tests of the shipped contract: every wrong store fails the tests written for its fault."""
 
 import subprocess
 import sys
@@ -72,7 +72,7 @@ for wrong in WRONG_SEARCHES:
 
 
 class _Results:
-    """A plugin that notes which tests of which class failed, and how."""
+    """A pytest plugin that records which tests of which class failed, and how."""
 
     def __init__(self) -> None:
         self.failed: dict[str, set[str]] = {}
@@ -90,7 +90,7 @@ class _Results:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> _Results:
-    """Run, in a project of its own, the tests that are named for each wrong store."""
+    """Run, in a new project, the tests that are named for each wrong store."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "conftest.py").write_text(CONFTEST)
@@ -113,22 +113,22 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> _Results:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
-def test_a_wrong_store_is_caught(wrong: type, results: _Results) -> None:
-    """By each of the tests that were written for its fault."""
+def test_a_wrong_store_fails(wrong: type, results: _Results) -> None:
+    """Each test written for its fault fails."""
     assert results.failed.get(f"Test{wrong.__name__}", set()) == WRONG[wrong]
 
 
 @pytest.mark.storm
 @pytest.mark.parametrize("suite", RIGHT)
-def test_the_right_store_is_not_accused(results: _Results, suite: str) -> None:
-    """The same tests pass on it, and nothing failed for another reason than the store."""
+def test_the_right_store_passes(results: _Results, suite: str) -> None:
+    """The same tests pass on it, and every failure of another is due to its fault."""
     assert results.failed.get(suite) is None
     assert results.passed[suite] == RIGHT[suite]
     assert results.errors == []
 
 
-def test_importing_it_is_light() -> None:
-    """The scripted chat model and the clock need no pytest, and nothing needs openai."""
+def test_importing_the_contract_is_quick() -> None:
+    """The scripted chat model and the clock do not load pytest, and nothing loads openai."""
     probe = (
         "import sys, factmem.testing as testing\n"
         "testing.ScriptedChatModel, testing.SettableClock\n"

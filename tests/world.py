@@ -1,4 +1,4 @@
-"""The people, places, concepts, chats and answers that the tests of all rooms share."""
+"""Users, places, concepts, chats and answers that many tests share."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ KINDS = ("memory", "plain", "encrypted")
 
 
 def store_of(kind: str, folder: Path, clock: TimeProvider = system_clock) -> LocalStore:
-    """Return an empty store of a kind; files go below `folder`."""
+    """Return an empty store of a kind; files are created below `folder`."""
     if kind == "memory":
         return InMemoryProvider(clock=clock)
     storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if kind == "encrypted" else None
@@ -105,7 +105,7 @@ def assistant(text: str) -> dict[str, Any]:
 
 
 def item(**fields: Any) -> dict[str, Any]:
-    """An item of a model's answer about the message "I prefer the dark theme." of number 0."""
+    """Return an item of a model's answer about message 0 about the dark theme."""
     return {
         "message": 0,
         "quote": "dark theme",
@@ -130,12 +130,12 @@ def memory_texts(messages: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 def is_detection(messages: Sequence[Message]) -> bool:
-    """Return True if these messages ask for facts."""
+    """Return True if these messages request facts."""
     return "You extract facts" in str(messages[0].get("content"))
 
 
 def calls(*wanted: tuple[str, object]) -> ChatResponse:
-    """An answer that calls tools, each by its name and arguments."""
+    """Return an answer that calls tools, each by its name and arguments."""
     return ChatResponse(
         tool_calls=tuple(
             ToolCall(f"call-{number}", name, given if isinstance(given, str) else json.dumps(given))
@@ -145,7 +145,7 @@ def calls(*wanted: tuple[str, object]) -> ChatResponse:
 
 
 def theme_item(value: str, quote: str, message: int = 0, **fields: Any) -> dict[str, Any]:
-    """An item of a model's answer about the theme that the user prefers."""
+    """Return an item of a model's answer about the theme that the user prefers."""
     return {
         "message": message,
         "quote": quote,
@@ -166,12 +166,12 @@ def found_facts(*items: object) -> dict[str, object]:
 
 
 def tool_results(messages: Sequence[Mapping[str, object]]) -> list[str]:
-    """The answers of tools, in the order of the conversation."""
+    """Return the results of tools, in the order of the conversation."""
     return [str(message["content"]) for message in messages if message["role"] == "tool"]
 
 
 def assert_paired(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Every tool call stands before exactly its own results."""
+    """Check that exactly its own results follow every tool call."""
     position = 0
     while position < len(messages):
         message = messages[position]
@@ -188,7 +188,7 @@ def context_of(chat_model: Any, text: str = "Hello", **fields: Any) -> AgentCont
 
 
 def bare_note(keyword: str, value: Any, **fields: Any) -> SingleFact[Any]:
-    """A fact whose description says nothing; said long ago."""
+    """Return a fact with a neutral description and an old time."""
     concept: Concept[Any] = Concept(keyword, "", value_type=type(value))
     return SingleFact(concept, value, **{"timestamp": NOW - timedelta(days=400), **fields})
 
@@ -204,7 +204,7 @@ def recall_memory(provider: AgentMemoryProvider, **options: Any) -> AgentMemory:
 
 
 def found_values(result: Any) -> list[Any]:
-    """The values found, best first."""
+    """Return the found values, best first."""
     return [value for match in result for value in match.fact.values]
 
 

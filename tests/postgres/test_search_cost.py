@@ -11,7 +11,7 @@ from factmem.models.facts import MultipleFacts
 from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.driver import Session
 from factmem.testing.chat import ScriptedChatModel
-from tests.postgres.conftest import NewStore
+from tests.postgres.conftest import Login, NewStore
 from tests.postgres.test_search import (
     ANN,
     APP,
@@ -181,3 +181,28 @@ async def test_words_of_a_new_place_are_found_by_their_index(
     assert "number7" in str(values_in(await memory_of(store).recall("number7", min_score=0.0)))
 
     assert ["items_by_word" in plan for plan in plans] == [True]
+
+
+async def test_new_texts_are_found_first_under_row_level_security(
+    new_store: NewStore, login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A condition that is not leakproof comes last, and no index is used for it."""
+    plans: list[list[str]] = []
+    rows = Session._rows
+
+    def _rows(self: Session, query: str, *args: Any, **options: Any) -> Any:
+        if "row_security_active" in query:
+            plans.append([line for (line,) in rows(self, f"EXPLAIN {query}", *args, **options)])
+        return rows(self, query, *args, **options)
+
+    store = new_store(search_from=1, dsn=login.dsn)
+    await fill(store, 100)
+    memory = memory_of(store, FUSED)
+    await memory.recall("number7")
+    monkeypatch.setattr(Session, "_rows", _rows)
+
+    assert "number7" in str(values_in(await memory.recall("number7", min_score=0.0)))
+
+    (plan,) = plans
+    (line,) = [each for each in plan if "upto" in each]
+    assert "upto" in line.partition("current_setting")[0]

@@ -14,7 +14,7 @@ SELECT p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at,
        EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.expires_at <= %s),
        coalesce(s.length, 0), t.terms, t.holders,
        v.space, v.upto, v.changes, v.counted, v.total, v.is_indexed,
-       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.item > coalesce(v.upto, 0)),
+       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.item > v.upto),
        {few}, row_security_active('factmem.items')
 FROM factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.made = p.made
 LEFT JOIN LATERAL (
@@ -24,6 +24,8 @@ LEFT JOIN LATERAL (
 LEFT JOIN {space} ON v.place = p.place
 WHERE p.place = ANY (%s::uuid[])
 """
+"""Without a space its columns are NULL. `coalesce` is not leakproof: under row level security the server
+would read all rows of the place."""
 
 SPACE = """(SELECT * FROM factmem.spaces WHERE model = %s AND dimensions = %s) v"""
 

@@ -92,7 +92,7 @@ async def test_arguments_that_no_store_accepts_raise(store: NoMemory) -> None:
         await store.load_by_description(" ", USER, AGENT)
     with pytest.raises(ValueError, match="erase"):
         await store.forget(USER, AGENT)
-    with pytest.raises(ValueError, match="not be negative"):
+    with pytest.raises(ValueError, match="older_than must be a timedelta of at least 0"):
         await store.forget(USER, AGENT, older_than=-timedelta(1))
     with pytest.raises(ValueError, match="Entry 0 cannot be recorded"):
         await store.replay(nonsense, USER, AGENT)

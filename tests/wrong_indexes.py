@@ -123,7 +123,7 @@ class KeepsIndexesOfTheForgotten(_Apart):
 
 
 class MixesIndexes(_Apart):
-    """Keeps an index by names of which it folds the case and forgets the kind."""
+    """Stores an index under names without case and type."""
 
     def _name(self, subject: Any, scope: Any) -> Any:
         return scope.name.casefold(), subject.name, (subject.entity or "").casefold()

@@ -251,7 +251,7 @@ async def test_named_scopes_need_no_profile(store: InMemoryProvider) -> None:
 
 
 async def test_subjects_and_scopes_must_be_lists(store: InMemoryProvider) -> None:
-    """One of them, or a text, in the place of a list; and texts in the list."""
+    """A single one, a string, and strings in the list raise."""
     memory = memory_of(store)
     wrong: list[Any] = [ALICE, "alice", ["alice"], [AGENT]]
     for subjects in wrong:

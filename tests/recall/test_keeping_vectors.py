@@ -95,7 +95,7 @@ async def test_closing_a_view_writes_vectors_of_its_places(store: Busy) -> None:
 
 @pytest.mark.parametrize("error", [StoreBusyError("busy"), StorageError("full"), OSError("odd")])
 async def test_a_store_that_refuses_vectors_raises_nothing(store: Busy, error: Exception) -> None:
-    """And never in the place of one."""
+    """It also hides no other error."""
     memory = recall_memory(store, embedder=TopicEmbedder())
     await memory.recall("any animal?")
     store.error = error

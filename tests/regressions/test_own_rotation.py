@@ -39,7 +39,7 @@ CALLS: dict[str, Callable[[Any], Awaitable[object]]] = {
 @pytest.mark.parametrize("rotations", [1, pytest.param(6, marks=pytest.mark.storm)])
 @pytest.mark.parametrize("call", CALLS)
 async def test_calls_during_a_rotation(tmp_path: Path, call: str, rotations: int) -> None:
-    """None of them ever meets a file of which it does not have the key."""
+    """None of them ever reads a file whose key it does not have."""
     storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
     async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as store:
         for place in PLACES:

@@ -317,7 +317,7 @@ class TestKinds:
 
 class TestPlaces:
     async def test_subjects_by_name(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """A file of Koog's is about one user, whom the application names."""
+        """A file of Koog's is about one user; the application names that user."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
         alice = MemorySubject("user", "The user", 1, per_entity=True).of("alice")
 

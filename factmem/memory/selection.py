@@ -44,7 +44,7 @@ class PlaceSelection:
     ) -> None:
         self.subjects: tuple[MemorySubject, ...] = checked_subjects(subjects)
         example = "scopes=MemoryScopesProfile(agent='my-agent')"
-        self.profile = expect(profile, MemoryScopesProfile, "scopes", example)
+        self.profile: MemoryScopesProfile = expect(profile, MemoryScopesProfile, "scopes", example)
         self.boundary = boundary
         self._default_scopes = None if default_scopes is None else tuple(default_scopes)
         self._defaults: tuple[Place, ...] | None = None

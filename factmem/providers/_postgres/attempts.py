@@ -159,7 +159,9 @@ class ReadAttempts:
         """Wait for the answer, repeat a failed query, and read the rest."""
         is_read = False
         if not begun.is_returned:
-            is_read = self._places.run(lambda *_: False, (begun.session, partial(_is_read, begun)))
+            is_read = self._places.run(
+                lambda _session, _unknown: False, (begun.session, partial(_is_read, begun))
+            )
         if not is_read:
             self._places.refresh(batch)
 

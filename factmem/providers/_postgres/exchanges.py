@@ -112,10 +112,11 @@ class Exchange:
         statuses = self._psycopg.pq.ExecStatus
         for result in self._results:
             if result.status not in (statuses.TUPLES_OK, statuses.COMMAND_OK):
-                self._error = self._psycopg.errors.error_from_result(
+                error: Exception = self._psycopg.errors.error_from_result(
                     result, encoding=self._connection.info.encoding
                 )
-                raise self._error
+                self._error = error
+                raise error
         (result,) = self._results
         if not result.ntuples:
             return []

@@ -72,6 +72,16 @@ def run_block(block: Block, module: ModuleType) -> list[str]:
     return [line.rstrip() for line in printed.getvalue().splitlines()]
 
 
+def test_every_fence_is_closed() -> None:
+    """A block without an end is text to the tests, so its program would never run."""
+    open_pages = [
+        _name(page)
+        for page in PAGES
+        if len(re.findall(r"^ *```", page.read_text(), flags=re.MULTILINE)) % 2
+    ]
+    assert open_pages == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_blocks_print_the_documented_output(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -112,7 +112,8 @@ class PlacesIndex:
         """Search in the event loop; return None if that may take too long."""
         index = self._index
         is_quick = index.is_quick if vectors is None else index.is_quick_with(len(vectors[0]))
-        if len(queries) > 1 or not is_quick or not self._lock.acquire(blocking=False):
+        is_quick = is_quick and len(queries) == 1 and queries[0].is_short
+        if not is_quick or not self._lock.acquire(blocking=False):
             return None
         try:
             return None if self._is_behind(snapshots) else self._search(queries, now, vectors)

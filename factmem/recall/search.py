@@ -121,7 +121,9 @@ class FactSearch:
     ) -> None:
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._in_store = (
-            StoreSearch(provider, reader.concepts) if isinstance(provider, SearchedStore) else None
+            StoreSearch(provider, reader.concepts, cache)
+            if isinstance(provider, SearchedStore)
+            else None
         )
         self._reader = reader
         self._cache = cache

@@ -1,9 +1,9 @@
 """The scores of candidates from a store that searches large places itself."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities
@@ -22,12 +22,15 @@ from factmem.recall.lexical.analysis import words
 from factmem.recall.lexical.bm25 import QueryWords, WordScores
 from factmem.recall.lexical.postings import Term
 from factmem.recall.match import Match
+from factmem.recall.places_index import IndexCache
 from factmem.recall.query import RecallQuery
 from factmem.recall.ranking import USUAL, Candidates, Hints, Ranking
 from factmem.recall.store_documents import analyzer, described, described_fact
 from factmem.recall.text_slots import COMMON, Nearness, Spread
 
 __all__ = ["StoreSearch"]
+
+R = TypeVar("R")
 
 _LEAST_CANDIDATES = 50
 """The candidates of each place, by words and by meaning each. On the corpus hit@5 by words is .646 with
@@ -49,17 +52,32 @@ class StoreMatches(NamedTuple):
     """The places with facts that have no vector yet."""
 
 
+class _Analysed(NamedTuple):
+    """A question, and the words and the name in it."""
+
+    question: SearchQuestion
+    terms: QueryWords
+    entity: str | None
+
+
 class StoreSearch:
     """Searches places in a store. Any number of tasks and threads may call an instance.
 
     Args:
         store: Finds the candidates.
         concepts: The declared concepts of the application, by keyword.
+        cache: Provides the worker threads.
     """
 
-    def __init__(self, store: SearchedStore, concepts: Mapping[str, Concept[Any, Any]]) -> None:
+    def __init__(
+        self,
+        store: SearchedStore,
+        concepts: Mapping[str, Concept[Any, Any]],
+        cache: IndexCache,
+    ) -> None:
         self.store = store
         self._concepts = concepts
+        self._cache = cache
 
     async def is_searched(self, places: Sequence[Place]) -> bool:
         """Return whether the store searches these places."""
@@ -97,31 +115,47 @@ class StoreSearch:
             model: The embedding model of the vector.
             vector: The vector of the query; None to search only by words.
         """
-        asked = words(query.text)
         places = [place for place in places if query.is_about(place)]
-        entities = [place.subject.entity for place in places if place.subject.entity is not None]
-        entity = named_entity(asked, entities)
-        # Without vectors the name counts like any other word.
-        name = name_terms(entity) if entity is not None and vector is not None else ()
-        terms = analyzer().query(asked, name)
-        question = SearchQuestion(
-            terms=list(dict.fromkeys(chain.from_iterable(terms.wanted))),
-            limit=max(_LEAST_CANDIDATES, _PER_MATCH * query.limit),
-            filter=SearchFilter(
-                query.keywords,
-                query.since,
-                query.until,
-                query.source_kinds,
-                query.min_importance,
-                query.metadata,
-            ),
-            model=model,
-            vector=vector,
-            common=COMMON,
-        )
-        answer = await self.store.candidates(places, question, described)
-        found = _Found(answer, places, self._concepts)
-        return found.ranked(query, terms, entity, now)
+        asked = await self._computed(query, lambda: _analysed(query, places, model, vector))
+        answer = await self.store.candidates(places, asked.question, described)
+
+        def ranked() -> StoreMatches:
+            found = _Found(answer, places, self._concepts)
+            return found.ranked(query, asked.terms, asked.entity, now)
+
+        return await self._computed(query, ranked)
+
+    async def _computed(self, query: RecallQuery, compute: Callable[[], R]) -> R:
+        """Return the result of a function whose time grows with the question."""
+        return compute() if query.is_short else await self._cache.work(compute)
+
+
+def _analysed(
+    query: RecallQuery, places: Sequence[Place], model: str, vector: Sequence[float] | None
+) -> _Analysed:
+    """Return the question to a store about some places."""
+    asked = words(query.text)
+    entities = [place.subject.entity for place in places if place.subject.entity is not None]
+    entity = named_entity(asked, entities)
+    # Without vectors the name counts like any other word.
+    name = name_terms(entity) if entity is not None and vector is not None else ()
+    terms = analyzer().query(asked, name)
+    question = SearchQuestion(
+        terms=list(dict.fromkeys(chain.from_iterable(terms.wanted))),
+        limit=max(_LEAST_CANDIDATES, _PER_MATCH * query.limit),
+        filter=SearchFilter(
+            query.keywords,
+            query.since,
+            query.until,
+            query.source_kinds,
+            query.min_importance,
+            query.metadata,
+        ),
+        model=model,
+        vector=vector,
+        common=COMMON,
+    )
+    return _Analysed(question, terms, entity)
 
 
 class _Found:

@@ -1,5 +1,6 @@
 """What a recall in the database costs: statements, threads and requests to the embedder."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from factmem.embedding.callable import CallableEmbedder
 from factmem.models.facts import MultipleFacts
 from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.driver import Session
+from factmem.recall import store_search
 from factmem.testing.chat import ScriptedChatModel
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.test_search import (
@@ -75,6 +77,32 @@ async def test_a_warm_recall_takes_two_statements_and_one_thread(
     assert "number7" in str(values_in(await memory.recall("number7", min_score=0.0)))
 
     assert (len(statements), len(threads)) == (2, 1)
+
+
+@pytest.mark.parametrize("embedder", [None, FUSED], ids=["words", "fused"])
+async def test_a_question_with_thousands_of_words_is_answered(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch, embedder: Any
+) -> None:
+    """The server limits the size of an expression, and the event loop does not analyse the words."""
+    store = new_store(search_from=1)
+    words = [f"{number}st" for number in range(6000)]
+    await store.save(MultipleFacts(NOTES, [" ".join(words[:300])]), ANN, APP)
+    await fill(store, 30)
+    memory = memory_of(store, embedder)
+    used: list[threading.Thread] = []
+    analyse = store_search.words
+
+    def analysed(text: str) -> Any:
+        used.append(threading.current_thread())
+        return analyse(text)
+
+    monkeypatch.setattr(store_search, "words", analysed)
+
+    found = await memory.recall(" ".join(words), min_score=0.0)
+
+    assert " 3st " in str(values_in(found))
+    assert threading.main_thread() not in used
+    assert used
 
 
 async def test_a_recall_after_a_save_finds_it_by_meaning(new_store: NewStore) -> None:

@@ -93,14 +93,17 @@ async def test_other_tasks_continue(memory: AgentMemory, calls: list[object]) ->
     assert calls == []
 
 
-@pytest.mark.parametrize("reason", ["large", "busy", "without numpy"])
+@pytest.mark.parametrize("reason", ["large", "busy", "without numpy", "a long question"])
 async def test_a_search_that_may_take_longer_uses_a_thread(
     reason: str, memory: AgentMemory, calls: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There are many facts, an index in use by another thread, or plain Python."""
+    """There are many facts or words, an index in use by another thread, or plain Python."""
+    question = "note 8"
     await values(memory, "note 7")
     calls.clear()
-    if reason == "large":
+    if reason == "a long question":
+        question += " please" * 100
+    elif reason == "large":
         monkeypatch.setattr("factmem.recall.fact_index._QUICK", 299)
     elif reason == "without numpy":
         monkeypatch.setattr("factmem.recall.fact_index.numpy_or_none", lambda: None)
@@ -113,7 +116,7 @@ async def test_a_search_that_may_take_longer_uses_a_thread(
 
         monkeypatch.setattr(PlacesIndex, "search_at_once", while_busy)
 
-    assert await values(memory, "note 8") == ["note 8"]
+    assert await values(memory, question) == ["note 8"]
     assert len(calls) == 1
 
 

@@ -38,6 +38,10 @@ from factmem.providers.searched import (
 _MOST_HITS = 1500
 """The most rows ranked by words, from the rarest terms of a question on; each is on another page."""
 
+_MOST_WORDS = 256
+"""The most words of a question by which a statement ranks rows: the rarest ones of a place. A message
+with thousands of words would exceed the server's limit for an expression."""
+
 _AROUND = 4
 """The distance of messages whose facts are found by words of the same neighbour."""
 
@@ -256,7 +260,7 @@ class _Question:
 
     def _by_words(self, place: SearchedPlace) -> list[_Part]:
         search = place.state.search
-        words = {term: f"'{search}:{term}'" for term in self._terms.values()}
+        words = {term: f"'{search}:{term}'" for term in self._ranking_terms(place)}
         if not words:
             return []
         asked, facts, weights = self._chosen(place, words), place.state.facts, list[object]()
@@ -275,6 +279,13 @@ class _Question:
         given = [place.key, asked, *self._filtered, _MOST_HITS, *weights]
         given += [place.length / facts or 1.0, self._question.limit]
         return [_Part(statement, given)]
+
+    def _ranking_terms(self, place: SearchedPlace) -> Iterable[str]:
+        """Return the terms by which the rows of a place are ranked."""
+        terms = self._terms.values()
+        if len(terms) <= _MOST_WORDS:
+            return terms
+        return sorted(place.holders, key=lambda term: place.holders[term])[:_MOST_WORDS]
 
     def _chosen(self, place: SearchedPlace, words: Mapping[str, str]) -> str:
         """Return a tsquery for the rarest words of a question.

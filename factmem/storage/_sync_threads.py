@@ -38,9 +38,10 @@ class SyncThreads:
 
     def _started(self) -> "list[SimpleQueue[_Files | None]]":
         """Return the inboxes of the threads; start the threads if there are none."""
-        if self._helpers is None or self._helpers[0] != os.getpid():
+        helpers = self._helpers  # another thread may call `close` at any moment
+        if helpers is None or helpers[0] != os.getpid():
             inboxes: list[SimpleQueue[_Files | None]] = []
-            self._helpers = os.getpid(), inboxes
+            helpers = self._helpers = os.getpid(), inboxes
             weakref.finalize(self, _end, inboxes).atexit = False
             with suppress(RuntimeError):  # no more threads can start: the others do the work
                 while len(inboxes) < _THREADS - 1:
@@ -50,7 +51,7 @@ class SyncThreads:
                         target=_serve, args=args, name="factmem sync", daemon=True
                     ).start()
                     inboxes.append(inbox)
-        return self._helpers[1]
+        return helpers[1]
 
     def close(self) -> None:
         """End the threads; the next call starts new ones."""

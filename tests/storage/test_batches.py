@@ -1,5 +1,6 @@
 """Appending to many journals at once: the effect of power cuts and errors on each save."""
 
+import os
 import random
 import threading
 from pathlib import Path
@@ -117,6 +118,24 @@ def test_the_caller_syncs_all_if_no_thread_can_start(monkeypatch: pytest.MonkeyP
     assert SyncThreads(synced.append).sync_all(range(20)) == [None] * 20
     assert synced == list(range(20))
     assert SyncThreads(synced.append).sync_all([]) == []
+
+
+def test_files_are_synced_while_their_threads_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may close the store's files between any two steps."""
+    synced: list[int] = []
+    threads = SyncThreads(synced.append)
+    threads.sync_all(range(3))
+    found = os.getpid()
+
+    def closed() -> int:
+        monkeypatch.undo()
+        threads.close()
+        return found
+
+    monkeypatch.setattr(os, "getpid", closed)
+
+    assert threads.sync_all(range(3, 20)) == [None] * 17
+    assert sorted(synced) == list(range(20))
 
 
 def test_syncing_threads_end_with_the_store(

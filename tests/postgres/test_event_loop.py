@@ -102,6 +102,39 @@ async def test_more_reads_than_a_batch_gather_at_once(new_store: NewStore) -> No
     assert found == ["dark"] * 700
 
 
+@pytest.mark.parametrize("place", ["begin", "end"])
+async def test_an_error_on_the_event_loop_loses_no_connection(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """A thread does the rest, and the connection is returned once."""
+    provider = new_store(max_connections=1)
+    await _warm(provider)
+    owner, name = {
+        "begin": (provider._places._clock, "recording"),
+        "end": (provider._places.tidying, "is_due"),
+    }[place]
+    real, failed = getattr(owner, name), list[str]()
+
+    def fail_once(*arguments: object) -> object:
+        if not failed:
+            failed.append(place)
+            raise RuntimeError("out of order")
+        return real(*arguments)
+
+    monkeypatch.setattr(owner, name, fail_once)
+
+    with anyio.fail_after(10):
+        await provider.save(languages("kept"), USER, AGENT)
+        await provider.save(languages("next"), USER, AGENT)
+
+    assert failed == [place]
+    found = await _values(provider)
+    assert (found["kept"], found["next"]) == (1, 1)
+    connections = provider._places.connections
+    assert len(connections._idle) == len(set(connections._idle)) == 1
+    assert connections._free._value == 1
+
+
 @ON_ASYNCIO
 @pytest.mark.parametrize("turns", range(8))
 async def test_saves_survive_the_end_of_their_leader(

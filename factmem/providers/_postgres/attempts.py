@@ -62,7 +62,6 @@ class SaveAttempts:
             done = begun.appended()
         except Exception:  # noqa: BLE001 - `finish` raises it again, and repeats the save
             return False
-        self._places.connections.give_back(begun.session)
         bodies: dict[Identity, list[bytes]] = {}
         for pending in batch:
             bodies.setdefault(pending.work.identity, []).append(pending.work.body)
@@ -77,6 +76,7 @@ class SaveAttempts:
             if tidying.is_due(identity, last, saved.folded):
                 left.append(partial(tidying.tidy, identity, last, saved.folded))
         begun.left = partial(_call, left)
+        self._places.connections.give_back(begun.session)  # last: `finish` does it after an error
         return not left
 
     def finish(self, batch: Sequence[Pending[Save]], begun: BegunSave) -> None:
@@ -151,8 +151,8 @@ class ReadAttempts:
             answers = begun.answers(rows)
         except Exception:  # noqa: BLE001 - `finish` asks again, and raises the error
             return False
-        self._places.connections.give_back(begun.session)
         begun.is_returned = True
+        self._places.connections.give_back(begun.session)
         return begun.taken(answers)
 
     def finish(self, batch: Sequence[Pending[Identity]], begun: BegunRead) -> None:

@@ -155,6 +155,8 @@ class LoopCommit(GroupCommit[W]):
             begun = self._attempts.begin(batch)
             if begun is not None and await _is_answered(begun.exchange):
                 is_done = self._attempts.end(batch, begun)
+        except Exception as exc:  # noqa: BLE001 - a thread does the rest, and all tasks raise its error
+            _logger.debug("A batch was left to a thread: %s", type(exc).__name__)
         finally:  # also after `Task.cancel`, as other tasks wait for the answer
             if begun is None:
                 self._queue.extend(batch)

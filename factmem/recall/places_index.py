@@ -110,9 +110,12 @@ class PlacesIndex:
         vectors: "Sequence[array[float]] | None",
     ) -> Found | None:
         """Search in the event loop; return None if that may take too long."""
-        index = self._index
-        is_quick = index.is_quick if vectors is None else index.is_quick_with(len(vectors[0]))
-        is_quick = is_quick and len(queries) == 1 and queries[0].is_short
+        is_quick = len(queries) == 1 and queries[0].is_short
+        if vectors is None:
+            is_quick &= self._index.is_quick
+        else:  # other tasks may have embedded thousands of facts that are not indexed yet
+            is_quick &= self._index.is_quick_with(len(vectors[0]))
+            is_quick &= all(cache.vectors.are_few for cache in self.caches.values())
         if not is_quick or not self._lock.acquire(blocking=False):
             return None
         try:

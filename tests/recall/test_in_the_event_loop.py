@@ -120,11 +120,12 @@ async def test_a_search_that_may_take_longer_uses_a_thread(
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("count", [20, 100])
+@pytest.mark.parametrize(("count", "most_rows"), [(20, 20), (20, 19), (100, 256)])
 async def test_a_warm_search_of_few_facts_by_meaning_uses_no_thread(
-    count: int, calls: list[object]
+    count: int, most_rows: int, calls: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Facts and question must be embedded already; a search of many facts uses one."""
+    """Facts and question must be embedded already; a search of many facts or vectors uses one."""
+    monkeypatch.setattr("factmem.recall.place_vectors._FEW", most_rows)
     store = InMemoryProvider()
     facts = [MultipleFacts(NOTES, [f"note {number}"]) for number in range(count)]
     await store.save_many(facts, ALICE, AGENT)
@@ -141,4 +142,4 @@ async def test_a_warm_search_of_few_facts_by_meaning_uses_no_thread(
 
     assert result.is_semantic
     assert result[0].fact.values == ("note 7",)
-    assert len(calls) == (count > 64)
+    assert len(calls) == (count > 64 or most_rows < count)

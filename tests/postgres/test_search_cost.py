@@ -12,6 +12,7 @@ from factmem.models.facts import MultipleFacts
 from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.driver import Session
 from factmem.recall import store_search
+from factmem.recall.lexical import analysis
 from factmem.testing.chat import ScriptedChatModel
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.test_search import (
@@ -90,7 +91,7 @@ async def test_a_question_with_thousands_of_words_is_answered(
     await fill(store, 30)
     memory = memory_of(store, embedder)
     used: list[threading.Thread] = []
-    analyse = store_search.words
+    analyse = analysis.words
 
     def analysed(text: str) -> Any:
         used.append(threading.current_thread())

@@ -179,6 +179,7 @@ class GroupCommit(Generic[W]):
             await self._workers.run(self._close)
 
     def _close(self) -> None:
+        self._commit_all(len(self._queue))  # even of none: it waits for the batch under way
         while self._queue:
             self._commit_all(len(self._queue))
         with self._state:

@@ -97,6 +97,34 @@ async def test_closing_stops_the_thread(commits: GroupCommit[int], batches: Batc
     assert not batches.threads[0].is_alive()
 
 
+async def test_closing_waits_for_the_batch_under_way(batches: Batches) -> None:
+    """The store closes its files next, and a batch that is written then would fail."""
+    is_begun, is_released = threading.Event(), threading.Event()
+
+    def commit(batch: Sequence[Pending[int]]) -> None:
+        is_begun.set()
+        is_released.wait(5)
+        batches(batch)
+
+    commits = GroupCommit(commit, Workers())
+    committed: list[int] = []
+
+    async def close() -> None:
+        await commits.close()
+        committed.append(sum(batches.sizes))
+        is_released.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(commits.submit, 1)
+        with anyio.fail_after(5):
+            while not is_begun.is_set():
+                await anyio.lowlevel.checkpoint()
+        tasks.start_soon(close)
+        await anyio.to_thread.run_sync(is_released.wait, 0.05)
+        is_released.set()
+    assert committed == [1]
+
+
 async def test_an_idle_thread_stops_and_the_next_save_starts_another(
     commits: GroupCommit[int], batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,5 +233,6 @@ async def test_new_texts_are_found_first_under_row_level_security(
     assert "number7" in str(values_in(await memory.recall("number7", min_score=0.0)))
 
     (plan,) = plans
-    (line,) = [each for each in plan if "upto" in each]
-    assert "upto" in line.partition("current_setting")[0]
+    lines = [each for each in plan if "upto" in each]  # one or two, as the statistics are
+    assert lines
+    assert all("upto" in each.partition("current_setting")[0] for each in lines)

@@ -1,12 +1,12 @@
 """Objects for each event loop: connections, limiters and worker threads."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
 from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, current_token
 
 __all__ = ["PerLoop", "PerLoopResource", "Workers"]
 
@@ -53,24 +53,23 @@ class PerLoopResource(Generic[T]):
                 await self._close(value)
 
 
-_made: RunVar[WeakKeyDictionary["PerLoop[Any]", Any]] = RunVar("factmem_per_loop")
-
-
 class PerLoop(Generic[T]):
-    """Creates one object for each event loop, on first use. It lives as long as the loop and this."""
+    """Creates one object for each event loop, on first use. It lives as long as the loop and this.
+
+    The object must not reference the loop, or no closed loop would be collected while this exists: a
+    program may call `asyncio.run` a million times with one store.
+    """
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
+        self._made: WeakKeyDictionary[object, T] = WeakKeyDictionary()
 
     def get(self) -> T:
         """Return the object of the running loop."""
-        made = _made.get(None)
-        if made is None:
-            made = WeakKeyDictionary()
-            _made.set(made)
-        mine: T | None = made.get(self)
+        loop = current_token().native_token
+        mine = self._made.get(loop)
         if mine is None:
-            mine = made[self] = self._make()
+            mine = self._made[loop] = self._make()
         return mine
 
 

@@ -39,26 +39,40 @@ _IDLE = 10.0
 
 
 class EventLoop:
-    """An event loop, and how other threads wake its tasks."""
+    """An event loop, and how other threads wake its tasks.
 
-    __slots__ = ("__weakref__", "_call_from_thread", "call_soon", "create_future", "is_gathering")
+    It does not keep the loop alive: a store outlives the loops that use it.
+    """
+
+    __slots__ = ("__weakref__", "_loop", "has_futures", "is_gathering")
 
     def __init__(self) -> None:
         loop: Any = current_token().native_token
-        self._call_from_thread: Callable[..., object] = (
-            getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
-        )
+        self._loop: weakref.ref[Any] = weakref.ref(loop)
         # Methods of asyncio loops: a future wakes a task a microsecond faster than anyio's event, and a
         # callback needs no task.
-        self.call_soon: Callable[..., object] | None = getattr(loop, "call_soon", None)
-        self.create_future: Callable[[], Any] | None = getattr(loop, "create_future", None)
+        self.has_futures = hasattr(loop, "create_future")
         self.is_gathering = False
         """Whether the bell will be rung as soon as the tasks that are ready now have run."""
 
+    def create_future(self) -> Any:
+        """Create a future of an asyncio loop."""
+        loop: Any = self._loop()
+        return loop.create_future()
+
+    def call_soon(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call a function once the tasks that are ready now have run, in an asyncio loop."""
+        loop: Any = self._loop()
+        loop.call_soon(call, *arguments)
+
     def wake(self, waiting: "Iterable[Pending[Any]]") -> None:
         """Wake the tasks whose work is done; from any thread."""
+        loop: Any = self._loop()
+        if loop is None:
+            return
+        call = loop.call_soon_threadsafe if self.has_futures else loop.run_sync_soon
         with suppress(RuntimeError):  # the loop is closed, so none of its tasks waits any more
-            self._call_from_thread(_finish_all, waiting)
+            call(_finish_all, waiting)
 
 
 def _finish_all(waiting: "Iterable[Pending[Any]]") -> None:
@@ -85,7 +99,7 @@ class Pending(Generic[W]):
         """Wait until the work is done."""
         if self.is_done:
             return
-        if self.loop.create_future is not None:
+        if self.loop.has_futures:
             self._future = self.loop.create_future()
             await self._future
         else:
@@ -192,7 +206,7 @@ class GroupCommit(Generic[W]):
     async def _gather(self, loop: EventLoop) -> None:
         """Ring when all tasks that are ready now have queued their saves, which then share a write."""
         loop.is_gathering = True
-        if loop.call_soon is not None:
+        if loop.has_futures:
             loop.call_soon(self._ring, loop)
             return
         try:

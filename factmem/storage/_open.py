@@ -14,6 +14,10 @@ from factmem.errors import CorruptJournalError
 SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 """O_NONBLOCK changes nothing for regular files: it is for pipes without a writer."""
 
+_UNTIMED: int = getattr(os, "O_NOATIME", 0)
+"""Linux: reading a file does not set its access time. That would change the inode at the first read after
+each write, 0.7 microseconds each time. Only the owner of a file may ask for it."""
+
 FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
 _KINDS = (
@@ -27,6 +31,17 @@ _OF_OTHER_KINDS = frozenset(
     {errno.ELOOP, errno.EMLINK, errno.EISDIR, errno.ENXIO, errno.EOPNOTSUPP}
 )
 """The errors of systems for a link, a folder, and a pipe or socket without another end."""
+
+
+def open_safely(name: str, flags: int, folder: int | None = None) -> int:
+    """Open a path, or a name in an open folder; a new file is for its owner only."""
+    flags |= SAFELY
+    if not flags & os.O_CREAT:
+        try:
+            return os.open(name, flags | _UNTIMED, dir_fd=folder)
+        except PermissionError:  # another user's file, or one that may not be opened at all
+            return os.open(name, flags, dir_fd=folder)
+    return os.open(name, flags, 0o600, dir_fd=folder)
 
 
 def open_ordinary(
@@ -46,7 +61,7 @@ def open_ordinary(
     """
     folder, name = (None, path) if within is None else within
     try:
-        fd = os.open(name, flags | SAFELY, 0o600, dir_fd=folder)
+        fd = open_safely(name, flags, folder)
     except OSError as exc:
         exc.filename = path
         if exc.errno in _OF_OTHER_KINDS and (kind := _kind_at(path)):

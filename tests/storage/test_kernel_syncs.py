@@ -41,6 +41,9 @@ class Kernel:
         numbers = _kernel_syncs._NUMBERS[os.uname().machine]
         self._names = {number: name for name, number in numbers._asdict().items()}
         self.calls: list[str] = []
+        """The names of the calls, without those that start to write."""
+        self.written_out: list[int] = []
+        """The files that are being written."""
         self.fail: dict[str, list[int | None]] = {}
         """The errors of the next calls of a name; None for a call that works."""
         self.results: dict[int, int] = {}
@@ -50,7 +53,10 @@ class Kernel:
 
     def __call__(self, number: int, *arguments: int) -> int:
         name = self._names[number]
-        self.calls.append(name)
+        if name == "write_out":
+            self.written_out.append(arguments[0])
+        else:
+            self.calls.append(name)
         if (errors := self.fail.get(name)) and (code := errors.pop(0)) is not None:
             raise OSError(code, os.strerror(code))
         if name != "events":
@@ -99,6 +105,30 @@ def test_one_call_syncs_all_files(kernel: Kernel, fds: list[int]) -> None:
     for _ in range(3):
         assert syncs.sync_all(fds) == [None] * _FILES
     assert kernel.calls == ["setup", *["submit", "events"] * 3]
+    assert syncs.by_threads == []
+
+
+def test_the_kernel_starts_to_write_all_files_before_it_syncs_one(fds: list[int]) -> None:
+    class Ordered(Kernel):
+        def __call__(self, number: int, *arguments: int) -> int:
+            if self._names[number] == "submit":
+                assert self.written_out == fds
+            return super().__call__(number, *arguments)
+
+    kernel = Ordered()
+    assert Syncs(kernel).sync_all(fds) == [None] * _FILES
+    assert "submit" in kernel.calls
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM, errno.EIO])
+def test_a_kernel_that_starts_no_writing_syncs_all_the_same(
+    kernel: Kernel, fds: list[int], code: int
+) -> None:
+    kernel.fail = {"write_out": [None, code]}
+    syncs = Syncs(kernel)
+    for _ in range(2):
+        assert syncs.sync_all(fds) == [None] * _FILES
+    assert kernel.calls == ["setup", *["submit", "events"] * 2]
     assert syncs.by_threads == []
 
 

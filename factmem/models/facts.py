@@ -142,10 +142,8 @@ class Concept(Generic[T, F]):
     @property
     def codec(self) -> ValueCodec:
         """The codec that converts its values to JSON and back; built at first use."""
-        if (
-            self.value_type is str
-        ):  # nearly always: an attribute that is not there costs a microsecond
-            return codec_of(str)
+        if self.value_type is str:  # nearly always: a missing attribute costs a microsecond
+            return _TEXT
         try:
             return self._codec
         except AttributeError:
@@ -195,6 +193,8 @@ class Concept(Generic[T, F]):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return concept_schema(cls, source, handler)
 
+
+_TEXT = codec_of(str)
 
 _PICKLED = ("keyword", "description", "fact_type", "value_type", "detect")
 

@@ -104,7 +104,7 @@ class ValueCodec:
                 mismatch, never the value.
         """
         if self.is_plain_text and type(value) is str:
-            if not is_text(value):
+            if not (value.isascii() or is_text(value)):  # a call costs as much as the rest
                 raise ValueError(f"The value for {keyword!r} contains a lone surrogate")
             return value
         try:

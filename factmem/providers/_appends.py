@@ -26,16 +26,14 @@ class Append(NamedTuple):
 
 def append_of(
     identity: Identity,
-    bodies: Iterable[bytes],
-    now: str,
+    lines: list[bytes],
     view: PlaceView | None,
     is_current: Callable[[Identity, Position | None], bool],
 ) -> Append:
-    """Return the lines of the next entries, without descriptions that the place already has.
+    """Return the next entries of a place, without descriptions that it already has.
 
     Under the lock. Only the descriptions of a place in memory are known: nothing is read for this.
     """
-    lines = [stamped(body, now) for body in bodies]
     if view is None or not is_current(identity, view.position):
         return Append(identity, lines)
     entries = [decoded(line) for line in lines]

@@ -136,19 +136,21 @@ class LocalPlaces:
                 else:
                     by_place.setdefault(identity, []).append(pending)
             now = self._clock.recording()
-            appends = [self._append_of(identity, by_place[identity], now) for identity in by_place]
+            appends = [
+                self._append_of(identity, saves, now) for identity, saves in by_place.items()
+            ]
             for each, done in zip(appends, outcomes(writer, appends), strict=True):
-                if isinstance(done, Exception):
+                if isinstance(done, Appended):
+                    appended.append((each, done))
+                else:
                     for pending in by_place[each.identity]:
                         pending.error = done
-                else:
-                    appended.append((each, done))
         for each, done in appended:
             self._took(each, done)
 
     def _append_of(self, identity: Identity, saves: Iterable[Pending[Save]], now: str) -> Append:
-        bodies, view = [each.work.body for each in saves], self._views.known(identity)
-        return append_of(identity, bodies, now, view, self._journals.is_current)
+        lines, view = [stamped(each.work.body, now) for each in saves], self._views.known(identity)
+        return append_of(identity, lines, view, self._journals.is_current)
 
     def moment(self, identity: Identity) -> object:
         """Return the current moment of a place; see `Save.since`."""

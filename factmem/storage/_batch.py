@@ -69,8 +69,9 @@ def append_all(
 def _append_some(
     writer: Appender, files: Files, appends: Sequence[_Append]
 ) -> list[Appended | Exception]:
-    outcomes: dict[int, Appended | Exception] = {}
-    begun: dict[int, Begun] = {}
+    outcomes: list[Appended | Exception | None] = [None] * len(appends)
+    numbers: list[int] = []
+    begun: list[Begun] = []
     names = [] if writer.codec is None else [writer.codec.file_name(name) for name, _ in appends]
     ends = files.open_ends("journals", names)
     try:
@@ -78,22 +79,30 @@ def _append_some(
             if end is not None:
                 one = writer.begin(names[number], end, appends[number][1])
                 if isinstance(one, Begun):
-                    begun[number] = one
-                elif one is not None:
+                    numbers.append(number)
+                    begun.append(one)
+                else:
                     outcomes[number] = one
-        errors = files.sync_all([one.fd for one in begun.values()])
-        outcomes.update(zip(begun, writer.finish([*begun.values()], errors), strict=True))
+        errors = files.sync_all([one.fd for one in begun])
+        for number, outcome in zip(numbers, writer.finish(begun, errors), strict=True):
+            outcomes[number] = outcome
     finally:
         for end in ends:
             if end is not None:
                 files.close(end.fd)
-        for number, one in begun.items():
-            if not isinstance(outcomes.get(number), Appended):
+        for number, one in zip(numbers, begun, strict=False):
+            if not isinstance(outcomes[number], Appended):
                 writer.distrust(one)  # it may have records that were never acknowledged
-    for number, (name, records) in enumerate(appends):
-        if number not in outcomes:
-            try:
-                outcomes[number] = writer.append(name, records)
-            except Exception as exc:  # noqa: BLE001 - the caller that waits for it raises it
-                outcomes[number] = exc
-    return [outcomes[number] for number in range(len(appends))]
+    return [
+        outcome or _appended(writer, *appends[number]) for number, outcome in enumerate(outcomes)
+    ]
+
+
+def _appended(
+    writer: Appender, name: JournalName, records: Sequence[bytes]
+) -> Appended | Exception:
+    """Append to a journal that `begin` left, by itself."""
+    try:
+        return writer.append(name, records)
+    except Exception as exc:  # noqa: BLE001 - the caller that waits for it raises it
+        return exc

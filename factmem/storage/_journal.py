@@ -10,6 +10,7 @@ from typing import NamedTuple
 from factmem.errors import StorageError
 from factmem.storage._file_calls import Files
 from factmem.storage._plain_codec import (
+    FORMATS,
     Codec,
     Header,
     LineSealer,
@@ -91,6 +92,15 @@ class Place(NamedTuple):
         last = self.last + added
         line = self.line + added
         return tuple.__new__(Place, (*self[:5], size, size, line, last, tag, last, *self[11:]))
+
+    def is_extendable(self) -> bool:
+        """Return whether lines may be appended: it has the newest format, no damage, and no torn end.
+
+        A file that is not vouched for is not appended to either: a write to it was not acknowledged,
+        and after a failed fsync the next one succeeds although its data may be lost.
+        """
+        is_whole = self.size == self.offset and not self.gaps and not self.snapshot_left
+        return is_whole and self.version == FORMATS[-1] and not self.verdict
 
     def digest(self) -> str:
         """Return the SHA-256 of the first line, which is unique, in hexadecimal."""

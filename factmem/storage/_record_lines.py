@@ -6,11 +6,13 @@ from factmem.storage._journal import CHUNK
 from factmem.storage._plain_codec import LineSealer, batch_mark
 from factmem.storage.base import Record
 
+_OPENING, _CLOSING = b"{}"
+
 
 def check_records(records: Iterable[bytes]) -> None:
     """Raise `ValueError` unless each record looks like a JSON object on one line."""
     for record in records:
-        if record[:1] != b"{" or record[-1:] != b"}" or len(record) < 3:
+        if len(record) < 3 or record[0] != _OPENING or record[-1] != _CLOSING:
             raise ValueError("A record is the text of a JSON object with at least one member")
         if b"\n" in record:
             raise ValueError("A record must be one line, without a newline")
@@ -26,16 +28,19 @@ def checked_records(records: Iterable[Record], last: int) -> list[Record]:
     return checked
 
 
-def sealed_lines(
+def sealed_batch(
     sealer: LineSealer, number: int, tag: bytes, records: Sequence[bytes]
-) -> tuple[list[bytes], bytes]:
-    """Return the lines of an appended batch, and the tag of the last."""
+) -> tuple[bytes, bytes]:
+    """Return the lines of an appended batch, each with its newline, and the tag of the last."""
+    if len(records) == 1:
+        line, tag = sealer.seal(number, 0, tag, records[0])
+        return line + b"\n", tag
     lines: list[bytes] = []
     count = len(records)
     for index, record in enumerate(records):
         line, tag = sealer.seal(number + index, batch_mark(index, count), tag, record)
         lines.append(line)
-    return lines, tag
+    return b"\n".join(lines) + b"\n", tag
 
 
 def snapshot_lines(header: bytes, sealer: LineSealer, keep: Iterable[Record]) -> Iterator[bytes]:

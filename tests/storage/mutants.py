@@ -26,6 +26,17 @@ __all__ = ["MUTANTS"]
 
 _SYNC_JOURNALS = 'self._files.sync_folder("journals")'
 
+_ALWAYS_VOUCHED = tuple(
+    Change(
+        FolderWriter,
+        function,
+        f"is_vouched and {place}.is_extendable()",
+        f"{place}.is_extendable()",
+    )
+    for function, place in (("_written", "before"), ("_flush", "before"), ("_whole", "place"))
+)
+"""Every file is taken for acknowledged."""
+
 _VIEWS = [
     Mutant(
         "the lock is held against other processes",
@@ -108,7 +119,7 @@ _DURABILITY = [
             Change(
                 _batch,
                 "_append_some",
-                "files.sync_all([one.fd for one in begun.values()])",
+                "files.sync_all([one.fd for one in begun])",
                 "[None] * len(begun)",
             ),
         ),
@@ -149,7 +160,7 @@ _DURABILITY = [
                 "_check_read_back",
                 "self._reader.synced.get(begun.file) != begun.before.header",
             ),
-            Change(FolderWriter, "_is_new_file_needed", "not is_vouched", "False"),
+            *_ALWAYS_VOUCHED,
         ),
         (PLAIN,),
     ),
@@ -182,12 +193,8 @@ _TEARS = [
         "a torn file is not appended to",
         "power",
         (
-            Change(
-                FolderWriter,
-                "_is_new_file_needed",
-                "or is_torn or not is_vouched",
-                "",
-            ),
+            Change(Place, "is_extendable", "self.size == self.offset and not self.gaps and ", ""),
+            *_ALWAYS_VOUCHED,
         ),
     ),
     Mutant(
@@ -258,7 +265,7 @@ _ERRORS = [
     Mutant(
         "a file in doubt is not appended to",
         "errors",
-        (Change(FolderWriter, "_is_new_file_needed", "not is_vouched", "False"),),
+        _ALWAYS_VOUCHED,
     ),
     Mutant(
         "a file is vouched for after its sync",
@@ -358,7 +365,7 @@ _REPEATED = [
             Change(
                 FolderWriter,
                 "_flush",
-                "if before.version > 1 and self._is_new_file_needed(before, is_vouched):",
+                "if before.version > 1 and not (is_vouched and before.is_extendable()):",
                 "if False:",
             ),
         ),

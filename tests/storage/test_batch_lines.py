@@ -7,7 +7,7 @@ import pytest
 from factmem.storage._journal import Place, at_start
 from factmem.storage._lines_2 import Reader2
 from factmem.storage._plain_codec import Codec, PlainCodec
-from factmem.storage._record_lines import sealed_lines
+from factmem.storage._record_lines import sealed_batch
 from factmem.storage._sealed_codec import SealedCodec
 from factmem.storage.base import Record
 from factmem.storage.encryption.ring import KeyRing
@@ -29,8 +29,8 @@ def _journal(codec: Codec, rng: random.Random) -> tuple[Place, list[bytes]]:
     tag, number = start.tag, 1
     for _ in range(rng.randint(1, 6)):
         batch = [record(number + at) for at in range(rng.choice((1, 1, 2, 5)))]
-        sealed, tag = sealed_lines(start.sealer, number, tag, batch)
-        lines += sealed
+        sealed, tag = sealed_batch(start.sealer, number, tag, batch)
+        lines += sealed.splitlines()
         number += len(batch)
     return start, lines
 

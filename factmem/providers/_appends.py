@@ -1,6 +1,6 @@
 """Append: the lines that a commit appends to a place, and the outcome for each place."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from factmem.ledger.descriptions import Abridger
@@ -16,12 +16,16 @@ class Append(NamedTuple):
     identity: Identity
     records: list[bytes]
     """Their lines."""
+    view: PlaceView | None = None
+    """The view of the place, if it has one."""
     known: list[Entry] | None = None
     """The entries, if they were decoded already."""
 
-    def entries(self) -> Iterable[Entry]:
-        """Return the entries, for the view of the place."""
-        return map(decoded, self.records) if self.known is None else self.known
+    def took(self, appended: Appended) -> None:
+        """Apply the entries to the view."""
+        if self.view is not None:
+            entries = map(decoded, self.records) if self.known is None else self.known
+            self.view.take(appended, entries)
 
 
 def append_of(
@@ -34,19 +38,21 @@ def append_of(
 
     Under the lock. Only the descriptions of a place in memory are known: nothing is read for this.
     """
-    if view is None or not is_current(identity, view.position):
+    if view is None:
         return Append(identity, lines)
+    if not is_current(identity, view.position):
+        return Append(identity, lines, view)
     entries = [decoded(line) for line in lines]
     with view.lock:
         if not view.is_warm:
-            return Append(identity, lines, entries)
+            return Append(identity, lines, view, entries)
         abridger = Abridger(view.ledger.last_description)
         shorter = [abridger.abridged(entry) for entry in entries]
     records = [
         line if after is entry else line_of(after)
         for line, entry, after in zip(lines, entries, shorter, strict=True)
     ]
-    return Append(identity, records, entries)
+    return Append(identity, records, view, entries)
 
 
 def line_of(entry: Entry) -> bytes:

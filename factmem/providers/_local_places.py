@@ -174,8 +174,7 @@ class LocalPlaces:
         return reading.position is None or reading.is_from_start
 
     def _took(self, append: Append, appended: Appended) -> None:
-        if (view := self._views.known(append.identity)) is not None:
-            view.take(appended, append.entries())
+        append.took(appended)
         if self._keep_history is not None:
             self._compact_if_worthwhile(append.identity, appended, self._keep_history)
 
@@ -188,7 +187,9 @@ class LocalPlaces:
             if not new:
                 writer.flush(identity)
                 return 0
-            append = Append(identity, [line_of(entry) for entry in new])
+            append = Append(
+                identity, [line_of(entry) for entry in new], self._views.known(identity)
+            )
             appended = writer.append(identity, append.records)
         self._took(append, appended)
         return len(new)
@@ -205,8 +206,8 @@ class LocalPlaces:
                 change = decide(view.ledger, self._clock.now(view.ledger.recorded_at))
             if change.facts or change.forget:
                 body = encoded(change.facts, change.forget)
-                append = Append(identity, [stamped(body, self._clock.recording())])
-                view.take(writer.append(identity, append.records), append.entries())
+                append = Append(identity, [stamped(body, self._clock.recording())], view)
+                append.took(writer.append(identity, append.records))
             else:
                 writer.flush(identity)
             if change.edit is not None:

@@ -37,12 +37,17 @@ class Appender(Protocol):
 
     codec: Codec | None
 
-    def begin(self, file: str, end: OpenEnd, records: Sequence[bytes]) -> Begun | Exception | None:
-        """Write to the end of a journal; return None for one that `append` must handle."""
+    def begin(
+        self, file: str, end: OpenEnd, records: Sequence[bytes], names: object
+    ) -> Begun | Exception | None:
+        """Write to the end of a journal; return None for one that `append` must handle.
+
+        `names` is the version of the journals' names from before they were opened.
+        """
         ...
 
     def finish(
-        self, begun: Sequence[Begun], errors: Sequence[Exception | None]
+        self, begun: Sequence[Begun], errors: Sequence[Exception | None], *, are_named: bool
     ) -> list[Appended | Exception]:
         """Acknowledge the synced records, or return the error of the sync or of a check."""
         ...
@@ -73,23 +78,24 @@ def _append_some(
     numbers: list[int] = []
     begun: list[Begun] = []
     names = [] if writer.codec is None else [writer.codec.file_name(name) for name, _ in appends]
+    version = files.names_version("journals")
     ends = files.open_ends("journals", names)
     try:
         for number, end in enumerate(ends):
             if end is not None:
-                one = writer.begin(names[number], end, appends[number][1])
+                one = writer.begin(names[number], end, appends[number][1], version)
                 if isinstance(one, Begun):
                     numbers.append(number)
                     begun.append(one)
                 else:
                     outcomes[number] = one
         errors = files.sync_all([one.fd for one in begun])
-        for number, outcome in zip(numbers, writer.finish(begun, errors), strict=True):
+        are_named = version is not None and files.names_version("journals") == version
+        finished = writer.finish(begun, errors, are_named=are_named)
+        for number, outcome in zip(numbers, finished, strict=True):
             outcomes[number] = outcome
     finally:
-        for end in ends:
-            if end is not None:
-                files.close(end.fd)
+        files.close_all([end.fd for end in ends if end is not None])
         for number, one in zip(numbers, begun, strict=False):
             if not isinstance(outcomes[number], Appended):
                 writer.distrust(one)  # it may have records that were never acknowledged

@@ -44,6 +44,13 @@ class Files(Protocol):
         """Raise `StorageError` unless an open file still has a name."""
         ...
 
+    def names_version(self, folder: str) -> object:
+        """Return a value that changes when a file in a folder gets or loses a name.
+
+        None if it changed a moment ago: the next change may not be visible then.
+        """
+        ...
+
     def vouch(self, fd: int, size: int) -> None:
         """Mark a file as acknowledged up to `size`, its end; any later write removes the mark.
 
@@ -80,6 +87,10 @@ class Files(Protocol):
 
     def close(self, fd: int) -> None:
         """Close a file."""
+        ...
+
+    def close_all(self, fds: Sequence[int]) -> None:
+        """Close files."""
         ...
 
     def size(self, fd: int) -> int:

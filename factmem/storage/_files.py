@@ -20,6 +20,13 @@ from mmap import ACCESS_READ, mmap
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.storage import _lock
 from factmem.storage._file_calls import OpenEnd
+from factmem.storage._file_times import (
+    Times,
+    has_vouching_time,
+    is_settled,
+    times_of,
+    vouching_time,
+)
 from factmem.storage._kernel_syncs import KernelSyncs
 from factmem.storage._network import network_file_system
 from factmem.storage._open import FOLDER, open_folder, open_ordinary, open_safely
@@ -58,16 +65,6 @@ class _OpenFolder:
             os.close(self.fd)
 
 
-_SETTLED = 3_000_000_000
-"""Nanoseconds after which a change always gives a file a new time. FAT has the coarsest clock, two
-seconds; Linux itself counts in milliseconds."""
-
-_new_tuple = tuple.__new__
-"""Creates a named tuple from a tuple, in half of the time of a call."""
-
-_Times = tuple[int, int, int, int, int]
-
-
 class LocalFiles:
     """A folder of the local file system, accessible to its owner only."""
 
@@ -78,7 +75,7 @@ class LocalFiles:
         self._lock = _lock.StoreLock(self.path("lock"), self._make_folders)
         self._folders: dict[str, _OpenFolder] = {}
         self._syncs = KernelSyncs(SyncThreads(self.sync))
-        self._known: dict[str, tuple[_Times, bytes]] = {}
+        self._known: dict[str, tuple[Times, bytes]] = {}
 
     def path(self, name: str) -> str:
         return f"{self._folder}/{name}" if name else self._folder
@@ -127,17 +124,24 @@ class LocalFiles:
                 f"ignores the lock. Nothing of this call is acknowledged"
             )
 
+    def names_version(self, folder: str) -> object:
+        try:
+            found = os.lstat(self.path(folder))
+        except OSError:
+            return None
+        return times_of(found) if is_settled(found) else None
+
     def vouch(self, fd: int, size: int) -> None:
         # Any later write changes the time by itself, so no failure can leave the mark in place.
         now = time.time_ns()
-        mark = now - now % 1_000_000_000 + _vouching_time(size)
+        mark = now - now % 1_000_000_000 + vouching_time(size)
         try:  # `suppress` takes longer than the call
             os.utime(fd, ns=(now, mark))
         except OSError:  # then the next writer creates a new file
             return
 
     def is_vouched(self, fd: int) -> bool:
-        return _has_vouching_time(os.fstat(fd))
+        return has_vouching_time(os.fstat(fd))
 
     @contextmanager
     def _within(self, name: str) -> Generator[tuple[str, int | None]]:
@@ -182,7 +186,7 @@ class LocalFiles:
 
     def open_end(self, name: str) -> OpenEnd:
         fd, found = self._open_and_look(name, _WRITE)
-        return OpenEnd(fd, found.st_size, _has_vouching_time(found))
+        return OpenEnd(fd, found.st_size, has_vouching_time(found))
 
     def open_ends(self, folder: str, names: Sequence[str]) -> list[OpenEnd | None]:
         ends: list[OpenEnd | None] = []
@@ -199,8 +203,7 @@ class LocalFiles:
                 continue
             found = os.fstat(fd)
             if stat.S_ISREG(found.st_mode):
-                end = (fd, found.st_size, _has_vouching_time(found))
-                ends.append(_new_tuple(OpenEnd, end))
+                ends.append(OpenEnd(fd, found.st_size, has_vouching_time(found)))
             else:
                 os.close(fd)
                 ends.append(None)
@@ -217,6 +220,15 @@ class LocalFiles:
 
     def close(self, fd: int) -> None:
         os.close(fd)
+
+    def close_all(self, fds: Sequence[int]) -> None:
+        # Files that were opened one after the other have numbers in a row, unless another thread has
+        # opened some meanwhile. Closing them takes one system call then.
+        if fds and max(fds) - min(fds) == len(fds) - 1:
+            os.closerange(min(fds), max(fds) + 1)
+            return
+        for fd in fds:
+            os.close(fd)
 
     def size(self, fd: int) -> int:
         return os.fstat(fd).st_size
@@ -326,22 +338,15 @@ class LocalFiles:
             found = os.lstat(self.path(name))
         except OSError:
             return self.content(name) == content
-        times = (
-            found.st_dev,
-            found.st_ino,
-            found.st_size,
-            found.st_mtime_ns,
-            found.st_ctime_ns,
-        )
-        # No program can set a ctime, so equal times mean equal content. One call replaces an open, two
-        # reads and a close for every save. The bytes object is compared by identity.
+        times = times_of(found)
+        # One call replaces an open, two reads and a close for every save. The bytes object is compared
+        # by identity.
         known = self._known.get(name)
         if known is not None and known[0] == times and known[1] is content:
             return True
         if self.content(name) != content:
             return False
-        # A file that was changed just now may change again within one tick of its clock.
-        if 0 <= found.st_ctime_ns < time.time_ns() - _SETTLED:
+        if is_settled(found):
             self._known[name] = (times, content)
         return True
 
@@ -363,19 +368,6 @@ class LocalFiles:
             return False
         finally:
             os.close(fd)
-
-
-def _vouching_time(size: int) -> int:
-    """Return the nanoseconds of a second that vouch for a file of this size.
-
-    They are whole microseconds, which every file system keeps that keeps more than seconds. By
-    chance the clock gives a file the same ones once in a million writes.
-    """
-    return (size * 7_919 + 271_828) % 1_000_000 * 1_000
-
-
-def _has_vouching_time(found: os.stat_result) -> bool:
-    return found.st_mtime_ns % 1_000_000_000 == _vouching_time(found.st_size)
 
 
 def _chunks(fd: int) -> Iterator[bytes]:

@@ -50,6 +50,9 @@ class FolderReader:
         self.unended: dict[str, None] = {}
         self._tails: dict[str, tuple[bytes, int, int]] = {}
         self._torn = 0
+        self._names: object = None
+        self._same: set[str] = set()
+        """The files that had the first line of their cached place at this version of the names."""
 
     def forget_places(self) -> None:
         """Discard all cached places, because the keys of the store may have changed."""
@@ -129,12 +132,20 @@ class FolderReader:
         fd: int,
         *,
         size: int | None = None,
+        names: object = None,
         is_uncached: bool = False,
     ) -> Place:
         """Return the place at the end of the file; raise its damage. Under the lock.
 
-        `size` is the file's size when it was opened. If the cached place is there, nothing more is
-        read.
+        If the cached place is there, nothing more is read.
+
+        Args:
+            codec: The store's codec.
+            file: The name of the file.
+            fd: The file, open.
+            size: Its size when it was opened.
+            names: The version of the names in the folder, if it was read before the file was opened.
+            is_uncached: Whether to read the file from its start.
         """
         known = self._places.get(file)
         if (
@@ -142,7 +153,7 @@ class FolderReader:
             and known.offset == known.size == size
             and known.ended >= 0
             and not is_uncached
-            and self.files.read(fd, len(known.header), 0) == known.header
+            and self._has_first_line(known, fd, names)
         ):
             return known  # nearly always in a save; the same result as that of `read_through`
         place = self.read_through(codec, file, fd, size=size, is_uncached=is_uncached)
@@ -150,6 +161,21 @@ class FolderReader:
             self.check_tail(fd, place)
             self.report_tail(place)
         return place
+
+    def _has_first_line(self, known: Place, fd: int, names: object) -> bool:
+        """Return whether a file begins with the first line of a place.
+
+        Another file gets the name only by a rename, which changes the version of the names.
+        """
+        if names is not None and names == self._names and known.file in self._same:
+            return True
+        if self.files.read(fd, len(known.header), 0) != known.header:
+            return False
+        if names is not None:
+            if names != self._names or len(self._same) >= _MOST_PLACES:
+                self._names, self._same = names, set()
+            self._same.add(known.file)
+        return True
 
     def read_through(
         self,

@@ -74,7 +74,9 @@ class FolderWriter:
         """See `BatchWriter.append_all`."""
         return append_all(self, self._files, appends)
 
-    def begin(self, file: str, end: OpenEnd, records: Sequence[bytes]) -> Begun | Exception | None:
+    def begin(
+        self, file: str, end: OpenEnd, records: Sequence[bytes], names: object
+    ) -> Begun | Exception | None:
         """Write to the end of a journal that is whole; return None for any other.
 
         The caller syncs, finishes and closes the file.
@@ -86,7 +88,7 @@ class FolderWriter:
         except ValueError as exc:
             return exc
         try:
-            return self._written(self.codec, file, end, records)
+            return self._written(self.codec, file, end, records, names)
         except Damage:  # `append` raises it
             return None
         except Exception as exc:  # noqa: BLE001 - the caller that waits for the append raises it
@@ -97,13 +99,20 @@ class FolderWriter:
             raise
 
     def finish(
-        self, begun: Sequence[Begun], errors: Sequence[Exception | None]
+        self, begun: Sequence[Begun], errors: Sequence[Exception | None], *, are_named: bool
     ) -> list[Appended | Exception]:
-        """Acknowledge appends that were begun and synced; `errors` are those of the syncs.
+        """Acknowledge appends that were begun and synced.
 
         The lock is checked once, after all were read back: it was held until then.
+
+        Args:
+            begun: The appends.
+            errors: The errors of their syncs.
+            are_named: Whether their files are known to have the names by which they were opened.
         """
-        failures = [*map(self._failure, begun, errors)]
+        failures = [
+            self._failure(one, error, are_named) for one, error in zip(begun, errors, strict=True)
+        ]
         try:
             self._files.check_lock()
         except Exception as exc:  # noqa: BLE001 - the callers that wait for the appends raise it
@@ -113,10 +122,12 @@ class FolderWriter:
             failure or self._appended(one) for one, failure in zip(begun, failures, strict=True)
         ]
 
-    def _failure(self, begun: Begun, error: Exception | None) -> Exception | None:
+    def _failure(self, begun: Begun, error: Exception | None, is_named: bool) -> Exception | None:
         """Return the public error of an append that was synced; None if it reads back."""
         try:
             self._check_read_back(begun, error)
+            if not is_named:
+                self._files.check_named(begun.fd)
         except Exception as exc:  # noqa: BLE001 - the caller that waits for the append raises it
             return self._errors.translated(exc, begun.file)
         return None
@@ -170,11 +181,16 @@ class FolderWriter:
         return begun
 
     def _written(
-        self, codec: Codec, file: str, end: OpenEnd, records: Sequence[bytes]
+        self,
+        codec: Codec,
+        file: str,
+        end: OpenEnd,
+        records: Sequence[bytes],
+        names: object = None,
     ) -> Begun | None:
         """Write at the end of an open file; return None if it must be replaced."""
         fd, size, is_vouched = end
-        before = self._reader.caught_up(codec, file, fd, size=size)
+        before = self._reader.caught_up(codec, file, fd, size=size, names=names)
         if not (is_vouched and before.is_extendable()):
             return None
         data, tag = sealed_batch(before.sealer, before.last + 1, before.tag, records)
@@ -185,6 +201,7 @@ class FolderWriter:
         """Sync an append, and accept the file's content."""
         self._files.sync(begun.fd)
         self._check_read_back(begun, None)
+        self._files.check_named(begun.fd)
         self._files.check_lock()
         return self._appended(begun)
 
@@ -266,7 +283,6 @@ class FolderWriter:
                 f"What was appended to {self._files.path(journal_path(begun.file))!r} does not "
                 f"read back: another program writes to it or ignores the lock"
             )
-        self._files.check_named(begun.fd)
 
     def _appended(self, begun: Begun) -> Appended:
         """Vouch for a file that reads back, and cache its end."""

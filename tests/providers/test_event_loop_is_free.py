@@ -181,6 +181,7 @@ HARMLESS = {
     "os.getpid",
     "os.path",
     "os.register_at_fork",
+    "os.stat_result",
     "os.strerror",
     "os.urandom",
 }

@@ -1,7 +1,6 @@
 """A disk in memory that keeps only what it must: the file calls of a store, and what goes wrong.
 
-The power may fail before every changing call; processes may be killed in the middle of one, and
-calls may fail.
+The power may fail before every changing call, a process may be killed in one, and calls may fail.
 """
 
 import errno
@@ -136,9 +135,11 @@ class MemoryDisk:
         if self._fds[fd] not in self._folders["journals"].seen.values():
             raise StorageError("The file was replaced")
 
+    def names_version(self, folder: str) -> object:
+        return dict(self._folders[folder].seen) if folder in self._folders else None
+
     def vouch(self, fd: int, size: int) -> None:
-        inode = self._fds[fd]
-        inode.vouched = size == len(inode.data)
+        self._fds[fd].vouched = size == len(self._fds[fd].data)
 
     def is_vouched(self, fd: int) -> bool:
         return self._fds[fd].vouched
@@ -188,6 +189,10 @@ class MemoryDisk:
 
     def close(self, fd: int) -> None:
         del self._fds[fd]
+
+    def close_all(self, fds: Sequence[int]) -> None:
+        for fd in fds:
+            del self._fds[fd]
 
     def size(self, fd: int) -> int:
         self.pause()

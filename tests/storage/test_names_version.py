@@ -1,0 +1,144 @@
+"""The version of the journals' names spares calls for each file of a batch, and hides no change.
+
+A file whose folder is unchanged is the one that was looked at before, and still has its name. Neither
+holds for a folder that changed a moment ago: two changes within one tick of the clock look like one.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from factmem.errors import StorageError
+from factmem.storage import _file_times
+from factmem.storage._files import LocalFiles
+from factmem.storage._folder import JournalFolder
+from factmem.storage.base import Appended, JournalName
+from tests.storage.stores import PLAIN, append, read, record, texts
+
+NAMES: list[JournalName] = [("agent", "support", "user", f"user-{each}") for each in range(5)]
+
+
+class RecordedFiles(LocalFiles):
+    """Local files that count calls for one file each, and let another program act during syncs."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.first_lines = self.names_checked = 0
+        self.meanwhile: list[tuple[str, str]] = []
+        """Files that are given another file's name while the next batch is synced."""
+
+    def read(self, fd: int, count: int, offset: int) -> bytes:
+        self.first_lines += not offset
+        return super().read(fd, count, offset)
+
+    def check_named(self, fd: int) -> None:
+        self.names_checked += 1
+        super().check_named(fd)
+
+    def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
+        errors = super().sync_all(fds)
+        while self.meanwhile:
+            os.replace(*self.meanwhile.pop())
+        return errors
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> RecordedFiles:
+    return RecordedFiles(str(tmp_path))
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every change be old enough at once; the clock of this machine is fine enough."""
+    monkeypatch.setattr(_file_times, "_SETTLED", 0)
+
+
+def save(folder: JournalFolder, number: int) -> list[Appended | Exception]:
+    with folder.exclusive() as writer:
+        return writer.append_all([(name, [record(number)]) for name in NAMES])
+
+
+def are_saved(outcomes: list[Appended | Exception]) -> bool:
+    return all(isinstance(each, Appended) for each in outcomes)
+
+
+@pytest.mark.usefixtures("settled")
+def test_an_unchanged_folder_spares_two_calls_for_each_file(files: RecordedFiles) -> None:
+    folder = PLAIN.open(files)
+    for number in range(1, 3):  # the first batch creates the files, the second one looks at them
+        assert are_saved(save(folder, number))
+    files.first_lines = files.names_checked = 0
+    assert are_saved(save(folder, 3))
+    assert (files.first_lines, files.names_checked) == (0, 0)
+    append(folder, NAMES[0], record(4))  # a single save looks by itself
+    assert (files.first_lines, files.names_checked) == (1, 1)
+    assert texts(read(folder, NAMES[0])) == [record(number) for number in range(1, 5)]
+
+
+def test_each_file_is_looked_at_in_a_folder_that_has_just_changed(files: RecordedFiles) -> None:
+    folder = PLAIN.open(files)
+    for number in range(1, 4):
+        files.first_lines = files.names_checked = 0
+        assert are_saved(save(folder, number))
+    assert (files.first_lines, files.names_checked) == (len(NAMES), len(NAMES))
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_file_that_another_process_replaced_is_read_again(
+    files: RecordedFiles, tmp_path: Path
+) -> None:
+    folder, other = PLAIN.open(files), PLAIN.open(LocalFiles(str(tmp_path)))
+
+    def replace() -> int:
+        """Give a journal another file, and return its size."""
+        with other.exclusive() as writer:
+            return writer.rewrite(NAMES[0], read(writer, NAMES[0])).size
+
+    assert are_saved(save(folder, 1))
+    replace()  # from now on all first lines have the same length
+    for number in range(2, 5):
+        assert are_saved(save(folder, number))
+    size = min((tmp_path / "journals").iterdir()).stat().st_size
+    assert replace() == size
+    assert are_saved(save(folder, 5))
+    for name in NAMES:
+        assert texts(read(PLAIN.open(LocalFiles(str(tmp_path))), name)) == [
+            record(number) for number in range(1, 6)
+        ]
+
+
+@pytest.mark.parametrize("is_settled", [True, False], ids=["settled", "just changed"])
+def test_a_file_that_loses_its_name_during_a_save_fails_it(
+    files: RecordedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_settled: bool
+) -> None:
+    folder = PLAIN.open(files)
+    for number in range(1, 4):
+        assert are_saved(save(folder, number))
+    lost = sorted((tmp_path / "journals").iterdir())[2]
+    copy = tmp_path / "copy"
+    copy.write_bytes(lost.read_bytes())
+    files.meanwhile = [(str(copy), str(lost))]
+    if is_settled:
+        monkeypatch.setattr(_file_times, "_SETTLED", 0)
+    outcomes = save(folder, 4)
+    [failed] = [each for each in outcomes if not isinstance(each, Appended)]
+    assert isinstance(failed, StorageError)
+    assert "was replaced during a write" in str(failed)
+    missing = NAMES[outcomes.index(failed)]
+    for name in NAMES:
+        assert (record(4) in texts(read(folder, name))) == (name != missing)
+
+
+def test_files_are_closed_whatever_their_numbers(tmp_path: Path) -> None:
+    files = LocalFiles(str(tmp_path))
+    opened = [os.open(tmp_path, os.O_RDONLY) for _ in range(5)]
+    files.close_all([])
+    files.close_all(opened[:2])
+    files.close_all([opened[4], opened[2]])  # another thread's file is between them
+    os.fstat(opened[3])
+    files.close_all(opened[3:4])
+    for fd in opened:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)

@@ -4,9 +4,15 @@ import os
 import time
 from typing import TypeAlias
 
-_SETTLED = 3_000_000_000
-"""Nanoseconds after which a change always gives a file a new time. FAT has the coarsest clock, two
-seconds; Linux itself counts in milliseconds."""
+_SETTLED = 1_000_000_000
+"""Nanoseconds after which a change gives a file a new time, where the file system keeps all digits of a
+time. Linux counts in ticks of up to ten milliseconds, and a virtual machine may miss many of them."""
+
+_SETTLED_COARSELY = 3_000_000_000
+"""The same for file systems that keep fewer digits. FAT has the coarsest clock, two seconds."""
+
+_COARSE = 1_000_000
+"""Nanoseconds. A time that is a multiple may be that of a coarse clock."""
 
 Times: TypeAlias = tuple[int, int, int, int, int]
 """Device, inode number, size, and the times of the last changes of the content and of the inode."""
@@ -27,7 +33,9 @@ def is_settled(found: os.stat_result) -> bool:
 
     One that was changed just now may change again within one tick of its clock.
     """
-    return 0 <= found.st_ctime_ns < time.time_ns() - _SETTLED
+    changed = found.st_ctime_ns
+    wait = _SETTLED if changed % _COARSE else _SETTLED_COARSELY
+    return 0 <= changed < time.time_ns() - wait
 
 
 def vouching_time(size: int) -> int:

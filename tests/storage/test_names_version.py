@@ -5,6 +5,7 @@ holds for a folder that changed a moment ago: two changes within one tick of the
 """
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,10 +50,22 @@ def files(tmp_path: Path) -> RecordedFiles:
     return RecordedFiles(str(tmp_path))
 
 
+def wait_for(monkeypatch: pytest.MonkeyPatch, nanoseconds: int) -> None:
+    """Set how old a change must be."""
+    for name in ("_SETTLED", "_SETTLED_COARSELY"):
+        monkeypatch.setattr(_file_times, name, nanoseconds)
+
+
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every change be old enough at once; the clock of this machine is fine enough."""
-    monkeypatch.setattr(_file_times, "_SETTLED", 0)
+    wait_for(monkeypatch, 0)
+
+
+@pytest.fixture
+def unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no change be old enough."""
+    wait_for(monkeypatch, 1 << 62)
 
 
 def save(folder: JournalFolder, number: int) -> list[Appended | Exception]:
@@ -77,6 +90,7 @@ def test_an_unchanged_folder_spares_two_calls_for_each_file(files: RecordedFiles
     assert texts(read(folder, NAMES[0])) == [record(number) for number in range(1, 5)]
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_each_file_is_looked_at_in_a_folder_that_has_just_changed(files: RecordedFiles) -> None:
     folder = PLAIN.open(files)
     for number in range(1, 4):
@@ -120,8 +134,7 @@ def test_a_file_that_loses_its_name_during_a_save_fails_it(
     copy = tmp_path / "copy"
     copy.write_bytes(lost.read_bytes())
     files.meanwhile = [(str(copy), str(lost))]
-    if is_settled:
-        monkeypatch.setattr(_file_times, "_SETTLED", 0)
+    wait_for(monkeypatch, 0 if is_settled else 1 << 62)
     outcomes = save(folder, 4)
     [failed] = [each for each in outcomes if not isinstance(each, Appended)]
     assert isinstance(failed, StorageError)
@@ -129,6 +142,28 @@ def test_a_file_that_loses_its_name_during_a_save_fails_it(
     missing = NAMES[outcomes.index(failed)]
     for name in NAMES:
         assert (record(4) in texts(read(folder, name))) == (name != missing)
+
+
+@pytest.mark.parametrize(
+    ("changed", "age", "is_settled"),
+    [
+        (1_700_000_000_123_456_789, 1_001, True),
+        (1_700_000_000_123_456_789, 999, False),
+        (1_700_000_000_000_000_000, 2_999, False),  # whole seconds: the clock may be coarse
+        (1_700_000_000_000_000_000, 3_001, True),
+        (1_700_000_000_120_000_000, 2_999, False),  # hundredths of a second, as on exFAT
+        (1_700_000_000_123_456_789, -1, False),  # the clock was set back
+        (-1, 1 << 40, False),
+    ],
+)
+def test_a_change_must_be_older_than_a_tick_of_the_clock(
+    monkeypatch: pytest.MonkeyPatch, changed: int, age: int, is_settled: bool
+) -> None:
+    class Found:
+        st_ctime_ns = changed
+
+    monkeypatch.setattr(time, "time_ns", lambda: changed + age * 1_000_000)
+    assert _file_times.is_settled(Found()) is is_settled  # type: ignore[arg-type]
 
 
 def test_files_are_closed_whatever_their_numbers(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ class FolderReader:
         self._tails: dict[str, tuple[bytes, int, int]] = {}
         self._torn = 0
         self._names: object = None
-        self._same: set[str] = set()
-        """The files that had the first line of their cached place at this version of the names."""
+        self._first_lines: dict[str, bytes] = {}
+        """The first lines of files at this version of the names."""
 
     def forget_places(self) -> None:
         """Discard all cached places, because the keys of the store may have changed."""
@@ -165,16 +165,19 @@ class FolderReader:
     def _has_first_line(self, known: Place, fd: int, names: object) -> bool:
         """Return whether a file begins with the first line of a place.
 
-        Another file gets the name only by a rename, which changes the version of the names.
+        Another file gets the name only by a rename, which changes the version of the names. The place
+        may change without it: a slow reading of an earlier file replaces the one that was compared.
         """
-        if names is not None and names == self._names and known.file in self._same:
+        file, header = known.file, known.header
+        is_same = names is not None and names == self._names
+        if is_same and self._first_lines.get(file) == header:
             return True
-        if self.files.read(fd, len(known.header), 0) != known.header:
+        if self.files.read(fd, len(header), 0) != header:
             return False
         if names is not None:
-            if names != self._names or len(self._same) >= _MOST_PLACES:
-                self._names, self._same = names, set()
-            self._same.add(known.file)
+            if not is_same or len(self._first_lines) >= _MOST_PLACES:
+                self._names, self._first_lines = names, {}
+            self._first_lines[file] = header
         return True
 
     def read_through(

@@ -6,7 +6,7 @@ holds for a folder that changed a moment ago: two changes within one tick of the
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,8 +29,12 @@ class RecordedFiles(LocalFiles):
         self.first_lines = self.names_checked = 0
         self.meanwhile: list[tuple[str, str]] = []
         """Files that are given another file's name while the next batch is synced."""
+        self.before_next_read: Callable[[], None] | None = None
 
     def read(self, fd: int, count: int, offset: int) -> bytes:
+        if (act := self.before_next_read) is not None:
+            self.before_next_read = None
+            act()
         self.first_lines += not offset
         return super().read(fd, count, offset)
 
@@ -121,6 +125,36 @@ def test_a_file_that_another_process_replaced_is_read_again(
         assert texts(read(PLAIN.open(LocalFiles(str(tmp_path))), name)) == [
             record(number) for number in range(1, 6)
         ]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_slow_reading_of_an_earlier_file_misleads_no_save(
+    files: RecordedFiles, tmp_path: Path
+) -> None:
+    """It ends with a place of its file, which has the same size as the one that replaced it."""
+    folder, other = PLAIN.open(files), PLAIN.open(LocalFiles(str(tmp_path)))
+
+    def rewrite(*, but_last: int = 0) -> None:
+        with other.exclusive() as writer:
+            records = read(writer, NAMES[0])
+            writer.rewrite(NAMES[0], records[: len(records) - but_last])
+
+    assert are_saved(save(folder, 1))
+    rewrite()  # from now on all first lines have the same length
+    for number in (2, 3):
+        assert are_saved(save(folder, number))
+
+    def replace() -> None:
+        """Replace the file that is being read, and let two saves look at the new one."""
+        rewrite(but_last=2)
+        for number in (4, 5):
+            assert are_saved(save(folder, number))
+
+    files.before_next_read = replace
+    folder.read(NAMES[0])
+    assert are_saved(save(folder, 6))
+    stored = read(PLAIN.open(LocalFiles(str(tmp_path))), NAMES[0])
+    assert texts(stored) == [record(number) for number in (1, 4, 5, 6)]
 
 
 @pytest.mark.parametrize("is_settled", [True, False], ids=["settled", "just changed"])

@@ -59,6 +59,14 @@ async def places(store: Contender, folder: Path) -> Answer:
     return {}
 
 
+async def fill_places(store: Contender, folder: Path) -> Answer:
+    """Save 300 facts into each of the 64 places."""
+    for task in range(64):
+        first = random.randrange(MANY - 300)
+        await store.save_many(100 + task, range(first, first + 300))
+    return {}
+
+
 async def processes(store: Contender, folder: Path) -> Answer:
     """Run 16 tasks with 60 saves each into one place, in one of 4 processes."""
     return {"saves": await _tasks(store, 16, 60, lambda task: 5)}
@@ -127,7 +135,10 @@ async def cold_one(store: Contender, folder: Path) -> Answer:
 
 WORK: dict[str, Callable[[Contender, Path], Awaitable[Answer]]] = {
     each.__name__: each
-    for each in (one, sixteen, places, processes, thousand, warm, fill, cold_all, cold_one)
+    for each in (
+        *(one, sixteen, places, processes, thousand, warm, cold_all, cold_one),
+        *(fill, fill_places),
+    )
 }
 
 

@@ -14,7 +14,8 @@ REMOVED = "[…]"
 """Replaces a purged value in a quote."""
 
 # Scripts without spaces are compared character by character, all others word by word.
-_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u9fff\uac00-\ud7af]+")
+_WORD = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u9fff\uac00-\ud7af]+"
+"""Compiled at the first purge, because that takes 3 ms, a tenth of the first save."""
 
 _SHORTEST_CODE = 3
 """The fewest characters of a word with a digit that is searched by itself: a model may write "PIN 1234"
@@ -152,7 +153,7 @@ def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:
 
 
 def _words(text: str) -> Iterator[tuple[str, int, int]]:
-    for match in _TOKEN.finditer(normalize("NFC", text)):
+    for match in re.finditer(_WORD, normalize("NFC", text)):
         yield normalize("NFKC", match.group()).casefold(), match.start(), match.end()
 
 

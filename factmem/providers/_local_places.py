@@ -20,6 +20,7 @@ from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import Pending
 from factmem.providers._place_lists import listed, place_info
 from factmem.providers._place_reader import PlaceReader, PlaceView
+from factmem.providers._recent_places import RecentPlaces
 from factmem.providers.results import PlaceInfo
 from factmem.storage.base import (
     Appended,
@@ -37,9 +38,6 @@ _logger = getLogger(__name__)
 
 _CHECK_EVERY = 256
 """The least number of records between two checks of how much of a journal is history."""
-
-_MOST_CHECKED = 4096
-"""The number of places whose last check is remembered."""
 
 _MOST_PROBED = 1024
 """The most places that are looked up by name. For more, all places are listed."""
@@ -79,7 +77,8 @@ class LocalPlaces:
         """Discard all cached state; also called in forked children."""
         self.reading = PlaceReader(self._journals, self._clock)
         self._views = self.reading.views
-        self._checked: dict[Identity, tuple[int, int]] = {}
+        self._checked: RecentPlaces[tuple[int, int]] = RecentPlaces()
+        """The last number of a journal at its last check for history, and the records it kept."""
         self._erased_here = 0
         """The number of erasures by this process, used if the storage counts none."""
 
@@ -321,7 +320,7 @@ class LocalPlaces:
         """Compact if more than half is history; checked each time a journal has doubled."""
         last = appended.after.last
         begun = appended.before.last if appended.before is not None else 0
-        checked, size = self._checked.setdefault(identity, (begun, 0))
+        checked, size = self._checked.of(identity, (begun, 0))
         if last - checked < max(size, _CHECK_EVERY):
             return
         try:
@@ -330,9 +329,7 @@ class LocalPlaces:
             # The save is durable, and the caller did not ask for a compaction.
             _logger.warning("A journal was not compacted: %s", type(exc).__name__)
             kept = size
-        self._checked[identity] = (last, kept)
-        if len(self._checked) > _MOST_CHECKED:
-            self._checked.pop(next(iter(self._checked)))
+        self._checked.set(identity, (last, kept))
 
     def _compact_halved(self, identity: Identity, cutoff: str) -> int:
         """Compact if that halves the journal; return the number of records after it."""

@@ -12,7 +12,8 @@ import pytest
 
 from factmem.ledger.entries import Amendment, Entry, stored
 from factmem.models.places import MemorySubject
-from factmem.providers._postgres import loop_commit, tidying
+from factmem.providers import _recent_places
+from factmem.providers._postgres import loop_commit
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster
@@ -353,7 +354,7 @@ async def test_what_is_known_of_saved_places_is_bounded(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process may save to millions of places with `keep_history` and compact none of them."""
-    monkeypatch.setattr(tidying, "_MOST_CHECKED", 3)
+    monkeypatch.setattr(_recent_places, "_MOST", 3)
     provider = new_store(keep_history=timedelta(days=1))
 
     for number in range(12):

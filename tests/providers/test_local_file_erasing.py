@@ -13,6 +13,7 @@ import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.sources import FactSource, SourceKind
+from factmem.providers import _recent_places
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import ErasureReceipt
 from factmem.storage.base import Storage
@@ -21,6 +22,7 @@ from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,
+    PERSON,
     THEME,
     languages,
     theme,
@@ -205,6 +207,18 @@ async def test_old_history_is_compacted_automatically(root: Path, storage: Stora
     assert len(await thrifty.entries(ALICE, AGENT)) < 600
     for store in (keeping, thrifty):
         assert await current(store) == ["dark", "java"]
+
+
+async def test_what_is_known_of_places_without_old_history_is_bounded(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may save to millions of places with `keep_history` and compact none of them."""
+    monkeypatch.setattr(_recent_places, "_MOST", 3)
+    store = LocalFileMemoryProvider(root, keep_history=DAY)
+    for number in range(12):
+        await store.save(theme("dark"), PERSON.of(f"user-{number}"), AGENT)
+
+    assert len(store._backend.blocking._checked) <= 3  # type: ignore[attr-defined]
 
 
 async def test_history_can_be_kept_for_the_longest_timedelta(root: Path) -> None:

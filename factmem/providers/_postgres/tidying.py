@@ -1,11 +1,9 @@
 """Compaction of old history after saves, and folding of older lines into chunks."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from logging import getLogger
-from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from factmem.errors import FactmemError
 from factmem.ledger.entries import Edit, Entry
@@ -16,16 +14,12 @@ from factmem.providers._clock import StoreClock
 from factmem.providers._postgres import rewriting
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.rewriting import PlaceRewriter
-
-V = TypeVar("V")
+from factmem.providers._recent_places import RecentPlaces
 
 _logger = getLogger(__name__)
 
 _CHECK_EVERY = 256
 """The least number of entries between two checks of how much of a place is history."""
-
-_MOST_CHECKED = 4096
-"""Places whose last check is remembered."""
 
 
 class LockedPlaces(Protocol):
@@ -38,36 +32,6 @@ class LockedPlaces(Protocol):
     def edit(self, identity: Identity, edit: Edit) -> int:
         """Apply an edit to all entries of a place, and return the number of freed bytes."""
         ...
-
-
-class _Recent(Generic[V]):
-    """A bounded mapping of recently used places to values. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[Identity, V] = OrderedDict()
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def of(self, identity: Identity, default: V) -> V:
-        """Return the value of a place; sets the default if there is none."""
-        with self._lock:
-            known = self._known.setdefault(identity, default)
-            self._known.move_to_end(identity)
-            self._trim()
-            return known
-
-    def set(self, identity: Identity, value: V) -> None:
-        """Set the value of a place."""
-        with self._lock:
-            self._known[identity] = value
-            self._known.move_to_end(identity)
-            self._trim()
-
-    def _trim(self) -> None:
-        if len(self._known) > _MOST_CHECKED:
-            self._known.popitem(last=False)
 
 
 class Tidying:
@@ -89,9 +53,9 @@ class Tidying:
 
     def start_afresh(self) -> None:
         """Forget all checks."""
-        self._compacted: _Recent[tuple[int, int]] = _Recent()
+        self._compacted: RecentPlaces[tuple[int, int]] = RecentPlaces()
         """The last number of a place at its last check for history, and the entries it kept."""
-        self._folded: _Recent[int] = _Recent()
+        self._folded: RecentPlaces[int] = RecentPlaces()
         """The last number of a place at its last check for lines to fold."""
 
     def is_due(self, identity: Identity, last: int, folded: int) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from factmem.errors import CorruptJournalError, FactmemError
 from factmem.ledger.entries import Entry, decoded, stamp, stamped
 from factmem.providers._postgres.sealing import NO_TAG, Sealer
 
@@ -30,6 +31,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SEPARATOR = b","
 _WIDE = b'{"wide":true,'
 _HEAD = struct.Struct(f"<IIq{len(NO_TAG)}s{len(NO_TAG)}s")
+_PER_LINE, _PER_TOPIC = 4 + 8 + 4, 4 + 2
+"""The bytes of a directory for each line and for each of its keywords."""
 
 
 class Line(NamedTuple):
@@ -67,8 +70,17 @@ class Directory(NamedTuple):
 
     @classmethod
     def load(cls, first: int, stored: bytes) -> "Directory":
-        """Decode a directory."""
-        lines, topics, latest, start, end = _HEAD.unpack_from(stored)
+        """Decode a directory.
+
+        Raises:
+            CorruptJournalError: It is not one.
+        """
+        try:
+            lines, topics, latest, start, end = _HEAD.unpack_from(stored)
+        except struct.error:
+            raise _damaged("A directory") from None
+        if not lines or len(stored) != _HEAD.size + lines * _PER_LINE + topics * _PER_TOPIC:
+            raise _damaged("A directory")
         position, parts = _HEAD.size, []
         for kind, count in (("I", lines), ("q", lines), ("I", lines), ("I", topics), ("H", topics)):
             part = array(kind)
@@ -219,12 +231,16 @@ def opened(
         sealer: The form of the place's lines.
         tag: The tag of the line before the first of them.
         after: The number.
+
+    Raises:
+        CorruptJournalError: A line is no entry.
+        TamperedError: A line does not verify.
     """
     skipped = sum(directory.first + offset <= after for offset in directory.offsets)
     times = directory.times[skipped:]
     if sealer.is_plain and _WIDE not in stored:
         rest = stored[directory.span(skipped)[0] :] if skipped else stored
-        return _timed(orjson.loads(b"[%b]" % rest), times)
+        return _read(rest, times)
     bodies: list[bytes] = []
     for index in range(skipped, len(directory.offsets)):
         begin, end = directory.span(index)
@@ -236,11 +252,32 @@ def opened(
 
 
 def entries_of(bodies: Sequence[bytes], times: Sequence[int]) -> list[Entry]:
-    """Return the entries of encoded lines and their times."""
+    """Return the entries of encoded lines and their times.
+
+    Raises:
+        CorruptJournalError: A line is no entry.
+    """
     if any(body.startswith(_WIDE) for body in bodies):
         pairs = zip(bodies, times, strict=True)
-        return [decoded(stamped(body, stamp_at(at))) for body, at in pairs]
-    return _timed(orjson.loads(b"[%b]" % _SEPARATOR.join(bodies)), times)
+        try:
+            return [decoded(stamped(body, stamp_at(at))) for body, at in pairs]
+        except (FactmemError, OverflowError):
+            raise _damaged("A line") from None
+    return _read(_SEPARATOR.join(bodies), times)
+
+
+def _read(lines: bytes, times: Sequence[int]) -> list[Entry]:
+    try:
+        return _timed(orjson.loads(b"[%b]" % lines), times)
+    except (ValueError, TypeError, OverflowError):  # of the parser, of `zip`, of `**`, of the time
+        raise _damaged("A line") from None
+
+
+def _damaged(what: str) -> CorruptJournalError:
+    return CorruptJournalError(
+        f"{what} of a place cannot be read: another program changed its row. Restore the place from "
+        f"a backup"
+    )
 
 
 def _timed(entries: Iterable[Entry], times: Iterable[int]) -> list[Entry]:

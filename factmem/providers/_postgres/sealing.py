@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from factmem.errors import TamperedError
+from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.places import Identity
 from factmem.storage.encryption.ciphers import NONCE_BYTES, TAG_BYTES, Aead
 from factmem.storage.encryption.ring import KeyRing
@@ -80,7 +80,12 @@ class Sealer(Protocol):
         ...
 
     def open_names(self, stored: bytes) -> Identity:
-        """Return the names of the place."""
+        """Return the names of the place.
+
+        Raises:
+            CorruptJournalError: They cannot be read.
+            TamperedError: They do not verify.
+        """
         ...
 
     def seal_directory(self, first: int, directory: bytes) -> bytes:
@@ -150,7 +155,13 @@ class _PlainLines:
         return orjson.dumps(identity)
 
     def open_names(self, stored: bytes) -> Identity:
-        kind, scope, subject, entity = orjson.loads(stored)
+        try:
+            kind, scope, subject, entity = orjson.loads(stored)
+        except (ValueError, TypeError):
+            raise CorruptJournalError(
+                "The names of a place cannot be read: another program changed its row. Restore it "
+                "from a backup"
+            ) from None
         return kind, scope, subject, entity
 
     def seal_directory(self, first: int, directory: bytes) -> bytes:

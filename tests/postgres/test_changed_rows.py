@@ -1,0 +1,105 @@
+"""Rows of a plain store that another program made unreadable raise factmem's error, without values.
+
+The errors of parsers are `ValueError`s, as those of wrong arguments, and quote what they parse.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+
+from factmem.errors import CorruptJournalError
+from factmem.providers._postgres import chunks, rewriting
+from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
+from tests.postgres.conftest import NewStore
+
+Read = Callable[[PostgresMemoryProvider], Awaitable[object]]
+
+READS: dict[str, Read] = {
+    "load": lambda store: store.load(LANGUAGES, USER, AGENT),
+    "load all": lambda store: store.load_all(USER, AGENT),
+    "history": lambda store: store.history(LANGUAGES, USER, AGENT),
+    "entries": lambda store: store.entries(USER, AGENT),
+    "places": lambda store: store.places(),
+    "verify": lambda store: store.verify(),
+    "purge": lambda store: store.forget(USER, AGENT, concept=LANGUAGES, value="v1", purge=True),
+}
+LINES = {
+    "no JSON": b"secret, and no JSON",
+    "cut off": b'{"facts":[{"keyword":"secret',
+    "no text": b"\x00\xffsecret",
+    "no object": b'"secret"',
+    "two": b'{"facts":["secret"]},{}',
+    "none": b"",
+    "wide": b'{"wide":true,"facts":secret',
+}
+DIRECTORIES = {
+    "short": b"directory = substring(directory, 1, 20)",
+    "cut off": b"directory = substring(directory, 1, length(directory) - 3)",
+    "longer": b"directory = directory || '\\x00'",
+    "of another count": b"directory = overlay(directory PLACING '\\x02' FROM 1 FOR 1)",
+    "of no lines": b"directory = substring('\\x00'::bytea || directory, 2, 0)",
+    "without its lines": b"lines = 'secret'",
+}
+
+
+def _change(dsn: str, store: str, statement: str, *given: object) -> None:
+    of_store = f"{statement} AND store = (SELECT store FROM factmem.stores WHERE name = %s)"
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute(of_store.encode(), [*given, store]).rowcount == 1
+
+
+async def _fails(read: Read, store: PostgresMemoryProvider) -> None:
+    for _ in range(2):
+        with pytest.raises(CorruptJournalError, match="of a place cannot be read") as caught:
+            await read(store)
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+async def test_a_line(new_store: NewStore, dsn: str, store: str, read: Read, line: bytes) -> None:
+    one = new_store()
+    for number in range(3):
+        await one.save(languages(f"v{number}"), USER, AGENT)
+    _change(dsn, store, "UPDATE factmem.entries SET line = %s WHERE number = 2", line)
+    await _fails(read, new_store())
+
+
+@pytest.mark.parametrize("at", [-(1 << 62), 1 << 62])
+@pytest.mark.parametrize("line", [b"{}", b'{"wide":true,"facts":[]}'], ids=["narrow", "wide"])
+async def test_a_time(new_store: NewStore, dsn: str, store: str, at: int, line: bytes) -> None:
+    await new_store().save(languages("v0"), USER, AGENT)
+    _change(
+        dsn, store, "UPDATE factmem.entries SET (line, at) = (%s, %s) WHERE number = 1", line, at
+    )
+    await _fails(READS["load all"], new_store())
+
+
+@pytest.mark.parametrize("changed", DIRECTORIES.values(), ids=DIRECTORIES)
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+async def test_a_chunk(
+    new_store: NewStore,
+    dsn: str,
+    store: str,
+    read: Read,
+    changed: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunks, "LINES", 5)
+    monkeypatch.setattr(rewriting, "FOLD_FROM", 8)
+    monkeypatch.setattr(rewriting, "LOOSE", 2)
+    async with new_store() as one:
+        for number in range(9):
+            await one.save(languages(f"v{number}"), USER, AGENT)
+    _change(dsn, store, f"UPDATE factmem.chunks SET {changed.decode()} WHERE first = 1")
+    await _fails(read, new_store())
+
+
+@pytest.mark.parametrize("names", [b"secret", b'["secret"]', b"7"])
+async def test_names(new_store: NewStore, dsn: str, store: str, names: bytes) -> None:
+    await new_store().save(languages("v0"), USER, AGENT)
+    _change(dsn, store, "UPDATE factmem.places SET names = %s WHERE true", names)
+    for name in ("load", "load all", "entries", "places"):
+        await _fails(READS[name], new_store())

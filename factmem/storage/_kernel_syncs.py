@@ -47,8 +47,23 @@ class _Numbers(NamedTuple):
 _NUMBERS = {"x86_64": _Numbers(206, 207, 208, 209, 277), "aarch64": _Numbers(0, 1, 4, 2, 84)}
 
 _WRITE_OUT = 2
-"""`SYNC_FILE_RANGE_WRITE`, which waits for nothing. An error of the disk is still reported by the sync:
-only a call that waits for the disk takes it."""
+"""`SYNC_FILE_RANGE_WRITE`, which waits for nothing. An error of the disk is reported by the sync, since
+only a call that waits takes it. An error in finding room on the disk is reported by this call alone:
+ext4 then drops the bytes, and the sync succeeds without them."""
+
+_NOT_WRITTEN_OUT = frozenset(
+    {
+        errno.EACCES,
+        errno.EBADF,
+        errno.EINTR,
+        errno.EINVAL,
+        errno.ENOSYS,
+        errno.EOPNOTSUPP,
+        errno.EPERM,
+        errno.ESPIPE,
+    }
+)
+"""The results after which the bytes of a file are as before, so that its sync does all."""
 
 _FSYNC = 2
 """`IOCB_CMD_FSYNC`. `IOCB_CMD_FDSYNC` would write the inode as well, because each file has grown."""
@@ -82,7 +97,7 @@ class KernelSyncs:
             return self._threads.sync_all(fds)
         # After an exception the context is not used again: its pending syncs must not be mistaken for
         # those of the next call.
-        context.write_out(fds[:_MOST])
+        lost = context.write_out(fds[:_MOST])
         begun = context.submit(fds[:_MOST])
         rest = self._threads.sync_all(fds[begun:])  # while the kernel works
         codes = context.errors(begun)
@@ -94,7 +109,10 @@ class KernelSyncs:
             again = self._threads.sync_all([fds[at] for at in untried])
             for at, error in zip(untried, again, strict=True):
                 errors[at] = error
-        return errors + rest
+        errors += rest
+        for at, error in lost.items():
+            errors[at] = errors[at] or error
+        return errors
 
     def _taken(self) -> "_Context | None":
         """Return a context of this process; None where the kernel refuses one."""
@@ -135,11 +153,21 @@ class _Context:
         self._call(self._numbers.setup, _MOST, made.buffer_info()[0])
         self._id = made[0]
 
-    def write_out(self, fds: Sequence[int]) -> None:
-        """Start to write the bytes of files to the disk, unless the kernel refuses."""
-        with suppress(OSError):
-            for fd in fds:
+    def write_out(self, fds: Sequence[int]) -> dict[int, OSError]:
+        """Start to write the bytes of files to the disk, unless the kernel refuses.
+
+        Returns:
+            The errors of files whose bytes may be lost, by their positions.
+        """
+        lost: dict[int, OSError] = {}
+        for at, fd in enumerate(fds):
+            try:
                 self._call(self._numbers.write_out, fd, 0, 0, _WRITE_OUT)
+            except OSError as exc:
+                if exc.errno in _NOT_WRITTEN_OUT:
+                    break
+                lost[at] = exc
+        return lost
 
     def submit(self, fds: Sequence[int]) -> int:
         """Start to sync files; return the number accepted by the kernel, from the first on."""

@@ -120,7 +120,7 @@ def test_the_kernel_starts_to_write_all_files_before_it_syncs_one(fds: list[int]
     assert "submit" in kernel.calls
 
 
-@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM, errno.EIO])
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM, errno.EINVAL])
 def test_a_kernel_that_starts_no_writing_syncs_all_the_same(
     kernel: Kernel, fds: list[int], code: int
 ) -> None:
@@ -130,6 +130,25 @@ def test_a_kernel_that_starts_no_writing_syncs_all_the_same(
         assert syncs.sync_all(fds) == [None] * _FILES
     assert kernel.calls == ["setup", *["submit", "events"] * 2]
     assert syncs.by_threads == []
+
+
+def test_a_file_whose_bytes_were_lost_before_its_sync_has_an_error(
+    kernel: Kernel, fds: list[int]
+) -> None:
+    """The error of the first call that writes is reported once; the sync succeeds without the bytes."""
+    kernel.fail = {"write_out": [None, errno.EIO, None, errno.EDQUOT]}
+    kernel.results = {3: errno.ENOSPC}
+    syncs = Syncs(kernel)
+    assert codes(syncs.sync_all(fds)) == [None, errno.EIO, None, errno.ENOSPC] + [None] * 4
+    assert kernel.written_out == fds
+    assert syncs.by_threads == []
+
+
+def test_lost_bytes_count_where_threads_sync(kernel: Kernel, fds: list[int]) -> None:
+    kernel.fail = {"write_out": [errno.EIO], "submit": [errno.EAGAIN]}
+    syncs = Syncs(kernel)
+    assert codes(syncs.sync_all(fds)) == [errno.EIO] + [None] * 7
+    assert sorted(syncs.by_threads) == sorted(fds)
 
 
 def test_more_files_than_a_context_holds(kernel: Kernel, fds: list[int]) -> None:

@@ -37,10 +37,10 @@ def open_safely(name: str, flags: int, folder: int | None = None) -> int:
     """Open a path, or a name in an open folder; a new file is for its owner only."""
     flags |= SAFELY
     if not flags & os.O_CREAT:
-        try:
+        try:  # not `suppress`, which takes longer: each save opens a file
             return os.open(name, flags | _UNTIMED, dir_fd=folder)
         except PermissionError:  # another user's file, or one that may not be opened at all
-            return os.open(name, flags, dir_fd=folder)
+            pass
     return os.open(name, flags, 0o600, dir_fd=folder)
 
 

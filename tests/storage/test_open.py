@@ -56,5 +56,6 @@ def test_a_file_that_may_not_be_opened_raises(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refusing)
-    with pytest.raises(PermissionError, match="Permission denied"):
+    with pytest.raises(PermissionError, match="Permission denied") as caught:
         open_safely(str(tmp_path / "file"), os.O_RDONLY)
+    assert caught.value.__context__ is None  # its traceback shows one refusal, not two

@@ -12,6 +12,8 @@ class OpenEnd(NamedTuple):
     size: int
     is_vouched: bool
     """See `Files.is_vouched`."""
+    mark: object
+    """What `Files.vouch` returned, if nothing was written since."""
 
 
 class Files(Protocol):
@@ -51,10 +53,13 @@ class Files(Protocol):
         """
         ...
 
-    def vouch(self, fd: int, size: int) -> None:
+    def vouch(self, fd: int, size: int) -> object:
         """Mark a file as acknowledged up to `size`, its end; any later write removes the mark.
 
         All processes see the mark at once. It need not survive a power cut.
+
+        Returns:
+            The mark, by which the file is known until another write; None if it has none.
         """
         ...
 

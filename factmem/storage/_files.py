@@ -131,14 +131,15 @@ class LocalFiles:
             return None
         return times_of(found) if is_settled(found) else None
 
-    def vouch(self, fd: int, size: int) -> None:
+    def vouch(self, fd: int, size: int) -> object:
         # Any later write changes the time by itself, so no failure can leave the mark in place.
         now = time.time_ns()
         mark = now - now % 1_000_000_000 + vouching_time(size)
         try:  # `suppress` takes longer than the call
             os.utime(fd, ns=(now, mark))
         except OSError:  # then the next writer creates a new file
-            return
+            return None
+        return mark
 
     def is_vouched(self, fd: int) -> bool:
         return has_vouching_time(os.fstat(fd))
@@ -186,7 +187,7 @@ class LocalFiles:
 
     def open_end(self, name: str) -> OpenEnd:
         fd, found = self._open_and_look(name, _WRITE)
-        return OpenEnd(fd, found.st_size, has_vouching_time(found))
+        return OpenEnd(fd, found.st_size, has_vouching_time(found), found.st_mtime_ns)
 
     def open_ends(self, folder: str, names: Sequence[str]) -> list[OpenEnd | None]:
         ends: list[OpenEnd | None] = []
@@ -203,7 +204,8 @@ class LocalFiles:
                 continue
             found = os.fstat(fd)
             if stat.S_ISREG(found.st_mode):
-                ends.append(OpenEnd(fd, found.st_size, has_vouching_time(found)))
+                is_vouched = has_vouching_time(found)
+                ends.append(OpenEnd(fd, found.st_size, is_vouched, found.st_mtime_ns))
             else:
                 os.close(fd)
                 ends.append(None)

@@ -53,6 +53,8 @@ class FolderReader:
         self._names: object = None
         self._first_lines: dict[str, bytes] = {}
         """The first lines of files at this version of the names."""
+        self._marks: dict[str, object] = {}
+        """The marks that this process set on the files of cached places."""
 
     def forget_places(self) -> None:
         """Discard all cached places, because the keys of the store may have changed."""
@@ -133,6 +135,7 @@ class FolderReader:
         *,
         size: int | None = None,
         names: object = None,
+        mark: object = None,
         is_uncached: bool = False,
     ) -> Place:
         """Return the place at the end of the file; raise its damage. Under the lock.
@@ -145,6 +148,7 @@ class FolderReader:
             fd: The file, open.
             size: Its size when it was opened.
             names: The version of the names in the folder, if it was read before the file was opened.
+            mark: The mark of the file when it was opened, if it is known.
             is_uncached: Whether to read the file from its start.
         """
         known = self._places.get(file)
@@ -153,7 +157,7 @@ class FolderReader:
             and known.offset == known.size == size
             and known.ended >= 0
             and not is_uncached
-            and self._has_first_line(known, fd, names)
+            and self._has_first_line(known, fd, names, mark)
         ):
             return known  # nearly always in a save; the same result as that of `read_through`
         place = self.read_through(codec, file, fd, size=size, is_uncached=is_uncached)
@@ -162,15 +166,17 @@ class FolderReader:
             self.report_tail(place)
         return place
 
-    def _has_first_line(self, known: Place, fd: int, names: object) -> bool:
+    def _has_first_line(self, known: Place, fd: int, names: object, mark: object) -> bool:
         """Return whether a file begins with the first line of a place.
 
-        Another file gets the name only by a rename, which changes the version of the names. The place
-        may change without it: a slow reading of an earlier file replaces the one that was compared.
+        Another file gets the name only by a rename, which changes the version of the names. A copy over
+        the file, as of a backup, changes its mark. The place may change without either: a slow reading
+        of an earlier file replaces the one that was compared.
         """
         file, header = known.file, known.header
         is_same = names is not None and names == self._names
-        if is_same and self._first_lines.get(file) == header:
+        is_marked = mark is not None and self._marks.get(file) == mark
+        if is_same and is_marked and self._first_lines.get(file) == header:
             return True
         if self.files.read(fd, len(header), 0) != header:
             return False
@@ -274,13 +280,16 @@ class FolderReader:
             place, records, is_end = self.chunk(codec, fd, place)
             yield from records
 
-    def remember(self, place: Place) -> None:
-        """Cache a place, from which the next append starts; under the lock."""
+    def remember(self, place: Place, mark: object = None) -> None:
+        """Cache a place, from which the next append starts, and its file's mark; under the lock."""
         with self._places_mutex:
             self._places.pop(place.file, None)
             self._places[place.file] = place
             if len(self._places) > _MOST_PLACES:
                 self._places.pop(next(iter(self._places)))
+            if len(self._marks) > _MOST_PLACES:
+                self._marks.clear()
+            self._marks[place.file] = mark
 
     def _end_of_reading(self, file: str, place: Place) -> Place:
         """Return the cached place of writers if a reading ended at the same offset.

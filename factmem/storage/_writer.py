@@ -189,8 +189,8 @@ class FolderWriter:
         names: object = None,
     ) -> Begun | None:
         """Write at the end of an open file; return None if it must be replaced."""
-        fd, size, is_vouched = end
-        before = self._reader.caught_up(codec, file, fd, size=size, names=names)
+        fd, size, is_vouched, mark = end
+        before = self._reader.caught_up(codec, file, fd, size=size, names=names, mark=mark)
         if not (is_vouched and before.is_extendable()):
             return None
         data, tag = sealed_batch(before.sealer, before.last + 1, before.tag, records)
@@ -218,7 +218,7 @@ class FolderWriter:
     def _whole(self, codec: Codec, file: str) -> Place | None:
         """Return the end of a journal's file; None if a mark must not vouch for it."""
         try:
-            fd, size, is_vouched = self._files.open_end(journal_path(file))
+            fd, size, is_vouched, _ = self._files.open_end(journal_path(file))
         except (OSError, CorruptJournalError):
             return None
         try:
@@ -288,9 +288,9 @@ class FolderWriter:
         """Vouch for a file that reads back, and cache its end."""
         before, file = begun.before, begun.file
         size = before.size + len(begun.data)
-        self._files.vouch(begun.fd, size)
+        mark = self._files.vouch(begun.fd, size)
         after = before.extended(size, begun.added, begun.tag)
-        self._reader.remember(after)
+        self._reader.remember(after, mark)
         self._reader.note_unended(file)
         return _new_tuple(Appended, (before, after))
 

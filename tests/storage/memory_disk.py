@@ -138,8 +138,12 @@ class MemoryDisk:
     def names_version(self, folder: str) -> object:
         return dict(self._folders[folder].seen) if folder in self._folders else None
 
-    def vouch(self, fd: int, size: int) -> None:
+    def vouch(self, fd: int, size: int) -> object:
         self._fds[fd].vouched = size == len(self._fds[fd].data)
+        return self._mark(fd)
+
+    def _mark(self, fd: int) -> object:
+        return len(self._fds[fd].data) if self._fds[fd].vouched else None
 
     def is_vouched(self, fd: int) -> bool:
         return self._fds[fd].vouched
@@ -171,7 +175,7 @@ class MemoryDisk:
 
     def open_end(self, name: str) -> OpenEnd:
         fd = self.open(name, write=True)
-        return OpenEnd(fd, len(self._fds[fd].data), self._fds[fd].vouched)
+        return OpenEnd(fd, len(self._fds[fd].data), self._fds[fd].vouched, self._mark(fd))
 
     def open_ends(self, folder: str, names: Sequence[str]) -> list[OpenEnd | None]:
         there = self._folders[folder].seen if folder in self._folders else {}

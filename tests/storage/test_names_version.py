@@ -5,6 +5,7 @@ holds for a folder that changed a moment ago: two changes within one tick of the
 """
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -155,6 +156,37 @@ def test_a_slow_reading_of_an_earlier_file_misleads_no_save(
     assert are_saved(save(folder, 6))
     stored = read(PLAIN.open(LocalFiles(str(tmp_path))), NAMES[0])
     assert texts(stored) == [record(number) for number in (1, 4, 5, 6)]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_file_that_was_copied_over_is_read_again(files: RecordedFiles, tmp_path: Path) -> None:
+    """A backup of one file, put back with its times, changes neither the folder nor the size."""
+    folder = PLAIN.open(files)
+
+    def rewrite() -> None:
+        with folder.exclusive() as writer:
+            writer.rewrite(NAMES[0], read(writer, NAMES[0])[:1])
+
+    for number in range(1, 11):
+        assert are_saved(save(folder, number))
+    rewrite()  # numbers of files have two digits from now on
+    for number in (11, 12):
+        assert are_saved(save(folder, number))
+    [path] = (tmp_path / "journals").glob("*user-0-*.jsonl")
+    backup = tmp_path / "backup"
+    shutil.copy2(path, backup)
+    rewrite()
+    times = os.stat(backup).st_mtime_ns - 1_000_000_000  # it is from an earlier second
+    os.utime(backup, ns=(times, times))
+    for number in (21, 22, 23):
+        assert are_saved(save(folder, number))
+        if path.stat().st_size == backup.stat().st_size:
+            break
+    assert path.stat().st_size == backup.stat().st_size
+    shutil.copy2(backup, path)
+    assert are_saved(save(folder, 30))
+    stored = read(PLAIN.open(LocalFiles(str(tmp_path))), NAMES[0])
+    assert texts(stored) == [record(number) for number in (1, 11, 12, 30)]
 
 
 @pytest.mark.parametrize("is_settled", [True, False], ids=["settled", "just changed"])

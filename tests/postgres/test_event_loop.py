@@ -1,14 +1,17 @@
 """Small saves and reads begin on the event loop, and a thread finishes what does not go smoothly."""
 
 import asyncio  # noqa: TID251 - its Task.cancel is what is tested
+import gc
 import random
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
 import anyio
 import pytest
+from anyio.lowlevel import current_token
 
 from factmem.ledger.entries import Amendment, Entry, stored
 from factmem.models.places import MemorySubject
@@ -361,3 +364,20 @@ async def test_what_is_known_of_saved_places_is_bounded(
         await provider.save(theme("dark"), PERSON.of(f"{number}"), AGENT)
 
     assert len(provider._places.tidying._compacted) <= 3
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_store_keeps_no_ended_loop(new_store: NewStore, backend: str) -> None:
+    """A worker that runs `asyncio.run` for each job, with one store, must not grow."""
+    provider = new_store()
+    loops: list[weakref.ref[object]] = []
+
+    async def job() -> None:
+        loops.append(weakref.ref(current_token().native_token))
+        await _warm(provider)
+        await provider.forget(USER, AGENT, concept=THEME)
+
+    for _ in range(3):
+        anyio.run(job, backend=backend)
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 3

@@ -253,7 +253,7 @@ class Rest:
         """Return the retractions: each still refuses statements made before it.
 
         If the life that it ended was removed, the retraction itself has the floor. Nothing else of a
-        purged value stays.
+        purged value stays. A life that stays keeps its end.
         """
         records: list[RetractedValue] = []
         ended = self._trace.retracted[number]
@@ -261,7 +261,8 @@ class Rest:
             rest = record.copy()
             if floor and life in self._gone:
                 rest["floor"] = floor
-            if (record["keyword"], record.get("digest", "")) in self._nameless:
+            is_needed = life is not None and life not in self._gone
+            if not is_needed and (record["keyword"], record.get("digest", "")) in self._nameless:
                 rest.pop("digest", None)
             if "digest" in rest or "floor" in rest:
                 records.append(rest)

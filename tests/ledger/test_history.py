@@ -10,6 +10,7 @@ from factmem.ledger.entries import Entry, encoded_entry
 from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import compacted, purged
+from factmem.ledger.statements import digest_of
 from factmem.ledger.trace import Trace
 from factmem.models.facts import Concept, FactType
 from tests.ledgers import (
@@ -356,3 +357,20 @@ def test_the_history_omits_a_save_without_remaining_values() -> None:
     told = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
 
     assert [one.fact.values for one in told if one.fact] == [("a",)]
+
+
+def test_a_purge_of_another_save_keeps_the_end_of_a_value() -> None:
+    """The retraction that ended the value has no part in the save that is purged."""
+    retraction: Entry = {
+        "at": stamp(20),
+        "retract": [{"keyword": "k", "timestamp": stamp(20), "digest": digest_of("dark")}],
+    }
+    later = saved("dark", fact_id="three", timestamp=stamp(30))
+    entries = [entry(10, saved("dark")), retraction, entry(30, later)]
+    condition = Condition(keyword="k", key="dark", fact_id="two")
+
+    assert purged(entries, condition, stamp(40)).entries == entries
+
+    whole = left(purged(entries, Condition(keyword="k", key="dark"), stamp(40)).entries)
+    assert [shown(Ledger(whole, until=stamp(at)), stamp(at)) for at in (15, 25)] == [[], []]
+    assert shown(Ledger(whole), stamp(40)) == shown(Ledger(entries), stamp(40))

@@ -20,6 +20,7 @@ KILLS = 20
 STATES = 4000
 ROTATIONS = 2
 WEB_SECONDS = 5
+LEARNING = 15
 endif
 
 # Processes that tests start import the package: with its bytecode on disk that takes half the time.

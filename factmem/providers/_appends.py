@@ -38,9 +38,7 @@ def append_of(
 
     Under the lock. Only the descriptions of a place in memory are known: nothing is read for this.
     """
-    if view is None:
-        return Append(identity, lines)
-    if not is_current(identity, view.position):
+    if view is None or not is_current(identity, view.position):
         return Append(identity, lines, view)
     entries = [decoded(line) for line in lines]
     with view.lock:

@@ -196,19 +196,15 @@ class LocalFiles:
             opened = self._opened(folder)
         except (OSError, CorruptJournalError):
             return [None] * len(names)
+        path = self.path(folder)
         for name in names:
             try:
-                fd = open_safely(name, _WRITE, opened.fd)
-            except OSError:
+                fd, found = open_ordinary(f"{path}/{name}", _WRITE, within=(opened.fd, name))
+            except (OSError, CorruptJournalError):
                 ends.append(None)
-                continue
-            found = os.fstat(fd)
-            if stat.S_ISREG(found.st_mode):
+            else:
                 is_vouched = has_vouching_time(found)
                 ends.append(OpenEnd(fd, found.st_size, is_vouched, found.st_mtime_ns))
-            else:
-                os.close(fd)
-                ends.append(None)
         return ends
 
     def create(self, name: str) -> int:

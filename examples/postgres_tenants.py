@@ -12,7 +12,7 @@ import anyio
 
 from factmem import Concept, MemoryScope, MemorySubject, SingleFact
 from factmem.providers import PostgresMemoryProvider
-from factmem.storage.encryption import KeyFile
+from factmem.encryption import KeyFile
 
 CITY = Concept("city", "Where the user lives")
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)

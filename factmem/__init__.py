@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from factmem.embedding.callable import CallableEmbedder
     from factmem.embedding.openai import OpenAIEmbedder
     from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+    from factmem.encryption.key import Key
     from factmem.llm.base import ChatModel
     from factmem.llm.openai import OpenAIChatModel
     from factmem.memory.agent_memory import AgentMemory
@@ -33,11 +35,8 @@ if TYPE_CHECKING:
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.local_file import LocalFileMemoryProvider
     from factmem.providers.no_memory import NoMemory
+    from factmem.providers.storages import EncryptedStorage, SimpleStorage
     from factmem.recall.query import RecallSettings
-    from factmem.storage.encrypted import EncryptedStorage
-    from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-    from factmem.storage.encryption.key import Key
-    from factmem.storage.simple import SimpleStorage
     from factmem.transfer.bundle import export_facts, import_facts
 
 __version__ = "0.1.0"
@@ -105,10 +104,12 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers.local_file": ("LocalFileMemoryProvider",),
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.recall.query": ("RecallSettings",),
-            "factmem.storage.encrypted": ("EncryptedStorage",),
-            "factmem.storage.encryption.aes256gcm": ("Aes256GCMEncryptor",),
-            "factmem.storage.encryption.key": ("Key",),
-            "factmem.storage.simple": ("SimpleStorage",),
+            "factmem.providers.storages": (
+                "EncryptedStorage",
+                "SimpleStorage",
+            ),
+            "factmem.encryption.aes256gcm": ("Aes256GCMEncryptor",),
+            "factmem.encryption.key": ("Key",),
             "factmem.transfer.bundle": (
                 "export_facts",
                 "import_facts",

@@ -17,9 +17,9 @@ from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode, StoreKeys
 from factmem.storage._manifest import Mode
 from factmem.storage.base import Journals
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
-from factmem.storage.simple import PlainMode
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
+from factmem.providers.storages import PlainMode
 
 __all__ = ["CALLS", "Door", "DoorStorage", "FailingDoor"]
 

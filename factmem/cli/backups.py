@@ -17,7 +17,7 @@ from factmem.cli.opening import has_store, storage_of
 from factmem.cli.options import Json, Options, options_of
 from factmem.cli.output import counted, print_json, print_line
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.base import Storage
+from factmem.providers.storages import Storage
 
 __all__ = ["app"]
 

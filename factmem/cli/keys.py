@@ -10,8 +10,8 @@ from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store, key_from, run
 from factmem.cli.options import Json, Yes, confirm
 from factmem.cli.output import counted, print_json, print_line
+from factmem.encryption.key import Key
 from factmem.providers.local_file import ProviderKeys
-from factmem.storage.encryption.key import Key
 
 __all__ = ["app"]
 

@@ -13,14 +13,13 @@ import typer
 
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.options import Options, options_of
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.models.places import Identity, Place
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.storage.base import JournalName, Storage
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
-from factmem.storage.simple import SimpleStorage
 
 __all__ = [
     "Store",

@@ -20,9 +20,9 @@ from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.rows import RowReader, csv_rows, json_rows
 from factmem.cli.value_kinds import Kind
 from factmem.concurrency.garbage import paused_collection
+from factmem.encryption.key import Key
 from factmem.ledger.entries import Entry
 from factmem.models.places import Place
-from factmem.storage.encryption.key import Key
 from factmem.transfer.bundle import export_facts, import_facts
 
 __all__ = ["app"]

@@ -56,7 +56,8 @@ class _Pause:
 
 
 _pause = _Pause()
-os.register_at_fork(after_in_child=_pause.start_in_child)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_pause.start_in_child)
 
 
 def paused_collection(count: int) -> AbstractContextManager[None]:

@@ -13,16 +13,16 @@ from collections.abc import Sequence
 
 import anyio
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.errors import FactmemError, MissingExtraError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.base import Storage
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage
+from factmem.providers.storages import Storage
 
 __all__ = ["main", "serve_user"]
 

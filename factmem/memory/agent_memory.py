@@ -53,7 +53,7 @@ from factmem.recall.query import (
     RecallSettings,
     RecallWeights,
 )
-from factmem.storage.base import Storage
+from factmem.providers.storages import Storage
 
 __all__ = ["AgentMemory"]
 

@@ -7,35 +7,29 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from typing_extensions import override
 
 from factmem._arguments import expect, expect_methods, kind_of
-from factmem.ledger.entries import moment
+from factmem.encryption.aes256gcm import Encryption
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.providers._arguments import check_span
 from factmem.providers._clock import ServerClock, StoreClock
-from factmem.providers._ledger_store import LedgerStore
-from factmem.providers._postgres.anchors import Anchors
 from factmem.providers._postgres.backend import PostgresBackend
-from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.candidates import Candidates
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
-from factmem.providers._postgres.keys import PostgresKeys
 from factmem.providers._postgres.place_search import PlaceSearch
-from factmem.providers._postgres.stores import Opening
+from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.vector_spaces import VectorSpaces
+from factmem.providers._sql.store import SqlStore
 from factmem.providers.limits import PlaceLimit
-from factmem.providers.local_file import ProviderKeys
 from factmem.providers.searched import Describe, SearchAnswer, SearchedStore, SearchQuestion
-from factmem.providers.shredding import ShredReceipt
-from factmem.storage.encryption.aes256gcm import Encryption
 
 __all__ = ["PostgresMemoryProvider"]
 
 _EXAMPLE = 'PostgresMemoryProvider("host=db dbname=app user=app")'
 
 
-class PostgresMemoryProvider(LedgerStore, SearchedStore):
+class PostgresMemoryProvider(SqlStore, SearchedStore):
     """A `FactStore` in tables of a PostgreSQL database, for any number of hosts.
 
     When a save returns, its transaction is committed, as durably as the server's
@@ -129,20 +123,23 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
             lambda prepare: Connections(
                 source, most=max_connections, seconds=timeout, prepare=prepare
             ),
-            Opening(store, encryption, role),
+            store,
+            encryption,
             store_clock,
             server_clock=server_clock,
+            role=role,
+            max_staleness=max_staleness,
             lock_seconds=lock_timeout,
             warm_places=warm_places,
             keep_history=keep_history,
         )
-        self._database = PostgresBackend(self._places, store_clock, max_staleness)
+        backend = PostgresBackend(self._places, store_clock)
         self._vectors = VectorSpaces(self._places, search_from or 0)
         self._is_searching, self._is_plain = search_from is not None, encryption is None
         self._search = PlaceSearch(self._places, store_clock, search_from or 0)
         self._candidates = Candidates(self._places, self._search, self._vectors, store_clock)
         self._name = store
-        super().__init__(self._database, limit)
+        super().__init__(backend, limit)
 
     def __repr__(self) -> str:
         return f"PostgresMemoryProvider(..., store={self._name!r})"
@@ -207,83 +204,6 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         self._check_open()
         identities, candidates = [place.identity for place in places], self._candidates
         return await self._database.work(lambda: candidates.of(identities, question, describe))
-
-    async def compact(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        keep_history: timedelta = timedelta(0),
-    ) -> int:
-        """Rewrite a place without older history, and return the number of freed bytes of entries.
-
-        Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
-        """
-        check_span(keep_history)
-        identity = self._enter(subject, scope)
-        return await self._database.work(lambda: self._places.compact(identity, keep_history))
-
-    async def anchor(self) -> str:
-        """Return an anchor: the state of every place, as a string to keep outside the database.
-
-        A database cannot reveal that all of it was rolled back to an older copy; `verify` detects
-        it with an anchor. Places are listed without reading their entries. Anchors do not expire.
-        """
-        self._check_open()
-        return await self._database.work(Anchors(self._places).taken)
-
-    async def verify(self, anchor: str | None = None) -> None:
-        """Raise unless every place is at least as recent as in the anchor.
-
-        Reads every entry of every place in an encrypted store, and in any store without an anchor.
-        Without an anchor, a complete older copy is not detected.
-
-        Raises:
-            TamperedError: The store or a place is missing, was changed or was rolled back to an
-                older copy.
-            CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The string is not an anchor.
-        """
-        self._check_open()
-        anchors = Anchors(self._places)
-        await self._database.work(
-            lambda: anchors.read_everything() if anchor is None else anchors.verify(anchor)
-        )
-
-    async def shred(self) -> ShredReceipt:
-        """Destroy the keys of all facts that were erased or purged before now.
-
-        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
-        are outside the database. The data keys of all places are wrapped under a new key, and the
-        old key is destroyed. Then nothing can decrypt erased places in older copies of the
-        database: in its log, on standbys, in backups. Existing facts are not rewritten, and other
-        processes can use the store meanwhile. Erasures are final when it returns; after a crash
-        call it again.
-
-        Raises:
-            ValueError: The keys cannot be destroyed, or the store has other keys besides.
-        """
-        self._check_open()
-        done = await self._database.work(PostgresKeys(self._places).shred)
-        return ShredReceipt(moment(done.began_at), done.places)
-
-    @property
-    def keys(self) -> ProviderKeys:
-        """The keys of an encrypted store.
-
-        `rotate` rewrites each place under a new data key, one transaction per place, while other
-        processes use the store. They need the new key from the moment it is called.
-
-        Raises:
-            ValueError: The store was opened without `encryption`.
-        """
-        self._check_open()
-        if self._places.opening.encryption is None:
-            raise ValueError(
-                "An unencrypted store has no keys: create it with "
-                "encryption=Aes256GCMEncryptor(key)"
-            )
-        return ProviderKeys(PostgresKeys(self._places), self._database.workers)
 
 
 def _checked_source(given: str | Pool) -> str | Pool:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from factmem.encryption.aes256gcm import Encryption
+from factmem.encryption.key import Key
 from factmem.ledger.history import History
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
 from factmem.storage.base import SalvagedJournal
-from factmem.storage.encryption.aes256gcm import Encryption
-from factmem.storage.encryption.key import Key
 from factmem.sync._wrapping import Wraps
 from factmem.sync.indexed_stores import IndexedStoreSync
 

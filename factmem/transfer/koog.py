@@ -14,6 +14,8 @@ from unicodedata import normalize
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect_function, expect_path, kind_of
+from factmem.encryption.ciphers import NONCE_BYTES, open_sealed
+from factmem.encryption.key import Key
 from factmem.ledger.entries import Entry
 from factmem.models.checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock, utc
@@ -21,8 +23,6 @@ from factmem.models.display import Displayed
 from factmem.models.places import LOWEST_PRIORITY, Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.providers.base import FactStore
-from factmem.storage.encryption.ciphers import NONCE_BYTES, open_sealed
-from factmem.storage.encryption.key import Key
 from factmem.transfer._koog_facts import entries_of
 from factmem.transfer._koog_files import (
     KoogFile,

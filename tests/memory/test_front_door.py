@@ -11,9 +11,9 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.facts import SAID
 from tests.world import (

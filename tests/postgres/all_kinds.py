@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from tests.postgres.conftest import Login
 from tests.postgres.pooler import Pooler
 from tests.postgres.test_conformance import Suites

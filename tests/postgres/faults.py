@@ -23,7 +23,7 @@ import orjson
 import psycopg
 
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from tests.postgres.cluster import Cluster
 from tests.postgres.proxy import Proxy
 from tests.postgres.saver import APP, PERSON, USERS

@@ -22,7 +22,7 @@ import psycopg
 from factmem.errors import FactmemError
 from factmem.models.places import Identity, MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, languages, theme
 from tests.postgres.cluster import Cluster
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import psycopg
 import pytest
 
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login
 

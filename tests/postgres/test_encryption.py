@@ -15,7 +15,7 @@ from factmem.errors import (
 )
 from factmem.models.places import MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.conftest import NewStore
 

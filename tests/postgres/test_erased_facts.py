@@ -9,7 +9,7 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.providers._postgres import schema
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.conftest import Login, NewStore
 from tests.regressions.test_erased_facts import (  # noqa: F401 - collected here too

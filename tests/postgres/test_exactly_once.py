@@ -13,7 +13,7 @@ from factmem.models.places import identity_of
 from factmem.providers._postgres.batches import Batch, Save
 from factmem.providers._postgres.driver import Session
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing._contracts.faults import Interrupt
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.providers import FaultContract

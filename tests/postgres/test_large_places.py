@@ -21,7 +21,7 @@ from factmem.providers._postgres.batches import Save
 from factmem.providers._postgres.driver import Session
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.conftest import NewStore

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from tests.postgres.conftest import NewStore
 from tests.providers.test_listing import (  # noqa: F401 - collected here too
     test_a_listing_can_be_filtered,

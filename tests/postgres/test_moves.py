@@ -7,8 +7,8 @@ import pytest
 from factmem.models.places import MemorySubject
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.transfer.bundle import export_facts, import_facts
 from tests.postgres.conftest import NewStore

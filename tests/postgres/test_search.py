@@ -26,7 +26,7 @@ from factmem.providers.learning import RetractedFact
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.recall.match import RecallResult
 from factmem.recall.query import RecallSettings
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.clock import START, SettableClock
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore

@@ -13,7 +13,7 @@ from factmem.models.places import MemorySubject
 from factmem.providers._postgres.keys import PostgresKeys
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.shredding import ShreddingStore
-from factmem.storage.encryption import Aes256GCMEncryptor, KeyFile, RenewableEncryption
+from factmem.encryption import Aes256GCMEncryptor, KeyFile, RenewableEncryption
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.conftest import NewStore
 

@@ -12,7 +12,7 @@ from factmem.errors import StorageError, UnknownOutcomeError
 from factmem.providers._postgres import binary
 from factmem.providers._postgres.driver import Session
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore

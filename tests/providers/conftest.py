@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from factmem.storage.base import Storage
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.simple import SimpleStorage
+from factmem.providers.storages import Storage
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.providers.storages import SimpleStorage
 from tests.providers.local_stores import KEY
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from factmem.models.places import MemorySubject
 from factmem.providers.base import FactStore
-from factmem.storage.encryption.key import Key
+from factmem.encryption.key import Key
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,

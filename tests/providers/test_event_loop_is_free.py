@@ -21,7 +21,7 @@ import pytest
 import factmem
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage._files import LocalFiles
-from factmem.storage.encryption.key import Key
+from factmem.encryption.key import Key
 from factmem.testing.clock import START
 from factmem.testing.facts import (
     AGENT,

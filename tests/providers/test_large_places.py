@@ -14,10 +14,10 @@ from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage._reader import FolderReader
-from factmem.storage.base import Storage
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import Storage
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.testing.facts import AGENT
 from tests.providers.local_stores import ALICE, KEY, disk, journal_of
 

@@ -12,9 +12,9 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.listing import ListingStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.testing.facts import AGENT, PERSON, USER, theme
 from tests.providers.delayed_backend import DelayedStore, Server
 

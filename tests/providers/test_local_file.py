@@ -15,10 +15,10 @@ from factmem.errors import StorageError
 from factmem.models.places import MemorySubject
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.base import Storage
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import Storage
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import (
     AGENT,

@@ -11,7 +11,7 @@ import pytest
 
 from factmem.errors import WrongKeyError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encryption.key import Key
+from factmem.encryption.key import Key
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,

@@ -15,7 +15,7 @@ import pytest
 from factmem.errors import StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage._files import LocalFiles
-from factmem.storage.encryption.key import Key
+from factmem.encryption.key import Key
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,

@@ -16,9 +16,9 @@ from factmem.errors import (
     WrongKeyError,
 )
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
+from factmem.encryption.key import Key
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,

@@ -16,7 +16,7 @@ import pytest
 from factmem.errors import StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage import _lock
-from factmem.storage.simple import SimpleStorage
+from factmem.providers.storages import SimpleStorage
 from factmem.testing.facts import (
     AGENT,
     THEME,

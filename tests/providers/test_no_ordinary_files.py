@@ -12,7 +12,7 @@ import pytest
 
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.base import Storage
+from factmem.providers.storages import Storage
 from factmem.testing.facts import AGENT, theme
 from tests.providers.local_stores import ALICE, current, disk, journal_of
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.testing.facts import AGENT, PERSON, theme
 from factmem.transfer.bundle import export_facts
 from tests.providers.local_stores import KEY

@@ -6,8 +6,8 @@ import pytest
 
 from factmem.models.facts import Concept, SingleFact
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.base import Storage
-from factmem.storage.simple import SimpleStorage
+from factmem.providers.storages import Storage
+from factmem.providers.storages import SimpleStorage
 from factmem.testing.facts import AGENT
 from tests.providers.local_stores import ALICE, journal_of
 

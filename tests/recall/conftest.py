@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from factmem.storage.encryption.key import Key
+from factmem.encryption.key import Key
 from factmem.testing.clock import SettableClock
 from tests.world import KINDS, NOW, LocalStore, store_of
 

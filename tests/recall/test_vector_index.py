@@ -17,9 +17,9 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall.place_vectors import PlaceVectors
 from factmem.recall.vector_table import VectorTable
-from factmem.storage.base import Storage
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.simple import SimpleStorage
+from factmem.providers.storages import Storage
+from factmem.providers.storages import EncryptedStorage
+from factmem.providers.storages import SimpleStorage
 from tests.doubles import TopicEmbedder
 from tests.recall.conftest import KEY
 from tests.world import (
@@ -41,7 +41,7 @@ QUESTION = "Any animal?"
 
 @pytest.fixture(params=["plain", "encrypted"])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+    from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 
     sealed = EncryptedStorage(Aes256GCMEncryptor(KEY))
     return SimpleStorage() if request.param == "plain" else sealed

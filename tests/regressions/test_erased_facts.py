@@ -12,9 +12,9 @@ import pytest
 from factmem.events import MemoryEvent
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.testing.clock import SettableClock
 from tests.memory.test_remembering import SlowModel
 from tests.providers.delayed_backend import DelayedStore, Server

@@ -7,11 +7,11 @@ import pytest
 from factmem import LocalFileMemoryProvider
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.events import MemoryEvent
-from factmem.storage.base import Storage
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
-from factmem.storage.simple import SimpleStorage
+from factmem.providers.storages import Storage
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
+from factmem.providers.storages import SimpleStorage
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, PLAIN, SEALED, Kind, append, read, record, texts
 from tests.tables import table

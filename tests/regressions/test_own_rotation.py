@@ -14,9 +14,9 @@ from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage import _listing
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.transfer.bundle import export_facts
 
 AGENT = MemoryScope.Agent("desk")

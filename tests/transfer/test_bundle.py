@@ -37,9 +37,9 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.transfer import _bundle_files
 from factmem.transfer.bundle import (
     ExportReport,

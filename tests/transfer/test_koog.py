@@ -28,7 +28,7 @@ from factmem.models.places import (
 )
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.storage.encryption.key import Key
+from factmem.encryption.key import Key
 from factmem.transfer.koog import KoogReport, import_koog
 
 SAMPLES = Path(__file__).parent.parent / "data" / "koog"

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from factmem.models.places import Identity
 from factmem.providers._clock import StoreClock
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.blocking import PostgresPlaces
-from factmem.providers._postgres.driver import Row, Session
+from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.items import (
     StoredItem,
     candidate_of,
@@ -18,15 +17,17 @@ from factmem.providers._postgres.items import (
     written_term,
 )
 from factmem.providers._postgres.place_search import PlaceSearch
-from factmem.providers._postgres.places import micros
 from factmem.providers._postgres.search_states import (
     SearchedPlace,
     Wanted,
     conditions,
     read_places,
 )
-from factmem.providers._postgres.statements import keys, numbers
+from factmem.providers._postgres.session import keys, numbers
 from factmem.providers._postgres.vector_spaces import Space, VectorSpaces, written
+from factmem.providers._sql.lines import micros
+from factmem.providers._sql.session import Row
+from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.searched import (
     Describe,
     PlaceStatistics,
@@ -83,7 +84,7 @@ class Candidates:
 
     def __init__(
         self,
-        places: PostgresPlaces,
+        places: StoredPlaces,
         search: PlaceSearch,
         vectors: VectorSpaces,
         clock: StoreClock,

@@ -14,11 +14,11 @@ from factmem.providers._postgres.driver import (
     Failure,
     NotReplicated,
     Pool,
-    Session,
     described,
     failure_of,
 )
 from factmem.providers._postgres.hosts import connect
+from factmem.providers._postgres.session import PostgresSession
 
 R = TypeVar("R")
 
@@ -29,7 +29,7 @@ _LONGEST_PAUSE = 1.0
 class Connections:
     """A pool without threads of its own; the threads of `psycopg_pool` would not survive a fork.
 
-    Every method but `take_idle` and `give_back` blocks; all are thread-safe.
+    Every method blocks; all are thread-safe.
 
     Args:
         source: A libpq connection string, or the application's pool.
@@ -44,18 +44,18 @@ class Connections:
         *,
         most: int,
         seconds: float,
-        prepare: Callable[[Session], None],
+        prepare: Callable[[PostgresSession], None],
     ) -> None:
         self._source = source
         self._most = most
-        self.seconds = seconds
+        self._seconds = seconds
         self._prepare = prepare
         self.start_afresh()
 
     def start_afresh(self) -> None:
         """Forget all connections; in a forked child they belong to the parent."""
         self._free = threading.Semaphore(self._most)
-        self._idle: list[Session] = []
+        self._idle: list[PostgresSession] = []
         self._is_closed = False
 
     def close(self) -> None:
@@ -68,53 +68,24 @@ class Connections:
             while True:
                 self._idle.pop().close()
 
-    def take_idle(self) -> Session | None:
-        """Return an open and unused connection, if there is one, without waiting.
-
-        The caller returns it by `give_back`, or passes it to `run` with what it began.
-        """
-        if not isinstance(self._source, str) or not self._free.acquire(blocking=False):
-            return None
-        try:
-            session = self._idle.pop()
-        except IndexError:
-            self._free.release()
-            return None
-        session.deadline, session.is_committing = time.monotonic() + self.seconds, False
-        return session
-
-    def give_back(self, session: Session) -> None:
-        """Take a connection back."""
-        self._put_back(session)
-        self._free.release()
-
     def run(
         self,
-        work: Callable[[Session, int], R],
-        begun: tuple[Session, Callable[[], R]] | None = None,
+        work: Callable[[PostgresSession, int], R],
     ) -> R:
         """Do work on a connection; repeat it on another one after some failures.
 
         `work` gets the number of earlier attempts that may have committed: it must check whether
         they did.
 
-        Args:
-            work: The work.
-            begun: The first attempt, if it was sent on a connection from `take_idle`; the function
-                waits for the answer.
-
         Raises:
             StoreBusyError: No connection, or no lock, was free in time. Nothing was written.
             UnknownOutcomeError: A commit was sent, and no answer came in time.
             StorageError: The server refused, or could not be reached in time.
         """
-        deadline = time.monotonic() + self.seconds if begun is None else begun[0].deadline
+        deadline = time.monotonic() + self._seconds
         attempt = unknown = 0
         while True:
-            if begun is not None:
-                done, begun = self._finished(*begun), None
-            else:
-                done = self._attempt(work, unknown, deadline)
+            done = self._attempt(work, unknown, deadline)
             if not isinstance(done, _Failed):
                 return done
             unknown += done.is_unknown
@@ -124,22 +95,12 @@ class Connections:
             time.sleep(pause)
             attempt += 1
 
-    def _finished(self, session: Session, finish: Callable[[], R]) -> "R | _Failed":
-        try:
-            return finish()
-        except Exception as exc:
-            if (failed := _failed(exc, session)) is None:
-                raise
-            return failed
-        finally:
-            self.give_back(session)
-
     def _attempt(
-        self, work: Callable[[Session, int], R], unknown: int, deadline: float
+        self, work: Callable[[PostgresSession, int], R], unknown: int, deadline: float
     ) -> "R | _Failed":
         if not self._free.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return _Failed(Failure.BUSY, TimeoutError("All connections were in use"))
-        session: Session | None = None
+        session: PostgresSession | None = None
         try:
             session = self._taken(deadline)
             return work(session, unknown)
@@ -152,18 +113,18 @@ class Connections:
                 self._put_back(session)
             self._free.release()
 
-    def _taken(self, deadline: float) -> Session:
-        session: Session | None = None
+    def _taken(self, deadline: float) -> PostgresSession:
+        session: PostgresSession | None = None
         if isinstance(self._source, str):
             with suppress(IndexError):
                 session = self._idle.pop()
             if session is not None:
                 session.deadline, session.is_committing = deadline, False
                 return session
-            session = Session(connect(self._source, deadline - time.monotonic()))
+            session = PostgresSession(connect(self._source, deadline - time.monotonic()))
         else:
             seconds = max(0.0, deadline - time.monotonic())
-            session = Session(self._source.getconn(timeout=seconds))
+            session = PostgresSession(self._source.getconn(timeout=seconds))
         session.deadline = deadline
         try:
             self._prepare_new(session)
@@ -172,7 +133,7 @@ class Connections:
             raise
         return session
 
-    def _prepare_new(self, session: Session) -> None:
+    def _prepare_new(self, session: PostgresSession) -> None:
         # A pooler gives its clients process ids of its own. In transaction mode each transaction
         # may run on another connection of the server.
         (row,) = session.rows("SELECT pg_backend_pid()")
@@ -180,7 +141,7 @@ class Connections:
             session.share()
         self._prepare(session)
 
-    def _put_back(self, session: Session) -> None:
+    def _put_back(self, session: PostgresSession) -> None:
         if not isinstance(self._source, str):
             self._source.putconn(session.detach())
         elif not session.is_usable:
@@ -206,7 +167,7 @@ class _Failed(NamedTuple):
         return self.failure in (Failure.LOST, Failure.REPEAT)
 
 
-def _failed(error: Exception, session: Session | None) -> _Failed | None:
+def _failed(error: Exception, session: PostgresSession | None) -> _Failed | None:
     """Return the failed attempt of a driver error; None for other errors."""
     is_open = session is not None and session.is_committing
     if isinstance(error, DeadlineExceeded | NotReplicated):

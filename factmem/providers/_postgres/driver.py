@@ -14,9 +14,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from factmem.errors import MissingExtraError
-from factmem.providers._postgres.exchanges import Exchange, Statement
-
-Row = tuple[Any, ...]
+from factmem.providers._sql.session import Row
 
 
 class Pool(Protocol):
@@ -107,8 +105,6 @@ class Session:
         self._local_settings: dict[str, str] = {}
         self.is_committing = False
         """Whether a commit was sent and not answered yet."""
-        self._prepared: set[str] = set()
-        self._transformer = driver().adapt.Transformer(connection)
         connection.wait = self._wait
         connection.add_notice_handler(self._notice)
 
@@ -152,58 +148,6 @@ class Session:
                 return self._rows(query, parameters, prepare=prepare)
         self._begin_commit()
         found = self._rows(query, parameters, prepare=prepare)
-        self._committed()
-        return found
-
-    def answer(self, statement: Statement, parameters: Sequence[bytes | None]) -> list[Row]:
-        """Run a prepared statement with binary parameters and return its rows, as `rows` does."""
-        if self._is_in_transaction:
-            return self._answer(statement, parameters)
-        if self._local_settings:
-            with self.transaction():
-                return self._answer(statement, parameters)
-        if statement.is_write:
-            self._begin_commit()
-        found = self._answer(statement, parameters)
-        if statement.is_write:
-            self._committed()
-        return found
-
-    def _answer(self, statement: Statement, parameters: Sequence[bytes | None]) -> list[Row]:
-        exchange = self._exchange()
-        if not self.is_shared and statement.name not in self._prepared:
-            exchange.prepare(statement)
-            exchange.rows()
-            self._prepared.add(statement.name)
-            exchange = self._exchange()
-        exchange.send(statement, parameters, is_prepared=not self.is_shared)
-        return self._rows_of(exchange)
-
-    def _rows_of(self, exchange: Exchange) -> list[Row]:
-        try:
-            return exchange.rows()
-        except Exception as exc:
-            if is_state(exc, _UNPREPARED):
-                self._prepared.discard(exchange.name)
-            raise
-
-    def _exchange(self) -> Exchange:
-        return Exchange(driver(), self._connection, self._transformer)
-
-    def is_prepared(self, statement: Statement) -> bool:
-        """Whether `begin` can send a statement."""
-        return statement.name in self._prepared and not self._local_settings
-
-    def begin(self, statement: Statement, parameters: Sequence[bytes | None]) -> Exchange:
-        """Send a prepared statement as a transaction of its own, without waiting."""
-        self.is_committing, self._is_warned = statement.is_write, False
-        exchange = self._exchange()
-        exchange.send(statement, parameters, is_prepared=True)
-        return exchange
-
-    def end(self, exchange: Exchange) -> list[Row]:
-        """Return the rows of an exchange; a second call returns or raises the same."""
-        found = self._rows_of(exchange)
         self._committed()
         return found
 

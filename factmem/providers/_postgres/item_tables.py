@@ -17,7 +17,7 @@ from factmem.providers._postgres.items import (
     item_row,
     touched_by,
 )
-from factmem.providers._postgres.statements import byte_strings, keys, numbers
+from factmem.providers._postgres.session import byte_strings, keys, numbers
 from factmem.providers.searched import SearchDocument
 
 

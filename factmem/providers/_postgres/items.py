@@ -17,8 +17,8 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
 from factmem.models.sources import SourceKind
 from factmem.models.values import Canonical, JsonValue, canonical
-from factmem.providers._postgres.places import micros
-from factmem.providers._postgres.statements import numbers
+from factmem.providers._postgres.session import numbers
+from factmem.providers._sql.lines import micros
 from factmem.providers.searched import SearchCandidate, SearchDocument
 
 _KINDS = {kind: number for number, kind in enumerate(SourceKind, start=1)}

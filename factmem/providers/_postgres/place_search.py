@@ -16,7 +16,6 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
 from factmem.providers._clock import StoreClock
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.item_tables import add_items, remove_items
 from factmem.providers._postgres.items import (
@@ -27,12 +26,13 @@ from factmem.providers._postgres.items import (
     hashed,
     touched_by,
 )
-from factmem.providers._postgres.places import PlaceReader, Position, micros
-from factmem.providers._postgres.rewriting import PlaceRewriter
-from factmem.providers._postgres.sealing import NO_TAG
 from factmem.providers._postgres.search_states import SearchState, read_states
-from factmem.providers._postgres.searching import searched
-from factmem.providers._postgres.statements import numbers
+from factmem.providers._postgres.session import numbers
+from factmem.providers._sql.lines import micros
+from factmem.providers._sql.places import UNKNOWN, PlaceReader, Position
+from factmem.providers._sql.rewriting import PlaceRewriter
+from factmem.providers._sql.sealing import NO_TAG
+from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.searched import Describe, SearchDocument
 
 _SMALLEST_FACT = 100
@@ -87,7 +87,7 @@ class PlaceSearch:
         search_from: The number of facts from which on a place is searched in the database.
     """
 
-    def __init__(self, places: PostgresPlaces, clock: StoreClock, search_from: int) -> None:
+    def __init__(self, places: StoredPlaces, clock: StoreClock, search_from: int) -> None:
         self._places = places
         self._clock = clock
         self._from = search_from
@@ -173,7 +173,7 @@ class PlaceSearch:
                 return state, touched
             ledgers: dict[str, Ledger] = {}
             for keyword in touched:
-                ledger = searched(session, reader, identity, keyword)
+                ledger = reader.searched(session, identity, keyword)
                 if ledger is None:
                     return state, touched
                 ledgers[keyword] = ledger
@@ -203,12 +203,12 @@ class PlaceSearch:
         extent = state.extent
         if extent.last - state.number > _MOST_NEW:
             return None
-        known = Position(extent._replace(last=state.number), state.number, NO_TAG, 0)
+        known = Position(extent._replace(last=state.number), state.number, NO_TAG, 0, UNKNOWN)
         answer = reader.read(session, {identity: known}).get(identity)
         if answer is None or answer.is_from_start or answer.position.extent.last < extent.last:
             return None
         touched = touched_by(answer.entries)
-        key = reader.key(identity)
+        key = reader.key(identity).hex()
         for (stored,) in session.rows(sql.READ_DUE, [key, micros(self._clock.now())]):
             item = StoredItem.load(stored)
             touched.setdefault(item.keyword, Touched()).ids.add(item.items[0].fact_id)
@@ -267,7 +267,7 @@ class PlaceSearch:
             locked = self._writer(reader).lock(session, reader.key(identity))
             if locked is None or locked.extent.made != state.extent.made:
                 return None
-            given = [reader.key(identity), reader.store.number, state.extent.made]
+            given = [reader.key(identity).hex(), reader.store.number, state.extent.made]
             session.rows(sql.MAKE_SEARCH, given)
         made = self._states(session, [identity]).get(identity)
         is_same = made is not None and made.search is not None and not made.number
@@ -281,7 +281,7 @@ class PlaceSearch:
         reader = self._places.reading(session)
         if reader is None:
             return _Changes((), (), ())
-        key = reader.key(identity)
+        key = reader.key(identity).hex()
         if plan.whole is None:
             rows = session.rows(sql.LIST_ALL_ROWS, [key])
         else:
@@ -339,10 +339,10 @@ class PlaceSearch:
             reader = self._places.reading(session)
             if reader is None or state.search is None:
                 return False
-            key, number = reader.key(identity), reader.store.number
+            key, number = reader.key(identity).hex(), reader.store.number
             has_vectors = bool(gone) and bool(session.rows(sql.HAS_VECTORS))
             with session.transaction():
-                locked = self._writer(reader).lock(session, key)
+                locked = self._writer(reader).lock(session, reader.key(identity))
                 if locked is None or locked.extent[:2] != state.extent[:2]:
                     return False
                 upto = state.extent.last if is_last else None

@@ -1,301 +1,160 @@
-"""The query that reads new entries of places, and its answers."""
+"""PostgresPlaces: the places of a store in PostgreSQL, with the part that differs from other databases."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
 
-from factmem.concurrency.garbage import paused_collection
-from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
-from factmem.ledger.entries import Entry, moment
+from factmem.encryption.aes256gcm import Encryption
+from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
-from factmem.providers._postgres import binary
-from factmem.providers._postgres.chunks import LINES, Directory, entries_of, opened
-from factmem.providers._postgres.driver import Row, Session
-from factmem.providers._postgres.exchanges import Statement
-from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
-from factmem.providers._postgres.statements import (
-    LARGEST_ANSWER,
-    READ_CHUNKS,
-    READ_MANY,
-    READ_ONE,
-)
-from factmem.providers._postgres.stores import SEALED, OpenStore
+from factmem.providers._backend import Present
+from factmem.providers._clock import ServerClock, StoreClock
+from factmem.providers._postgres import schema
+from factmem.providers._postgres.connections import Connections
+from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.item_tables import erase_items, take_out
+from factmem.providers._postgres.session import PostgresSession
+from factmem.providers._sql.session import Session as CoreSession
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.stores import Opening
+from factmem.providers._sql.views import View
 
 R = TypeVar("R")
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_IDLE = "30s"
+"""How long a process that hangs inside a transaction keeps a place locked."""
 
-MOST_CHUNKS = 16
-"""Chunks in one answer: about 5 MB."""
-
-_MOST_KEYS = 10_000
-"""Cached keys and sealers of places; each takes about 300 bytes."""
+_TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 
-def micros(text: str) -> int:
-    """Return a stamp as microseconds since 1970."""
-    return (moment(text) - _EPOCH) // _MICROSECOND
+class PostgresTables:
+    """The tables of a database; see `Tables`.
+
+    Args:
+        role: The role that each connection takes.
+    """
+
+    has_checksums = False
+    """The server has its own."""
+
+    def __init__(self, role: str | None) -> None:
+        self.role = role
+
+    def are_there(self, session: CoreSession) -> bool:
+        """See `Tables.are_there`."""
+        version = schema.found_version(_own(session))
+        schema.check_version(version)
+        return version > 0
+
+    def make(self, session: CoreSession) -> None:
+        """See `Tables.make`; as the role that logged in."""
+        own = _own(session)
+        if self.role is not None:
+            own.configure({"role": "none"})
+        schema.migrate(own, self.role)
+        if self.role is not None:
+            own.configure({"role": self.role})
 
 
-class Position(NamedTuple):
-    """The position up to which a place was read."""
-
-    extent: Extent
-    end: int
-    """The number of its last line when it was read."""
-    tag: bytes
-    """The tag of the last line that was read."""
-    size: int
-    """The bytes of all its lines."""
+def _own(session: CoreSession) -> PostgresSession:
+    assert isinstance(session, PostgresSession)  # noqa: S101 - the only session of this dialect
+    return session
 
 
-NOWHERE = Position(Extent(0, 0, 0), 0, NO_TAG, 0)
+class PostgresPlaces(StoredPlaces):
+    """The places of one store. Every method blocks, but `warm`; all are thread-safe.
 
+    Args:
+        connections: Creates the pool of connections, given a function that prepares each.
+        store: The name of the store.
+        encryption: What wraps the key ring; None for a plain store.
+        clock: The clock of the store.
+        server_clock: A clock that follows the server's; None if the application has its own.
+        role: The role that each connection takes.
+        max_staleness: How long cached facts may be returned without asking the database.
+        lock_seconds: The longest wait for another write to the same place.
+        keep_history: How long older history is kept; None keeps it forever.
+    """
 
-class Answer(NamedTuple):
-    """The answer of a query about one place."""
-
-    position: Position
-    is_from_start: bool
-    entries: list[Entry]
-    numbers: list[int]
-    chunks: Sequence[int] = ()
-    """The number of entries in each chunk; the remaining entries follow them."""
-    is_in_chunks: bool = False
-    """Whether new entries are in chunks, which were not read."""
-
-
-class Edited(NamedTuple):
-    """An edit of a place."""
-
-    freed: int
-    """The number of bytes that it freed."""
-    before: Answer
-    after: Sequence[Entry | None]
-    """The entries after the edit; None where one was removed."""
-    position: Position | None
-    """The end of the place after it; None if nothing is left."""
-
-
-class NewRow(NamedTuple):
-    """Columns of a new place's row besides its counters."""
-
-    scope: str
-    subject: str
-    names: bytes
-
-
-class Follower(Protocol):
-    """Keeps the entries of a place up to the position that was read."""
-
-    position: Position | None
-
-    def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
-        """Apply an answer; return whether the place is now read to its end.
-
-        Args:
-            before: The position that the query started from.
-            answer: None if the place does not exist.
-            asked: When it was asked, on the monotonic clock.
-        """
-        ...
-
-
-class PlaceReader:
-    """Reads places of one open store. Thread-safe."""
-
-    def __init__(self, store: OpenStore) -> None:
-        self.store = store
-        self._keys: dict[Identity, str] = {}
-        self._new_rows: dict[Identity, NewRow] = {}
-        self._sealers: dict[tuple[str, bytes | None], Sealer] = {}
-
-    def key(self, identity: Identity) -> str:
-        """Return the key of a place."""
-        key = self._keys.get(identity)
-        if key is None:
-            if len(self._keys) >= _MOST_KEYS:
-                self._keys.clear()
-            key = self._keys[identity] = self.store.sealing.key("place", identity)
-        return key
-
-    def new_row(self, identity: Identity) -> NewRow:
-        """Return the columns of a new row of a place.
-
-        Sealed names are left out, because they are sealed under the data key of an existing row.
-        """
-        row = self._new_rows.get(identity)
-        if row is None:
-            if len(self._new_rows) >= _MOST_KEYS:
-                self._new_rows.clear()
-            sealing, is_sealed = self.store.sealing, self.store.mode == SEALED
-            scope, subject = (
-                sealing.key("scope", identity[:2]),
-                sealing.key("subject", identity[2:]),
-            )
-            names = b"" if is_sealed else sealing.sealer("", None).seal_names(identity)
-            row = self._new_rows[identity] = NewRow(scope, subject, names)
-        return row
-
-    def sealer(self, key: str, data_key: bytes | None) -> Sealer:
-        """Return the sealer of a place's lines."""
-        sealer = self._sealers.get((key, data_key))
-        if sealer is None:
-            if len(self._sealers) >= _MOST_KEYS:
-                self._sealers.clear()
-            sealer = self._sealers[key, data_key] = self.store.sealing.sealer(key, data_key)
-        return sealer
-
-    def names(self, rows: Iterable[Row]) -> list[Identity]:
-        """Return the places of rows with key, names and data key. Nothing is cached."""
-        sealing = self.store.sealing
-        if self.store.mode != SEALED:
-            open_names = sealing.sealer("", None).open_names
-            return [open_names(names) for _, names, _ in rows]
-        return [sealing.sealer(key, data_key).open_names(names) for key, names, data_key in rows]
-
-    def follow(self, session: Session, views: Mapping[Identity, Follower]) -> None:
-        """Read each view's place to its end, with one query for all of them at a time."""
-        rest = dict(views)
-        while rest:
-            asked = time.monotonic()
-            before = {identity: view.position for identity, view in rest.items()}
-            answers = self.read(session, before)
-            for identity, view in list(rest.items()):
-                if view.take(before[identity], answers.get(identity), asked):
-                    del rest[identity]
-
-    def read(
+    def __init__(
         self,
-        session: Session,
-        known: Mapping[Identity, Position | None],
+        connections: Callable[[Callable[[PostgresSession], None]], Connections],
+        store: str,
+        encryption: Encryption | None,
+        clock: StoreClock,
         *,
-        with_chunks: bool = True,
-    ) -> dict[Identity, Answer]:
-        """Return the new entries of each place since a position; missing places are left out.
+        server_clock: ServerClock | None,
+        role: str | None,
+        max_staleness: timedelta,
+        lock_seconds: float,
+        warm_places: int,
+        keep_history: timedelta | None,
+    ) -> None:
+        self.connections = connections(self._prepare)
+        self.tables = PostgresTables(role)
+        self._server_clock = server_clock
+        self._stale = max_staleness.total_seconds()
+        self._lock_seconds = lock_seconds
+        opening = Opening(store, encryption, self.tables)
+        super().__init__(opening, clock, warm_places=warm_places, keep_history=keep_history)
 
-        With `with_chunks=False` a place with new chunks has an answer without entries.
-        """
-        most = LARGEST_ANSWER
-        found = self.answers(known, session.answer(*self.question(known, most)), most)
-        for identity, answer in found.items():
-            if answer.is_in_chunks and with_chunks:
-                found[identity] = self._chunks(session, self.key(identity), answer)
-        return found
+    def start_afresh(self) -> None:
+        """See `PlaceReads.start_afresh`."""
+        self.connections.start_afresh()
+        super().start_afresh()
 
-    def question(
-        self, known: Mapping[Identity, Position | None], most: int
-    ) -> tuple[Statement, list[bytes | None]]:
-        """Return the statement that reads what is new in some places, and its parameters.
+    def _prepare(self, session: PostgresSession) -> None:
+        """Configure a new connection, so that it sees this store and no other."""
+        known = self.opening.known
+        settings = {
+            "factmem.name": self.opening.name,
+            "factmem.store": "-1" if known is None else str(known.number),
+            "lock_timeout": str(int(self._lock_seconds * 1000)),
+            "idle_in_transaction_session_timeout": _IDLE,
+        }
+        role = self.tables.role
+        session.configure(settings if role is None else {**settings, "role": role})
+        session.removal = _remove_items
+        if self._server_clock is not None:
+            (row,) = session.rows(_TIME)
+            self._server_clock.set(row[0])
 
-        Args:
-            known: The places, and the position up to which each was read.
-            most: The largest number of entries to read of a place.
-        """
-        extents = [(position or NOWHERE).extent for position in known.values()]
-        places, limit = map(self.key, known), binary.integer(most)
-        if len(extents) == 1:
-            return READ_ONE, [binary.key(*places), *map(binary.integer, extents[0]), limit]
-        columns = [binary.integers(column) for column in zip(*extents, strict=True)]
-        return READ_MANY, [binary.keys(places), *columns, limit]
+    def migrate(self) -> None:
+        """Create the tables, or bring them to the latest version."""
+        self.connections.run(lambda session, _: self.tables.make(session))
 
-    def answers(
-        self, known: Mapping[Identity, Position | None], rows: Iterable[Row], most: int
-    ) -> dict[Identity, Answer]:
-        """Return the answers in rows, without the entries in chunks."""
-        identities = list(known)
-        found: dict[Identity, Answer] = {}
-        for row in rows:
-            identity = identities[row[0] - 1]
-            found[identity] = self._answer(identity, known[identity], row, most)
-        return found
+    def _run(self, work: Callable[[CoreSession, int], R]) -> R:
+        return self.connections.run(work)
 
-    def _answer(self, identity: Identity, known: Position | None, row: Row, most: int) -> Answer:
-        _, made, snapshot, end, size, names, data_key, tail, folded, found, ats, lines = row
-        before = known or NOWHERE
-        is_from_start = (made, snapshot) != before.extent[:2]
-        if not is_from_start and end == before.extent.last and known is not None:
-            return Answer(known, False, [], [])
-        if end == 0:  # an empty row that a transaction created as its lock
-            return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0), True, [], [])
-        key = self.key(identity)
-        sealer = self.sealer(key, data_key)
-        if is_from_start and sealer.open_names(names) != identity:
-            raise StorageError("Two places have one key: nothing was read")
-        if is_from_start:
-            before = Position(Extent(made, snapshot, 0), 0, NO_TAG, 0)
-        if folded > before.extent.last:
-            after = before._replace(end=end, size=size)
-            return Answer(after, is_from_start, [], [], is_in_chunks=True)
-        tag = before.tag
-        bodies: list[bytes] = []
-        for number, at, line in zip(found or (), ats or (), lines or (), strict=True):
-            bodies.append(sealer.open(number, at, tag, line))
-            tag = sealer.tag(line)
-        with paused_collection(len(bodies)):
-            entries = entries_of(bodies, ats or ())
-        # A purge may have removed the last lines, so fewer lines than asked for are all of them.
-        extent = Extent(made, snapshot, end if len(entries) < most else found[-1])
-        if extent.last == end:
-            sealer.check_tail(extent, tag, tail)
-        return Answer(Position(extent, end, tag, size), is_from_start, entries, found or [])
+    def _write(self, work: Callable[[CoreSession, int], R]) -> R:
+        return self.connections.run(work)
 
-    def _chunks(self, session: Session, key: str, answer: Answer) -> Answer:
-        """Return the entries of the next chunks after a position."""
-        before, is_from_start = answer.position, answer.is_from_start
-        last, tag = before.extent.last, before.tag
-        entries: list[Entry] = []
-        numbers: list[int] = []
-        sizes: list[int] = []
-        rows = session.rows(READ_CHUNKS, [last, MOST_CHUNKS, key])
-        if (
-            not rows or rows[0][:2] != before.extent[:2]
-        ):  # erased or edited: the next answer reports it
-            return answer
-        with paused_collection(LINES * len(rows)):
-            for _, _, data_key, first, stored, lines in rows:
-                if first is None:
-                    raise self.damaged("Entries of a place are missing")
-                sealer = self.sealer(key, data_key)
-                directory = Directory.load(first, sealer.open_directory(first, stored))
-                found = opened(directory, lines, sealer, tag, last)
-                entries += found
-                numbers += [first + offset for offset in directory.offsets[-len(found) :]]
-                sizes.append(len(found))
-                last, tag = directory.last, directory.end
-        position = before._replace(extent=before.extent._replace(last=last), tag=tag)
-        return Answer(position, is_from_start, entries, numbers, sizes)
+    def is_fresh(self, view: View) -> bool:
+        """Whether a view may be presented without asking the database."""
+        return view.is_warm and time.monotonic() - view.checked < self._stale
 
-    def damaged(self, problem: str) -> FactmemError:
-        """Return the error for a damaged place."""
-        error = TamperedError if self.store.mode == SEALED else CorruptJournalError
-        return error(f"{problem}: restore it from a backup")
+    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
+        """See `StoredPlaces.warm`."""
+        view = self._views.known(identity) if self._stale else None
+        if view is None or not self.is_fresh(view) or not view.lock.acquire(blocking=False):
+            return None
+        try:
+            return present(view.ledger, self.now(view.ledger))
+        finally:
+            view.lock.release()
 
-    def whole(self, session: Session, identity: Identity) -> Answer | None:
-        """Return all entries of a place; None if it does not exist."""
-        entries: list[Entry] = []
-        found: list[int] = []
-        chunks: list[int] = []
-        position: Position | None = None
-        while True:
-            answer = self.read(session, {identity: position}).get(identity)
-            if answer is None:
-                return None
-            if answer.is_from_start:
-                entries, found, chunks = [], [], []
-            entries += answer.entries
-            found += answer.numbers
-            chunks += answer.chunks
-            position = answer.position
-            if position.extent.last == position.end:
-                return Answer(position, True, entries, found, chunks)
+    def rest(self, is_wanted: Callable[[], bool]) -> None:
+        """See `StoredPlaces.rest`: nothing waits."""
+
+    def close(self) -> None:
+        """See `StoredPlaces.close`."""
+        self.connections.close()
 
 
-def counted(entries: list[Entry]) -> list[Entry]:
-    """Return entries with times that never decrease."""
-    at = ""
-    for entry in entries:
-        at = entry["at"] = max(entry["at"], at)
-    return entries
+def _remove_items(session: Session, place: bytes, removed: Sequence[Entry] | None) -> None:
+    """Remove what searches keep of removed entries."""
+    if removed is None:
+        erase_items(session, place.hex())
+    else:
+        take_out(session, place.hex(), removed)

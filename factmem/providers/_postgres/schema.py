@@ -1,4 +1,4 @@
-"""The tables, and the migrations between their versions.
+"""The tables, and their creation.
 
 Names are not columns. Places, scopes and subjects are found by keys of 16 bytes, hashes of their
 names, so that no collation, normal form or index length limit can confuse two of them. Lines are
@@ -11,179 +11,155 @@ import time
 from factmem.errors import StorageError
 from factmem.providers._postgres.driver import Session, failure_of, is_state
 
-LATEST = 4
-"""The version that this release writes."""
+VERSION = 1
+"""The version of the tables."""
 
 _OWN = "store = current_setting('factmem.store')::int"
 
-_MIGRATIONS: dict[int, tuple[str, ...]] = {
-    1: (
-        """
-        CREATE TABLE factmem.stores (
-            store int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-            name text COLLATE "C" NOT NULL UNIQUE,
-            id text NOT NULL,
-            mode text NOT NULL,
-            slots text NOT NULL,
-            generation int NOT NULL
-        )""",
-        # A save updates its place's row. None of its indexed columns changes, and a fifth of each
-        # page is free, so that the new version stays in the page and no index is touched (HOT).
-        """
-        CREATE TABLE factmem.places (
-            place uuid PRIMARY KEY,
-            store int NOT NULL,
-            made bigint NOT NULL,
-            snapshot int NOT NULL DEFAULT 0,
-            last bigint NOT NULL,
-            recorded_at bigint NOT NULL,
-            bytes bigint NOT NULL,
-            mark bigint NOT NULL,
-            scope uuid NOT NULL,
-            subject uuid NOT NULL,
-            names bytea NOT NULL,
-            data_key bytea,
-            tail bytea,
-            void_marks bigint[]
-        ) WITH (fillfactor = 80)""",
-        "CREATE INDEX places_by_store ON factmem.places (store, place)",
-        "CREATE INDEX places_by_subject ON factmem.places (store, subject)",
-        "CREATE INDEX places_by_scope ON factmem.places (store, scope)",
-        """
-        CREATE TABLE factmem.entries (
-            place uuid NOT NULL,
-            number bigint NOT NULL,
-            at bigint NOT NULL,
-            mark bigint NOT NULL,
-            store int NOT NULL,
-            line bytea NOT NULL,
-            PRIMARY KEY (place, number)
-        )""",
-        """
-        CREATE TABLE factmem.indexes (
-            place uuid PRIMARY KEY,
-            store int NOT NULL,
-            bytes bytea NOT NULL
-        )""",
-        "ALTER TABLE factmem.indexes ALTER bytes SET STORAGE EXTERNAL",
-        # An unset parameter is an error here, never "all stores".
-        "ALTER TABLE factmem.stores ENABLE ROW LEVEL SECURITY",
-        "CREATE POLICY own ON factmem.stores USING (name = current_setting('factmem.name'))",
-        *(
-            statement
-            for table in ("places", "entries", "indexes")
-            for statement in (
-                f"ALTER TABLE factmem.{table} ENABLE ROW LEVEL SECURITY",
-                f"CREATE POLICY own ON factmem.{table} USING ({_OWN})",
-            )
-        ),
-    ),
-    # Counters of a store that only grow: its erasures and its anchors.
-    2: (
-        """
-        ALTER TABLE factmem.stores
-            ADD erasures bigint NOT NULL DEFAULT 0, ADD anchors bigint NOT NULL DEFAULT 0""",
-        "ALTER TABLE factmem.places ADD purged bigint NOT NULL DEFAULT 0",
-    ),
-    3: (
-        "ALTER TABLE factmem.places ADD folded bigint NOT NULL DEFAULT 0",
-        """
-        CREATE TABLE factmem.chunks (
-            place uuid NOT NULL,
-            first bigint NOT NULL,
-            last bigint NOT NULL,
-            store int NOT NULL,
-            marks bigint[] NOT NULL,
-            directory bytea NOT NULL,
-            lines bytea NOT NULL,
-            PRIMARY KEY (place, first)
-        )""",
-        # Not compressed, so that PostgreSQL can read a part of the lines without the rest.
-        "ALTER TABLE factmem.chunks ALTER lines SET STORAGE EXTERNAL",
-        "ALTER TABLE factmem.chunks ALTER directory SET STORAGE EXTERNAL",
-        "ALTER TABLE factmem.chunks ENABLE ROW LEVEL SECURITY",
-        f"CREATE POLICY own ON factmem.chunks USING ({_OWN})",
-    ),
+_TABLES: tuple[str, ...] = (
+    """
+    CREATE TABLE factmem.stores (
+        store int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text COLLATE "C" NOT NULL UNIQUE,
+        id text NOT NULL,
+        mode text NOT NULL,
+        slots text NOT NULL,
+        generation int NOT NULL,
+        erasures bigint NOT NULL DEFAULT 0,
+        anchors bigint NOT NULL DEFAULT 0
+    )""",
+    # A save updates its place's row. None of its indexed columns changes, and a fifth of each
+    # page is free, so that the new version stays in the page and no index is touched (HOT).
+    """
+    CREATE TABLE factmem.places (
+        place bytea PRIMARY KEY,
+        store int NOT NULL,
+        made bigint NOT NULL,
+        snapshot int NOT NULL DEFAULT 0,
+        last bigint NOT NULL,
+        recorded_at bigint NOT NULL,
+        bytes bigint NOT NULL,
+        purged bigint NOT NULL DEFAULT 0,
+        mark bigint NOT NULL,
+        scope bytea NOT NULL,
+        subject bytea NOT NULL,
+        names bytea NOT NULL,
+        data_key bytea,
+        tail bytea,
+        void_marks bigint[]
+    ) WITH (fillfactor = 80)""",
+    "CREATE INDEX places_by_store ON factmem.places (store, place)",
+    "CREATE INDEX places_by_subject ON factmem.places (store, subject)",
+    "CREATE INDEX places_by_scope ON factmem.places (store, scope)",
+    """
+    CREATE TABLE factmem.entries (
+        place bytea NOT NULL,
+        number bigint NOT NULL,
+        at bigint NOT NULL,
+        mark bigint NOT NULL,
+        store int NOT NULL,
+        line bytea NOT NULL,
+        PRIMARY KEY (place, number)
+    )""",
+    """
+    CREATE TABLE factmem.topics (
+        place bytea NOT NULL,
+        topic bigint NOT NULL,
+        number bigint NOT NULL,
+        store int NOT NULL,
+        PRIMARY KEY (place, topic, number)
+    )""",
+    """
+    CREATE TABLE factmem.indexes (
+        place bytea PRIMARY KEY,
+        store int NOT NULL,
+        bytes bytea NOT NULL
+    )""",
+    "ALTER TABLE factmem.indexes ALTER bytes SET STORAGE EXTERNAL",
     # The search tables of large places. They can be rebuilt from the entries.
-    4: (
-        """
-        CREATE TABLE factmem.searches (
-            place uuid PRIMARY KEY,
-            search int NOT NULL GENERATED ALWAYS AS IDENTITY,
-            store int NOT NULL,
-            made bigint NOT NULL,
-            number bigint NOT NULL DEFAULT 0,
-            turn bigint NOT NULL DEFAULT 0,
-            facts bigint NOT NULL DEFAULT 0,
-            length float8 NOT NULL DEFAULT 0
-        ) WITH (fillfactor = 80)""",
-        """
-        CREATE TABLE factmem.items (
-            item bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-            place uuid NOT NULL,
-            store int NOT NULL,
-            topic bigint NOT NULL,
-            key bigint NOT NULL,
-            digest uuid NOT NULL,
-            text uuid NOT NULL,
-            conversation bigint,
-            message bigint,
-            heard_at float8 NOT NULL,
-            said_at float8 NOT NULL,
-            importance float8 NOT NULL,
-            kind smallint NOT NULL,
-            expires_at bigint,
-            metadata bigint[] NOT NULL,
-            held bigint[] NOT NULL,
-            length float8 NOT NULL,
-            words tsvector NOT NULL,
-            fact bytea NOT NULL
-        )""",
-        "CREATE INDEX items_by_place ON factmem.items (place, item)",
-        "CREATE INDEX items_by_topic ON factmem.items (place, topic, key)",
-        "CREATE INDEX items_by_text ON factmem.items (place, text)",
-        """
-        CREATE INDEX items_by_message ON factmem.items (place, conversation, message)
-        WHERE conversation IS NOT NULL""",
-        """
-        CREATE INDEX items_by_expiry ON factmem.items (place, expires_at)
-        WHERE expires_at IS NOT NULL""",
-        # Each search also scans the pending list, which has up to 4 MB by default.
-        """
-        CREATE INDEX items_by_word ON factmem.items USING gin (words)
-        WITH (gin_pending_list_limit = 64)""",
-        """
-        CREATE TABLE factmem.terms (
-            place uuid NOT NULL,
-            term text COLLATE "C" NOT NULL,
-            store int NOT NULL,
-            holders bigint NOT NULL,
-            PRIMARY KEY (place, term)
-        ) WITH (fillfactor = 80)""",
-        """
-        CREATE TABLE factmem.spaces (
-            space int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-            place uuid NOT NULL,
-            store int NOT NULL,
-            model uuid NOT NULL,
-            dimensions int NOT NULL,
-            upto bigint NOT NULL DEFAULT 0,
-            changes bigint NOT NULL DEFAULT 0,
-            counted bigint NOT NULL DEFAULT 0,
-            total real[],
-            is_indexed bool NOT NULL DEFAULT false,
-            UNIQUE (place, model, dimensions)
-        )""",
-        *(
-            statement
-            for table in ("searches", "items", "terms", "spaces")
-            for statement in (
-                f"ALTER TABLE factmem.{table} ENABLE ROW LEVEL SECURITY",
-                f"CREATE POLICY own ON factmem.{table} USING ({_OWN})",
-            )
-        ),
+    """
+    CREATE TABLE factmem.searches (
+        place uuid PRIMARY KEY,
+        search int NOT NULL GENERATED ALWAYS AS IDENTITY,
+        store int NOT NULL,
+        made bigint NOT NULL,
+        number bigint NOT NULL DEFAULT 0,
+        turn bigint NOT NULL DEFAULT 0,
+        facts bigint NOT NULL DEFAULT 0,
+        length float8 NOT NULL DEFAULT 0
+    ) WITH (fillfactor = 80)""",
+    """
+    CREATE TABLE factmem.items (
+        item bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        place uuid NOT NULL,
+        store int NOT NULL,
+        topic bigint NOT NULL,
+        key bigint NOT NULL,
+        digest uuid NOT NULL,
+        text uuid NOT NULL,
+        conversation bigint,
+        message bigint,
+        heard_at float8 NOT NULL,
+        said_at float8 NOT NULL,
+        importance float8 NOT NULL,
+        kind smallint NOT NULL,
+        expires_at bigint,
+        metadata bigint[] NOT NULL,
+        held bigint[] NOT NULL,
+        length float8 NOT NULL,
+        words tsvector NOT NULL,
+        fact bytea NOT NULL
+    )""",
+    "CREATE INDEX items_by_place ON factmem.items (place, item)",
+    "CREATE INDEX items_by_topic ON factmem.items (place, topic, key)",
+    "CREATE INDEX items_by_text ON factmem.items (place, text)",
+    """
+    CREATE INDEX items_by_message ON factmem.items (place, conversation, message)
+    WHERE conversation IS NOT NULL""",
+    """
+    CREATE INDEX items_by_expiry ON factmem.items (place, expires_at)
+    WHERE expires_at IS NOT NULL""",
+    # Each search also scans the pending list, which has up to 4 MB by default.
+    """
+    CREATE INDEX items_by_word ON factmem.items USING gin (words)
+    WITH (gin_pending_list_limit = 64)""",
+    """
+    CREATE TABLE factmem.terms (
+        place uuid NOT NULL,
+        term text COLLATE "C" NOT NULL,
+        store int NOT NULL,
+        holders bigint NOT NULL,
+        PRIMARY KEY (place, term)
+    ) WITH (fillfactor = 80)""",
+    """
+    CREATE TABLE factmem.spaces (
+        space int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        place uuid NOT NULL,
+        store int NOT NULL,
+        model uuid NOT NULL,
+        dimensions int NOT NULL,
+        upto bigint NOT NULL DEFAULT 0,
+        changes bigint NOT NULL DEFAULT 0,
+        counted bigint NOT NULL DEFAULT 0,
+        total real[],
+        is_indexed bool NOT NULL DEFAULT false,
+        UNIQUE (place, model, dimensions)
+    )""",
+    # An unset parameter is an error here, never "all stores".
+    "ALTER TABLE factmem.stores ENABLE ROW LEVEL SECURITY",
+    "CREATE POLICY own ON factmem.stores USING (name = current_setting('factmem.name'))",
+    *(
+        statement
+        for table in (
+            *("places", "entries", "topics", "indexes"),
+            *("searches", "items", "terms", "spaces"),
+        )
+        for statement in (
+            f"ALTER TABLE factmem.{table} ENABLE ROW LEVEL SECURITY",
+            f"CREATE POLICY own ON factmem.{table} USING ({_OWN})",
+        )
     ),
-}
+)
 
 _VECTORS = (
     """
@@ -205,7 +181,7 @@ GRANT USAGE ON SCHEMA factmem TO {role};
 GRANT SELECT ON factmem.format TO {role};
 GRANT SELECT, INSERT, UPDATE ON factmem.stores TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE
-ON factmem.places, factmem.entries, factmem.chunks, factmem.indexes,
+ON factmem.places, factmem.entries, factmem.topics, factmem.indexes,
 factmem.searches, factmem.items, factmem.terms, factmem.spaces TO {role}
 """
 
@@ -238,20 +214,20 @@ def found_version(session: Session) -> int:
 
 
 def check_version(version: int) -> None:
-    """Raise unless this release knows a version.
+    """Raise unless this release knows a version, 0 for no tables.
 
     Raises:
-        StorageError: It is a later one.
+        StorageError: It is another one.
     """
-    if version > LATEST:
+    if version not in {0, VERSION}:
         raise StorageError(
-            f"The tables in the database have version {version}, and this release knows {LATEST}: "
+            f"The tables in the database have version {version}, and this release knows {VERSION}: "
             f"update factmem. Nothing was read or written"
         )
 
 
 def migrate(session: Session, role: str | None = None) -> None:
-    """Bring the tables to the latest version, atomically and once for concurrent callers.
+    """Create the tables if they do not exist, atomically and once for concurrent callers.
 
     Args:
         session: A connection outside a transaction, as a role that may create a schema.
@@ -280,11 +256,10 @@ def _migrate(session: Session, role: str | None) -> None:
     # The lock is a row, not an advisory lock: those are stubs in some PostgreSQL-like databases.
     (row,) = session.rows("SELECT version FROM factmem.format FOR UPDATE")
     check_version(row[0])
-    for version in range(row[0] + 1, LATEST + 1):
-        for statement in _MIGRATIONS[version]:
+    if row[0] == 0:
+        for statement in _TABLES:
             session.rows(statement)
-    if row[0] < LATEST:
-        session.rows("UPDATE factmem.format SET version = %s", [LATEST])
+        session.rows("UPDATE factmem.format SET version = %s", [VERSION])
     has_vectors = _add_vectors(session)
     if role is not None:
         for statement in _GRANTS.format(role=quoted(role)).split(";"):

@@ -1,28 +1,30 @@
 """The SQL of searches: the rows of items, their terms and their vectors."""
 
 READ_STATES = """
-SELECT p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at,
+SELECT k.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at,
        s.search, s.number, s.turn, coalesce(s.facts, 0),
-       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.expires_at <= %s)
-FROM factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.made = p.made
-WHERE p.place = ANY (%s::uuid[])
+       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = k.place AND i.expires_at <= %s)
+FROM unnest(%s::uuid[]) AS k (place)
+JOIN factmem.places p ON p.place = uuid_send(k.place)
+LEFT JOIN factmem.searches s ON s.place = k.place AND s.made = p.made
 """
 
 READ_PLACES = """
-SELECT p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at,
+SELECT k.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at,
        s.search, s.number, s.turn, coalesce(s.facts, 0),
-       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.expires_at <= %s),
+       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = k.place AND i.expires_at <= %s),
        coalesce(s.length, 0), t.terms, t.holders,
        v.space, v.upto, v.changes, v.counted, v.total, v.is_indexed,
-       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.item > v.upto),
+       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = k.place AND i.item > v.upto),
        {few}, row_security_active('factmem.items')
-FROM factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.made = p.made
+FROM unnest(%s::uuid[]) AS k (place)
+JOIN factmem.places p ON p.place = uuid_send(k.place)
+LEFT JOIN factmem.searches s ON s.place = k.place AND s.made = p.made
 LEFT JOIN LATERAL (
     SELECT array_agg(term) AS terms, array_agg(holders) AS holders FROM factmem.terms t
-    WHERE t.place = p.place AND t.term = ANY (%s::text[])
+    WHERE t.place = k.place AND t.term = ANY (%s::text[])
 ) t ON true
-LEFT JOIN {space} ON v.place = p.place
-WHERE p.place = ANY (%s::uuid[])
+LEFT JOIN {space} ON v.place = k.place
 """
 """Without a space its columns are NULL. `coalesce` is not leakproof: under row level security the server
 would read all rows of the place."""
@@ -34,7 +36,7 @@ NO_SPACE = """(
 ) v (place, space, upto, changes, counted, total, is_indexed)"""
 
 COUNT_FEW = """(SELECT count(*) FROM (
-    SELECT 1 FROM factmem.items i WHERE i.place = p.place {filter} LIMIT %s
+    SELECT 1 FROM factmem.items i WHERE i.place = k.place {filter} LIMIT %s
 ) AS few)"""
 
 MAKE_SEARCH = """

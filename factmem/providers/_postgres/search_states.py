@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from factmem.models.places import Identity
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.driver import Row, Session
+from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.items import hashed, kind_numbers, metadata_hashes
-from factmem.providers._postgres.places import PlaceReader
-from factmem.providers._postgres.sealing import Extent
-from factmem.providers._postgres.statements import keys, numbers
-from factmem.providers._postgres.stores import SEALED
+from factmem.providers._postgres.session import keys, numbers
 from factmem.providers._postgres.vector_spaces import Space, model_key
+from factmem.providers._sql.places import PlaceReader
+from factmem.providers._sql.sealing import Extent
+from factmem.providers._sql.session import Row
 from factmem.providers.searched import SearchFilter
 
 _SPACE = 14
@@ -77,9 +77,9 @@ def read_states(
     session: Session, reader: PlaceReader, identities: Iterable[Identity], now: int
 ) -> dict[Identity, SearchState]:
     """Return the states of the places that exist; none in an encrypted store."""
-    if reader.store.mode == SEALED:
+    if reader.store.is_sealed:
         return {}
-    named = {reader.key(identity): identity for identity in identities}
+    named = {reader.key(identity).hex(): identity for identity in identities}
     rows = session.rows(sql.READ_STATES, [now, keys(named)])
     return {named[row[0].hex]: _state(row) for row in rows if row[3]}
 
@@ -92,9 +92,9 @@ def read_places(
     wanted: Wanted,
 ) -> list[SearchedPlace]:
     """Return the states and counts of the places that exist, by one statement."""
-    if reader.store.mode == SEALED:
+    if reader.store.is_sealed:
         return []
-    named = {reader.key(identity): identity for identity in identities}
+    named = {reader.key(identity).hex(): identity for identity in identities}
     space = [] if wanted.space is None else [model_key(wanted.space[0]), wanted.space[1]]
     counted = [*wanted.filtered, wanted.most] if wanted.filter else []
     statement = sql.READ_PLACES.format(
@@ -102,7 +102,7 @@ def read_places(
         few=sql.COUNT_FEW.format(filter=wanted.filter) if wanted.filter else "0",
     )
     terms = "{" + ",".join(f'"{each}"' for each in wanted.terms) + "}"
-    rows = session.rows(statement, [now, *counted, terms, *space, keys(named)])
+    rows = session.rows(statement, [now, *counted, keys(named), terms, *space])
     return [_place(named[row[0].hex], row) for row in rows if row[3]]
 
 

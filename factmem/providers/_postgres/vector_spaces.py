@@ -11,11 +11,11 @@ from typing import NamedTuple
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.driver import Session, is_state
 from factmem.providers._postgres.items import StoredItem
 from factmem.providers._postgres.schema import extension_schema
-from factmem.providers._postgres.statements import keys
+from factmem.providers._postgres.session import keys
+from factmem.providers._sql.stored_places import StoredPlaces
 
 _logger = getLogger(__name__)
 
@@ -62,7 +62,7 @@ class VectorSpaces:
         search_from: The number of vectors from which on a space has its own index.
     """
 
-    def __init__(self, places: PostgresPlaces, search_from: int) -> None:
+    def __init__(self, places: StoredPlaces, search_from: int) -> None:
         self._places = places
         self._from = search_from
         self._extension: str | None = None
@@ -97,7 +97,7 @@ class VectorSpaces:
             reader = self._places.reading(session)
             if reader is None or self.extension_or_warning(session) is None:
                 return {}, None
-            key = reader.key(identity)
+            key = reader.key(identity).hex()
             space = self._made(session, key, reader.store.number, model, dimensions)
             return self._next(session, key, space, limit), space
 
@@ -153,7 +153,7 @@ class VectorSpaces:
             extension = self.extension(session)
             if reader is None or extension is None:
                 return
-            key, store = reader.key(identity), reader.store.number
+            key, store = reader.key(identity).hex(), reader.store.number
             space = self._made(session, key, store, model, dimensions)
             texts = keys(digest.hex() for digest in vectors)
             with session.transaction():

@@ -1,0 +1,168 @@
+"""FileLock: an advisory lock on a file, against other processes and threads.
+
+On POSIX systems it is `flock`, because locks of the other kind (`fcntl`, `lockf`) are released when any
+descriptor of the file is closed. On Windows it is `msvcrt.locking`. The file is never deleted and never
+written: a lock on a deleted file excludes no process.
+"""
+
+import os
+import stat
+import threading
+import time
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
+
+__all__ = ["FileLock"]
+
+try:
+    import fcntl
+
+    def _try_lock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+except ImportError:  # Windows
+    import msvcrt
+
+    def _try_lock(fd: int) -> None:
+        os.lseek(fd, 0, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+
+    def _unlock(fd: int) -> None:
+        os.lseek(fd, 0, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0001, 0.002
+"""Seconds between two attempts. A thread that blocks in `flock` could not time out."""
+
+
+class FileLock:
+    """A lock on a file, which is created if it is missing. The file stays open between two locks.
+
+    A thread that holds the lock may take it again.
+
+    Args:
+        path: The file, in an existing folder.
+        timeout: How many seconds to wait for the lock.
+    """
+
+    def __init__(self, path: str, timeout: float) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._start()
+        _locks.add(self)
+
+    def _start(self) -> None:
+        self._thread = threading.RLock()
+        self._fd, self._depth = -1, 0
+
+    @contextmanager
+    def held(self, timeout: float | None = None) -> Generator[None]:
+        """Hold the lock.
+
+        Raises:
+            StoreBusyError: Another thread or process held it for too long.
+            CorruptJournalError: It is not a regular file.
+            StorageError: The operating system refused.
+        """
+        seconds = self._timeout if timeout is None else timeout
+        deadline = time.monotonic() + seconds
+        if not self._thread.acquire(timeout=seconds):
+            raise self._busy(seconds)
+        try:
+            if not self._depth:
+                self._acquire(deadline, seconds)
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    _unlock(self._fd)
+        finally:
+            self._thread.release()
+
+    def close(self) -> None:
+        """Close the file; the next lock opens it again."""
+        with self._thread:
+            self._close()
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def _acquire(self, deadline: float, seconds: float) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                if self._fd < 0:
+                    self._fd = self._opened()
+                _try_lock(self._fd)
+            except (BlockingIOError, PermissionError):  # held; Windows says permission denied
+                if time.monotonic() > deadline:
+                    raise self._busy(seconds) from None
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            except OSError as exc:
+                raise StorageError(
+                    f"{self._path!r} cannot be locked: {exc.strerror}. Nothing was written"
+                ) from exc
+            if self._is_current():
+                return
+            self._close()  # deleted or replaced: a lock on it excludes no process
+
+    def _opened(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+        flags |= getattr(os, "O_NONBLOCK", 0)  # a named pipe in its place must not block
+        try:
+            fd = os.open(self._path, flags, 0o600)
+        except PermissionError as exc:
+            raise StorageError(
+                f"{self._path!r} cannot be opened for writing: {exc.strerror}. Nothing was written"
+            ) from exc
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise CorruptJournalError(
+                f"{self._path!r} is not a regular file: remove it. Nothing was written"
+            )
+        return fd
+
+    def _is_current(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._fd), os.stat(self._path, follow_symlinks=False))
+        except FileNotFoundError:
+            return False
+
+    def _busy(self, seconds: float) -> StoreBusyError:
+        return StoreBusyError(
+            f"Another process or thread held the lock of the store for {seconds:g} s: "
+            f"{self._path!r}. Nothing was written; try again, or allow more time with busy_timeout"
+        )
+
+    def start_in_child(self) -> None:
+        """Close the file in a forked child, which would share the lock of its parent."""
+        fd = self._fd
+        self._start()
+        if fd >= 0:
+            with suppress(OSError):
+                os.close(fd)
+
+
+_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
+
+
+def _start_in_child() -> None:
+    for lock in list(_locks):
+        lock.start_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_start_in_child)

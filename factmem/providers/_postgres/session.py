@@ -1,0 +1,219 @@
+"""PostgresSession: the statements of places that PostgreSQL runs in a form of its own.
+
+Each is one round trip for any number of places. Arrays are passed as text, because psycopg takes ten
+times as long for a list.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from factmem.ledger.entries import Entry
+from factmem.providers._postgres.driver import Session
+from factmem.providers._sql.sealing import Extent
+from factmem.providers._sql.session import End, Head, Line, Row
+
+_READ = """
+SELECT k.place, p.made, p.snapshot, p.last, p.bytes,
+       CASE WHEN is_followed THEN NULL ELSE p.names END,
+       CASE WHEN is_same THEN NULL ELSE p.data_key END,
+       CASE WHEN is_same THEN NULL ELSE p.tail END,
+       e.numbers, e.ats, e.lines
+FROM {known} AS k (place, made, snapshot, last)
+JOIN factmem.places p ON p.place = k.place
+CROSS JOIN LATERAL (SELECT p.made = k.made AND p.snapshot = k.snapshot AS is_followed) o
+CROSS JOIN LATERAL (SELECT is_followed AND p.last = k.last AS is_same,
+                           CASE WHEN is_followed THEN k.last ELSE 0 END AS known) s
+LEFT JOIN LATERAL (
+    SELECT array_agg(number) AS numbers, array_agg(at) AS ats, array_agg(line) AS lines
+    FROM (
+        SELECT number, at, line FROM factmem.entries
+        WHERE entries.place = k.place AND number > known
+        ORDER BY number LIMIT %s::bigint
+    ) AS unread
+) e ON NOT is_same
+"""
+
+_READ_ONE = _READ.format(known="(VALUES (%s::bytea, %s::bigint, %s::bigint, %s::bigint))")
+"""Twice as fast for one place as the statement for many."""
+
+_READ_MANY = _READ.format(
+    known="unnest(%s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])",
+)
+
+_HEADS = """
+    INSERT INTO factmem.places AS p
+        (place, scope, subject, names, made, last, bytes, mark, recorded_at, store)
+    SELECT h.place, h.scope, h.subject, h.names, h.made, h.last, h.bytes, q.mark, q.at, q.store
+    FROM (SELECT %s::bigint AS mark, %s::bigint AS at, %s::int AS store) q,
+         unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[],
+                %s::bigint[]) AS h (place, scope, subject, names, made, last, bytes)
+    ON CONFLICT (place) DO UPDATE SET
+        last = p.last + excluded.last,
+        bytes = p.bytes + excluded.bytes,
+        mark = coalesce(nullif(excluded.mark, 0), p.mark),
+        recorded_at = greatest(p.recorded_at, excluded.recorded_at)
+    WHERE p.void_marks IS NULL OR NOT excluded.mark = ANY (p.void_marks)
+    RETURNING p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at, p.data_key, p.tail
+"""
+
+_APPEND = f"""
+WITH heads AS ({_HEADS}), added AS (
+    INSERT INTO factmem.entries (place, number, at, mark, store, line)
+    SELECT place, heads.last - e.behind, heads.recorded_at, %s::bigint, %s::int, e.line
+    FROM unnest(%s::bytea[], %s::bigint[], %s::bytea[]) AS e (place, behind, line)
+    JOIN heads USING (place)
+), found AS (
+    INSERT INTO factmem.topics (place, topic, number, store)
+    SELECT place, t.topic, heads.last - t.behind, %s::int
+    FROM unnest(%s::bytea[], %s::bigint[], %s::bigint[]) AS t (place, topic, behind)
+    JOIN heads USING (place)
+)
+SELECT * FROM heads
+"""
+"""Saves a plain batch: rows, numbers, lines and topics in one statement and one commit."""
+
+_INSERT = """
+INSERT INTO factmem.entries (place, number, at, mark, store, line)
+SELECT place, number, at, mark, %s::int, line
+FROM unnest(%s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[])
+    AS e (place, number, at, mark, line)
+"""
+
+_INSERT_TOPICS = """
+INSERT INTO factmem.topics (place, topic, number, store)
+SELECT place, topic, number, %s::int
+FROM unnest(%s::bytea[], %s::bigint[], %s::bigint[]) AS t (place, topic, number)
+"""
+
+_INSERT_SEALED = f"""
+WITH added AS ({_INSERT})
+UPDATE factmem.places AS p SET
+    tail = t.tail, names = coalesce(t.names, p.names), data_key = coalesce(t.data_key, p.data_key)
+FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[]) AS t (place, tail, names, data_key)
+WHERE p.place = t.place
+"""
+"""Names and data keys are NULL except for places created in this transaction."""
+
+_VOID_MARKS = """
+UPDATE factmem.places SET void_marks = (%s::bigint[] || void_marks)[:8]
+WHERE place = ANY (%s::bytea[])
+"""
+
+_FIND_MARKS = """
+SELECT mark FROM factmem.places WHERE place = ANY (%s::bytea[]) AND mark = ANY (%s::bigint[])
+UNION ALL
+SELECT mark FROM factmem.entries WHERE place = ANY (%s::bytea[]) AND mark = ANY (%s::bigint[])
+LIMIT 1
+"""
+
+_READ_MARKS = "SELECT number, mark FROM factmem.entries WHERE place = %s"
+
+
+class PostgresSession(Session):
+    """A connection, as the core of the stores uses it.
+
+    Args:
+        connection: A psycopg connection without an open transaction.
+        on_removal: Removes what searches keep of removed entries; see `Session.on_removal`.
+    """
+
+    removal: "Callable[[Session, bytes, Sequence[Entry] | None], None] | None" = None
+    """Removes what searches keep of removed entries; None for all of a place."""
+
+    def select_store(self, number: int) -> None:
+        """See `Session.select_store`."""
+        self.configure({"factmem.store": str(number)})
+        self.store = number
+
+    def read_places(self, known: Mapping[bytes, Extent], most: int) -> list[Row]:
+        """See `Session.read_places`."""
+        if len(known) == 1:
+            ((place, extent),) = known.items()
+            return self.rows(_READ_ONE, [place, *extent, most])
+        columns = zip(*known.values(), strict=True)
+        return self.rows(_READ_MANY, [byte_strings(known), *map(numbers, columns), most])
+
+    def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
+        """See `Session.take_numbers`."""
+        return self.rows(_HEADS, _columns(store, heads, mark, at))
+
+    def append_plain(
+        self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
+    ) -> list[Row]:
+        """See `Session.append_plain`."""
+        counts = {head.place: head.count for head in heads}
+        # The numbers are not known yet, so each line says how many follow it.
+        topics = [
+            (each.place, topic, counts[each.place] - 1 - each.number)
+            for each in lines
+            for topic in each.topics
+        ]
+        behind = numbers(counts[each.place] - 1 - each.number for each in lines)
+        given = [*_columns(store, heads, mark, at), mark, store]
+        given += [byte_strings(each.place for each in lines), behind]
+        given += [byte_strings(each.stored for each in lines), store, *_topic_columns(topics)]
+        return self.rows(_APPEND, given)
+
+    def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None:
+        """See `Session.insert`."""
+        given: list[object] = [store, byte_strings(each.place for each in lines)]
+        given += [numbers(each.number for each in lines), numbers(each.at for each in lines)]
+        given += [numbers(each.mark for each in lines), byte_strings(each.stored for each in lines)]
+        if not ends:
+            self.rows(_INSERT, given)
+        else:
+            tails = [byte_strings(end[column] for end in ends) for column in range(4)]
+            self.rows(_INSERT_SEALED, [*given, *tails])
+        topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
+        if topics:
+            self.rows(_INSERT_TOPICS, [store, *_topic_columns(topics)])
+
+    def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> int | None:
+        """See `Session.find_mark`."""
+        for (mark,) in self.rows(_FIND_MARKS, [byte_strings(places), numbers(marks)] * 2):
+            found: int = mark
+            return found
+        return None
+
+    def read_marks(self, place: bytes) -> Mapping[int, int]:
+        """See `Session.read_marks`."""
+        return dict(self.rows(_READ_MARKS, [place]))
+
+    def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
+        """See `Session.void_marks`."""
+        self.rows(_VOID_MARKS, [numbers(marks), byte_strings(places)])
+
+    def on_removal(
+        self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool
+    ) -> None:
+        """See `Session.on_removal`; a compaction changes no current fact."""
+        if is_purge and self.removal is not None:
+            self.removal(self, place, removed)
+
+
+def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:
+    """Return the parameters of `_HEADS`."""
+    columns = [[head[column] for head in heads] for column in range(len(Head._fields))]
+    return [mark, at, store, *map(byte_strings, columns[:4]), *map(numbers, columns[4:])]
+
+
+def _topic_columns(topics: Sequence[tuple[bytes, int, int]]) -> list[object]:
+    return [
+        byte_strings(place for place, _, _ in topics),
+        numbers(topic for _, topic, _ in topics),
+        numbers(number for _, _, number in topics),
+    ]
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Return integers as the text of an array."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def keys(values: Iterable[str]) -> str:
+    """Return keys in hex as the text of an array."""
+    return "{" + ",".join(values) + "}"
+
+
+def byte_strings(values: Iterable[bytes | None]) -> str:
+    """Return bytes as the text of an array."""
+    return "{" + ",".join("NULL" if v is None else f'"\\\\x{v.hex()}"' for v in values) + "}"

@@ -1,0 +1,197 @@
+"""Anchors: how far each place had come, to be kept outside the database, against rollback.
+
+A database cannot reveal that all of a place was put back to an older copy. Numbers never go back, so
+an anchor stays true for ever: a place that has come less far was put back.
+
+Nor can it reveal that an erased place was put back. An encrypted store counts its anchors, and the
+number of a place says how many there were when it was made. So a place that an anchor does not know,
+and that was made before it, had been erased.
+"""
+
+import base64
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from itertools import count
+from typing import NamedTuple
+
+import orjson
+
+from factmem.errors import CorruptJournalError, FactmemError, TamperedError
+from factmem.providers._sql import statements as sql
+from factmem.providers._sql.batches import MADE_BITS
+from factmem.providers._sql.keys import Progress
+from factmem.providers._sql.places import PlaceReader
+from factmem.providers._sql.sealing import Extent
+from factmem.providers._sql.session import Row, Session
+from factmem.providers._sql.stored_places import StoredPlaces
+
+_MOST_LISTED = 1000
+"""Places that are looked at by one question."""
+
+
+class _End(NamedTuple):
+    """How far a place had come."""
+
+    made: int
+    snapshot: int
+    last: int
+    digest: str
+    """Of the last line as it is stored; empty where it was purged."""
+
+
+class Anchors:
+    """Takes and verifies the anchors of one store. Every method blocks."""
+
+    def __init__(self, places: StoredPlaces) -> None:
+        self._places = places
+
+    def taken(self, progress: Progress | None = None) -> str:
+        """Return how far every place has come. Entries are not read; an encrypted store counts it."""
+
+        def read(session: Session, _: int) -> str:
+            reader = self._places.reading(session)
+            if reader is None:
+                return _dumped(None, {}, 0)
+            number, taken = reader.store.number, 0
+            if reader.store.is_sealed:
+                # Committed before places are listed: those that are made from now on know of it.
+                ((taken,),) = session.rows(sql.COUNT_ANCHOR, [number])
+            report = _reporter(session, number, progress)
+            ends: dict[str, _End] = {}
+            after = sql.FIRST_PLACE
+            while rows := session.rows(sql.LIST_ENDS, [number, after, _MOST_LISTED]):
+                for row in rows:
+                    ends[row[0].hex()] = _end(row)
+                    report()
+                after = rows[-1][0]
+            return _dumped(reader.store.id, ends, taken)
+
+        return self._places.write(read)
+
+    def verify(self, anchor: str | None, progress: Progress | None = None) -> None:
+        """Raise unless every place can be read and has come as far as an anchor says."""
+        store, ends, taken = (None, {}, 0) if anchor is None else _parsed(anchor)
+
+        def read(session: Session, _: int) -> None:
+            reader = self._places.reading(session)
+            if store is not None:
+                self._check_store(session, reader, store, taken)
+            if reader is None:
+                return
+            report = _reporter(session, reader.store.number, progress)
+            left = dict(ends)
+            for row in _rows(session, reader.store.number):
+                end = left.pop(row[0].hex(), None)
+                if end is not None:
+                    _check_end(session, reader, row[0], end)
+                elif row[1] >> MADE_BITS < taken:
+                    raise _error(
+                        "A place that had been erased was put back",
+                        is_sealed=reader.store.is_sealed,
+                    )
+                _read_place(session, reader, row)
+                report()
+            for key, end in left.items():  # unless it was erased and created during this call
+                _check_end(session, reader, bytes.fromhex(key), end)
+
+        self._places.run(read)
+
+    def _check_store(
+        self, session: Session, reader: PlaceReader | None, store: str, taken: int
+    ) -> None:
+        if reader is None or reader.store.id != store:
+            is_sealed = self._places.opening.encryption is not None
+            raise _error(
+                "The store is not the one that the anchor was taken from", is_sealed=is_sealed
+            )
+        stored = self._places.opening.row(session)
+        if stored is None or stored.anchors < taken:
+            raise _error("The row of the store was put back", is_sealed=True)
+
+
+def _reporter(session: Session, store: int, progress: Progress | None) -> Callable[[], None]:
+    """Return a function that reports one more place, with the number of all places."""
+    if progress is None:
+        return lambda: None
+    ((total,),) = session.rows(sql.COUNT_PLACES, [store])
+    numbers = count(1)
+
+    def report() -> None:
+        number = next(numbers)
+        progress(number, max(total, number))
+
+    return report
+
+
+def _rows(session: Session, store: int) -> Iterator[Row]:
+    after, rows = sql.FIRST_PLACE, []
+    while rows := session.rows(sql.LIST_ROWS, [store, after, _MOST_LISTED]):
+        yield from rows
+        after = rows[-1][0]
+
+
+def _read_place(session: Session, reader: PlaceReader, row: Row) -> None:
+    """Read a whole place, and compare the columns of its row that no read looks at."""
+    key, _, scope, subject, names, data_key = row
+    identity = reader.sealer(key, data_key).open_names(names)
+    expected = reader.new_row(identity)
+    if (reader.key(identity), expected.scope, expected.subject) != (key, scope, subject):
+        raise _error(
+            "The row of a place has keys of other names", is_sealed=reader.store.is_sealed
+        )
+    reader.whole(session, identity)
+
+
+def _check_end(session: Session, reader: PlaceReader, key: bytes, end: _End) -> None:
+    """Raise unless a place has come as far as an anchor says."""
+    rows = session.rows(sql.FIND_END, [end.last, key])
+    problem = _problem(rows[0] if rows else None, end)
+    if problem:
+        raise _error(f"A place {problem}", is_sealed=reader.store.is_sealed)
+
+
+def _problem(row: Row | None, end: _End) -> str:
+    """Return what is wrong with a place beside what an anchor says; empty where nothing is."""
+    if row is None or row[1] != end.made:
+        return "is gone, and the anchor knows it (take a new anchor after an erasure)"
+    if row[2] < end.snapshot:
+        return "is a copy from before it was rewritten"
+    if row[3] < end.last:
+        return f"ends at entry {row[3]} and had come to {end.last}"
+    if row[2] == end.snapshot and end.digest and _end(row).digest != end.digest:
+        return f"has another entry {end.last} than it had"
+    return ""
+
+
+def _error(problem: str, *, is_sealed: bool) -> FactmemError:
+    error = TamperedError if is_sealed else CorruptJournalError
+    return error(f"{problem}: restore it from a newer backup")
+
+
+def _end(row: Row) -> _End:
+    _, made, snapshot, last, at, line = row
+    is_there = line is not None
+    digest = sha256(at.to_bytes(8, "big", signed=True) + line).hexdigest()[:32] if is_there else ""
+    return _End(*Extent(made, snapshot, last), digest)
+
+
+def _dumped(store: str | None, ends: dict[str, _End], taken: int) -> str:
+    places = {key: list(end) for key, end in ends.items()}
+    fields = {"anchor": 1, "store": store, "taken": taken, "places": places}
+    text = orjson.dumps(fields)
+    return base64.urlsafe_b64encode(text).decode()
+
+
+def _parsed(anchor: str) -> tuple[str | None, dict[str, _End], int]:
+    try:
+        fields = orjson.loads(base64.urlsafe_b64decode(anchor.encode()))
+        if fields["anchor"] != 1:
+            raise ValueError("another version")
+        ends = {
+            str(key): _End(int(made), int(snapshot), int(last), str(digest))
+            for key, (made, snapshot, last, digest) in fields["places"].items()
+        }
+        store, taken = fields["store"], int(fields["taken"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError("anchor must be the string that anchor() returned") from None
+    return None if store is None else str(store), ends, taken

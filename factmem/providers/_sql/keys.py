@@ -1,0 +1,292 @@
+"""The keys of an encrypted store: adding, removing, rotating and destroying them in use."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import orjson
+
+from factmem.encryption.aes256gcm import Encryption, KeySlot
+from factmem.encryption.key_file import RenewableEncryption
+from factmem.encryption.ring import KeyRing
+from factmem.errors import WrongKeyError
+from factmem.providers._sql import statements as sql
+from factmem.providers._sql.sealing import RingSealing
+from factmem.providers._sql.session import Session
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.stores import StoreRow
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of places that are done, and with the total."""
+
+_Change: TypeAlias = Callable[[StoreRow], StoreRow]
+
+_MOST_LISTED = 1000
+"""Places that are looked at by one question."""
+
+
+class Shredded(NamedTuple):
+    """What a shredding did."""
+
+    began_at: str
+    """When, as a stamp."""
+    places: int
+
+
+class StoreKeys:
+    """Changes the keys of one store. The public class `ProviderKeys` describes the methods.
+
+    The store's row is the lock. Writers that make a place hold it shared, so that none is made with
+    a generation of keys that is being dropped.
+    """
+
+    def __init__(self, places: StoredPlaces) -> None:
+        self._places = places
+        self._opening = places.opening
+
+    def ids(self) -> list[str]:
+        """Return the ids of the key slots."""
+
+        def read(session: Session, _: int) -> list[str]:
+            self._opening.made(session)
+            row = self._opening.row(session)
+            return [] if row is None else [slot["kid"] for slot in row.slots]
+
+        return self._places.write(read)
+
+    def add(self, encryption: Encryption) -> None:
+        """Add a key."""
+
+        def change(row: StoreRow) -> StoreRow:
+            ring, _ = self._opening.ring(row)
+            slot = encryption.wrap(ring.dump(), row.id)
+            others = [each for each in row.slots if each["kid"] != slot["kid"]]
+            return replace(row, slots=[*others, slot])
+
+        self._change(change)
+
+    def remove(self, encryption: Encryption) -> None:
+        """Remove a key."""
+
+        def change(row: StoreRow) -> StoreRow:
+            self._opening.ring(row)
+            kid = encryption.unwrap(row.slots, row.id).kid
+            others = [each for each in row.slots if each["kid"] != kid]
+            if not others:
+                raise ValueError("The last key of a store cannot be removed: add another one first")
+            return replace(row, slots=others)
+
+        self._change(change)
+
+    def rotate(
+        self, encryption: Encryption, *, rewrite: bool = True, progress: Progress | None = None
+    ) -> None:
+        """Give the store a new key. Each place is rewritten in a transaction of its own."""
+        if not rewrite:
+            self._change(lambda row: self._rewrapped(row, encryption), encryption)
+            return
+        self._change(lambda row: self._with_new_generation(row, encryption), encryption)
+        rewrite_some: Callable[[list[bytes], Session, int], None] = self._rewrite
+        if progress is not None:
+            total = sum(map(len, self._outdated()))
+            rewrite_some = _Reporting(self._rewrite, progress, total)
+        self._settle(
+            rewrite_some, lambda row: self._without_old_generations(row, encryption), encryption
+        )
+
+    def _rewrapped(self, row: StoreRow, encryption: Encryption) -> StoreRow:
+        ring, kid = self._opened_by(row, encryption)
+        others = [each for each in row.slots if each["kid"] != kid]
+        return replace(row, slots=[encryption.wrap(ring.dump(), row.id), *others])
+
+    def _with_new_generation(self, row: StoreRow, encryption: Encryption) -> StoreRow:
+        ring, kid = self._opened_by(row, encryption)
+        is_begun = len(ring.generations) > 1 and kid == _kid(encryption, row.slots, row.id)
+        ring = ring if is_begun else ring.with_new_generation()
+        slots = [encryption.wrap(ring.dump(), row.id)]
+        return replace(row, slots=slots, generation=ring.generation)
+
+    def _without_old_generations(self, row: StoreRow, encryption: Encryption) -> StoreRow:
+        ring, _ = self._opened_by(row, encryption)
+        ring = replace(ring, generations={ring.generation: ring.generations[ring.generation]})
+        return replace(row, slots=[encryption.wrap(ring.dump(), row.id)])
+
+    def _opened_by(self, row: StoreRow, encryption: Encryption) -> tuple[KeyRing, str]:
+        """Return the ring, also where only the new key opens it: a rotation was cut short."""
+        try:
+            return self._opening.ring(row)
+        except WrongKeyError:
+            unwrapped = encryption.unwrap(row.slots, row.id)
+            return KeyRing.load(unwrapped.ring), unwrapped.kid
+
+    def _change(
+        self, change: _Change, encryption: Encryption | None = None, *, is_last: bool = False
+    ) -> bool:
+        """Write the store's row anew, under its lock; go on with another encryption from then.
+
+        With `is_last` only if every place has a data key of the newest generation; return whether
+        that is so. Another process may have begun a generation of its own.
+        """
+
+        def write(session: Session, _: int) -> bool:
+            self._make(session)
+            with session.transaction():
+                row = self._opening.row(session, lock="FOR UPDATE")
+                assert row is not None  # noqa: S101 - stores are never deleted
+                if is_last and session.rows(sql.LIST_OUTDATED, _outdated(row, sql.FIRST_PLACE, 1)):
+                    return False
+                new = change(row)
+                session.rows(
+                    sql.SET_KEYS, [orjson.dumps(new.slots).decode(), new.generation, row.number]
+                )
+            return True
+
+        is_done = self._places.write(write)
+        if encryption is not None and is_done:
+            self._opening.encryption = encryption
+        self._opening.reload()
+        return is_done
+
+    def _settle(
+        self,
+        bring: Callable[[list[bytes], Session, int], None],
+        change: _Change,
+        encryption: Encryption,
+    ) -> None:
+        """Bring all places to the newest generation, then change the row of the store."""
+        is_done = False
+        while not is_done:
+            for keys in self._outdated():
+                self._places.write(partial(bring, keys))
+            is_done = self._change(change, encryption, is_last=True)
+
+    def _make(self, session: Session) -> None:
+        """Make the store if need be; one that only a new key opens is there already."""
+        try:
+            self._opening.made(session)
+        except WrongKeyError:
+            return
+
+    def shred(self) -> Shredded:
+        """See `ShreddingStore.shred`.
+
+        The old generation of keys never comes under the new key. Both are in the ring while the
+        data keys are wrapped again, and that ring is under the old key alone; so are its copies in
+        the logs of the database. Then the old key is destroyed.
+        """
+        encryption = self._renewable()
+        began_at = self._places.time()
+        self._change(lambda row: self._begun(row, encryption))
+        self._settle(self._rewrap, lambda row: self._renewed(row, encryption), encryption)
+        # Under the lock of the row again: another process may be shredding too.
+        self._change(lambda row: _only_used(row, encryption))
+        return Shredded(began_at, self._places.write(self._counted))
+
+    def _renewable(self) -> RenewableEncryption:
+        encryption = self._opening.encryption
+        if not isinstance(encryption, RenewableEncryption):
+            raise ValueError(  # noqa: TRY004 - a valid encryption, but not for this
+                "The keys of this store cannot be destroyed by shred(): open it with "
+                "encryption=KeyFile(path), or with a RenewableEncryption of your own"
+            )
+        return encryption
+
+    def _begun(self, row: StoreRow, encryption: RenewableEncryption) -> StoreRow:
+        """Return the row with a new generation of data keys, under the old key."""
+        if any(_kid(encryption, [slot], row.id) is None for slot in row.slots):
+            raise ValueError(
+                "The store has keys that shred() cannot destroy, and what they open stays readable "
+                "in copies: remove them with keys.remove, and destroy them yourself"
+            )
+        # A key that is not in use may be there after a crash. The ring must not come under it.
+        encryption.destroy_unused(row.slots, row.id)
+        ring, _ = self._opening.ring(row)
+        if len(ring.generations) == 1:
+            ring = ring.with_new_generation()
+        return replace(
+            row, slots=[encryption.wrap(ring.dump(), row.id)], generation=ring.generation
+        )
+
+    def _renewed(self, row: StoreRow, encryption: RenewableEncryption) -> StoreRow:
+        """Return the row with the new generation alone, under a new key."""
+        encryption.renew(row.id)
+        return self._without_old_generations(row, encryption)
+
+    def _counted(self, session: Session, _: int) -> int:
+        ((count,),) = session.rows(sql.COUNT_PLACES, [self._opening.made(session).number])
+        places: int = count
+        return places
+
+    def _outdated(self) -> Iterator[list[bytes]]:
+        """Yield the places that have a data key of an older generation, some at a time."""
+        after = sql.FIRST_PLACE
+        keys: list[bytes] = []
+
+        def outdated(session: Session, _: int) -> list[bytes]:
+            self._opening.made(session)
+            row = self._opening.row(session)
+            assert row is not None  # noqa: S101 - stores are never deleted
+            rows = session.rows(sql.LIST_OUTDATED, _outdated(row, after, _MOST_LISTED))
+            return [row[0] for row in rows]
+
+        while keys := self._places.write(outdated):
+            yield keys
+            after = keys[-1]
+
+    def _rewrite(self, keys: list[bytes], session: Session, _: int) -> None:
+        """Seal places again, each under a new data key."""
+        reader, writer = self._places.writing(session)
+        for key in keys:
+            with session.transaction():
+                row = writer.lock(session, key)
+                if row is not None:  # not erased meanwhile
+                    identity = reader.sealer(key, row.data_key).open_names(row.names)
+                    writer.rekey(session, identity)
+
+    def _rewrap(self, keys: list[bytes], session: Session, _: int) -> None:
+        """Wrap the data keys of some places under the newest generation."""
+        reader, writer = self._places.writing(session)
+        sealing = reader.store.sealing
+        assert isinstance(sealing, RingSealing)  # noqa: S101 - only sealed stores have slots
+        with session.transaction():
+            rows = session.rows(*sql.among(sql.LOCK_DATA_KEYS, keys))
+            writer.check_ring(session)
+            for place, data_key in rows:
+                session.rows(sql.SET_DATA_KEY, [sealing.rewrapped(place, data_key), place])
+
+
+class _Reporting:
+    """Brings places to the newest generation, and reports how many are done."""
+
+    def __init__(
+        self, bring: Callable[[list[bytes], Session, int], None], progress: Progress, total: int
+    ) -> None:
+        self._bring = bring
+        self._progress = progress
+        self._done, self._total = 0, total
+
+    def __call__(self, keys: list[bytes], session: Session, attempt: int) -> None:
+        for key in keys:
+            self._bring([key], session, attempt)
+            self._done = min(self._done + 1, self._total)
+            self._progress(self._done, self._total)
+
+
+def _outdated(row: StoreRow, after: bytes, most: int) -> list[object]:
+    """Return the arguments of LIST_OUTDATED."""
+    return [row.number, after, row.generation.to_bytes(4, "big"), most]
+
+
+def _only_used(row: StoreRow, encryption: RenewableEncryption) -> StoreRow:
+    """Destroy the keys that the row of a store does not need."""
+    encryption.destroy_unused(row.slots, row.id)
+    return row
+
+
+def _kid(encryption: Encryption, slots: Sequence[KeySlot], store: str) -> str | None:
+    """Return the id of the slot that an encryption opens; None where it opens none."""
+    try:
+        return encryption.unwrap(slots, store).kid
+    except WrongKeyError:
+        return None

@@ -1,0 +1,284 @@
+"""PlaceReader: reads the entries of places, and verifies what it reads.
+
+A place is a row with counters, and its lines. A reader knows the position up to which it has read a
+place, and asks for what came later; `View` keeps that position and the ledger. An edit changes
+`snapshot` and an erasure `made`, and either makes the reader start again.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from factmem.concurrency.garbage import paused_collection
+from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
+from factmem.ledger.entries import Entry
+from factmem.ledger.keyword_search import KeywordSearch
+from factmem.ledger.ledger import Ledger
+from factmem.models.places import Identity
+from factmem.providers._sql import statements as sql
+from factmem.providers._sql.lines import entries_of, stamp_at, topic_of
+from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer
+from factmem.providers._sql.session import Row, Session
+from factmem.providers._sql.stores import OpenStore
+
+LARGEST_ANSWER = 20_000
+"""Lines of one place in one answer: a few megabytes."""
+
+_LARGE = 1000
+"""A place with more lines is searched for the first concept that is loaded from it."""
+
+_MOST_LINES = 4096
+"""The number of lines of one keyword that are read one by one. With more, the place is read."""
+
+_MOST_KEYS = 10_000
+"""Cached keys and sealers of places; each takes about 300 bytes."""
+
+
+UNKNOWN = -1
+"""The bytes up to a position whose lines were not all read."""
+
+
+class Position(NamedTuple):
+    """The position up to which a place was read."""
+
+    extent: Extent
+    end: int
+    """The number of its last line when it was read."""
+    tag: bytes
+    """The tag of the last line that was read."""
+    size: int
+    """The bytes of all its lines."""
+    read: int
+    """The bytes of the lines up to here; `UNKNOWN` if they were not counted."""
+
+
+class Answer(NamedTuple):
+    """The answer of a query about one place."""
+
+    position: Position
+    is_from_start: bool
+    entries: list[Entry]
+    numbers: list[int]
+    sizes: list[int]
+    """The bytes of each line."""
+
+
+class NewRow(NamedTuple):
+    """Columns of a new place's row besides its counters."""
+
+    scope: bytes
+    subject: bytes
+    names: bytes
+
+
+class Follower(Protocol):
+    """Keeps the entries of a place up to the position that was read."""
+
+    position: Position | None
+
+    def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
+        """Apply an answer; return whether the place is now read to its end.
+
+        Args:
+            before: The position that the query started from.
+            answer: None if the place does not exist.
+            asked: When it was asked, on the monotonic clock.
+        """
+        ...
+
+
+class PlaceReader:
+    """Reads places of one open store. Thread-safe."""
+
+    def __init__(self, store: OpenStore) -> None:
+        self.store = store
+        self._keys: dict[Identity, bytes] = {}
+        self._new_rows: dict[Identity, NewRow] = {}
+        self._sealers: dict[tuple[bytes, bytes | None], Sealer] = {}
+
+    def key(self, identity: Identity) -> bytes:
+        """Return the key of a place."""
+        key = self._keys.get(identity)
+        if key is None:
+            if len(self._keys) >= _MOST_KEYS:
+                self._keys.clear()
+            key = self._keys[identity] = self.store.sealing.key("place", identity)
+        return key
+
+    def new_row(self, identity: Identity) -> NewRow:
+        """Return the columns of a new row of a place.
+
+        Sealed names are left out, because they are sealed under the data key of an existing row.
+        """
+        row = self._new_rows.get(identity)
+        if row is None:
+            if len(self._new_rows) >= _MOST_KEYS:
+                self._new_rows.clear()
+            sealing = self.store.sealing
+            scope = sealing.key("scope", identity[:2])
+            subject = sealing.key("subject", identity[2:])
+            names = b"" if self.store.is_sealed else sealing.sealer(b"", None).seal_names(identity)
+            row = self._new_rows[identity] = NewRow(scope, subject, names)
+        return row
+
+    def sealer(self, key: bytes, data_key: bytes | None) -> Sealer:
+        """Return the sealer of a place's lines."""
+        sealer = self._sealers.get((key, data_key))
+        if sealer is None:
+            if len(self._sealers) >= _MOST_KEYS:
+                self._sealers.clear()
+            sealer = self._sealers[key, data_key] = self.store.sealing.sealer(key, data_key)
+        return sealer
+
+    def names(self, rows: Iterable[Row]) -> list[Identity]:
+        """Return the places of rows with key, names and data key. Nothing is cached."""
+        sealing = self.store.sealing
+        if not self.store.is_sealed:
+            open_names = sealing.sealer(b"", None).open_names
+            return [open_names(names) for _, names, _ in rows]
+        return [sealing.sealer(key, data_key).open_names(names) for key, names, data_key in rows]
+
+    def follow(self, session: Session, views: Mapping[Identity, Follower]) -> None:
+        """Read each view's place to its end, with one query for all of them at a time."""
+        rest = dict(views)
+        while rest:
+            asked = time.monotonic()
+            before = {identity: view.position for identity, view in rest.items()}
+            answers = self.read(session, before)
+            for identity, view in list(rest.items()):
+                if view.take(before[identity], answers.get(identity), asked):
+                    del rest[identity]
+
+    def read(
+        self,
+        session: Session,
+        known: Mapping[Identity, Position | None],
+        *,
+        keyword: str | None = None,
+    ) -> dict[Identity, Answer]:
+        """Return the new entries of each place since a position; missing places are left out.
+
+        With a keyword, lines that cannot be about it are verified and not parsed. Then the last entry
+        has the time of the last line, and no facts.
+        """
+        identities = {self.key(identity): identity for identity in known}
+        extents = {
+            key: NOWHERE if (position := known[identity]) is None else position.extent
+            for key, identity in identities.items()
+        }
+        found: dict[Identity, Answer] = {}
+        for row in session.read_places(extents, LARGEST_ANSWER):
+            identity = identities[row[0]]
+            found[identity] = self._answer(identity, known[identity], row, keyword)
+        return found
+
+    def _answer(
+        self, identity: Identity, known: Position | None, row: Row, keyword: str | None
+    ) -> Answer:
+        key, made, snapshot, end, size, names, data_key, tail, numbers, ats, lines = row
+        is_from_start = known is None or (made, snapshot) != known.extent[:2]
+        if known is not None and not is_from_start and end == known.extent.last:
+            return Answer(known, False, [], [], [])
+        last, tag, read = 0, NO_TAG, 0
+        if known is not None and not is_from_start:
+            last, tag, read = known.extent.last, known.tag, known.read
+        if end == 0:  # an empty row that a transaction created as its lock
+            return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0, 0), True, [], [], [])
+        sealer = self.sealer(key, data_key)
+        if is_from_start and sealer.open_names(names) != identity:
+            raise StorageError("Two places have one key: nothing was read")
+        numbers, ats = numbers or [], ats or []
+        bodies: list[bytes] = []
+        for number, at, line in zip(numbers, ats, lines or (), strict=True):
+            bodies.append(sealer.open(number, at, tag, line))
+            tag = sealer.tag(line)
+        sizes = list(map(len, bodies))
+        read = UNKNOWN if read == UNKNOWN else read + sum(sizes)
+        # A purge may have removed the last lines, so fewer lines than asked for are all of them.
+        last = end if len(bodies) < LARGEST_ANSWER else numbers[-1]
+        extent = Extent(made, snapshot, last)
+        if last == end:
+            sealer.check_tail(extent, tag, tail)
+            if read not in {size, UNKNOWN}:
+                raise self.damaged("Entries of a place are missing")
+        with paused_collection(len(bodies)):
+            if keyword is None:
+                entries = entries_of(bodies, ats)
+            else:
+                entries = _about(keyword, bodies, ats)
+        position = Position(extent, end, tag, size, read)
+        return Answer(position, is_from_start, entries, numbers, sizes)
+
+    def damaged(self, problem: str) -> FactmemError:
+        """Return the error for a damaged place."""
+        error = TamperedError if self.store.is_sealed else CorruptJournalError
+        return error(f"{problem}: restore it from a backup")
+
+    def whole(
+        self, session: Session, identity: Identity, *, keyword: str | None = None
+    ) -> Answer | None:
+        """Return all entries of a place, or those about a keyword; None if it does not exist."""
+        entries: list[Entry] = []
+        found: list[int] = []
+        sizes: list[int] = []
+        position: Position | None = None
+        while True:
+            answer = self.read(session, {identity: position}, keyword=keyword).get(identity)
+            if answer is None:
+                return None
+            if answer.is_from_start:
+                entries, found, sizes = [], [], []
+            entries += answer.entries
+            found += answer.numbers
+            sizes += answer.sizes
+            position = answer.position
+            if position.extent.last == position.end:
+                return Answer(position, True, entries, found, sizes)
+
+    def searched(self, session: Session, identity: Identity, keyword: str) -> Ledger | None:
+        """Return the ledger of one keyword of a large place; None if the place must be read.
+
+        The rows of a sealed place do not reveal their keywords, so all of them are decrypted. In a
+        plain place the index of topics finds the lines. Each is verified; that none is missing is
+        checked when all of the place is read.
+        """
+        key, search = self.key(identity), KeywordSearch(keyword)
+        for _, _, last, recorded_at, names, data_key in session.rows(sql.FIND_HEAD, [key]):
+            if last <= _LARGE:
+                return None
+            if self.store.is_sealed:
+                answer = self.whole(session, identity, keyword=keyword)
+                search.take(() if answer is None else answer.entries)
+                return search.ledger()
+            sealer = self.sealer(key, data_key)
+            if sealer.open_names(names) != identity:
+                raise StorageError("Two places have one key: nothing was read")
+            rows = session.rows(sql.FIND_BY_TOPIC, [key, topic_of(keyword)])
+            if len(rows) > _MOST_LINES:
+                return None
+            bodies = [sealer.open(number, at, NO_TAG, line) for number, at, line in rows]
+            search.take(entries_of(bodies, [at for _, at, _ in rows]))
+            search.take([{"at": stamp_at(recorded_at)}])
+            return search.ledger()
+        return None
+
+
+def _about(keyword: str, bodies: Iterable[bytes], ats: Sequence[int]) -> list[Entry]:
+    """Return the entries of the lines that may be about a keyword, found by the bytes of its JSON.
+
+    JSON can write a keyword with escapes, so a line with an escape that is never needed is parsed too.
+    """
+    text = orjson.dumps(keyword)
+    found = [
+        (body, at)
+        for body, at in zip(bodies, ats, strict=True)
+        if text in body or (b"\\" in body and (b"\\u" in body or b"\\/" in body))
+    ]
+    entries = entries_of([body for body, _ in found], [at for _, at in found])
+    return [*entries, {"at": stamp_at(max(ats))}] if ats else entries
+
+
+NOWHERE = Extent(0, 0, 0)
+"""The extent of a place that was not read."""

@@ -1,0 +1,271 @@
+"""StoredPlaces: the blocking operations of a store on its places.
+
+    SqlBackend     calls them in worker threads, and `commit` from the thread of `GroupCommit`
+    StoredPlaces   runs each write in a transaction, and updates the views afterwards
+    PlaceRewriter  writes the rows
+
+A transaction may be repeated on another connection, so the functions below keep the result of an
+attempt whose commit was not answered.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from factmem.errors import FactmemError
+from factmem.ledger.condition import Condition
+from factmem.ledger.entries import Edit, decoded, encoded, stamped
+from factmem.ledger.ledger import Ledger
+from factmem.models.places import Identity
+from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
+from factmem.providers._group_commit import Pending
+from factmem.providers._sql import statements as sql
+from factmem.providers._sql.batches import Appended, Batch, Save, Saved, new_mark
+from factmem.providers._sql.erasures import Moment, moment_of
+from factmem.providers._sql.lines import counted, micros
+from factmem.providers._sql.places import PlaceReader, Position
+from factmem.providers._sql.reads import PlaceReads
+from factmem.providers._sql.rewriting import Edited, PlaceRewriter
+from factmem.providers._sql.sealing import UnknownGenerationError
+from factmem.providers._sql.session import Session
+from factmem.providers._sql.tidying import Tidying
+
+R = TypeVar("R")
+
+
+class StoredPlaces(PlaceReads):
+    """The places of one store. Every method blocks; all are thread-safe."""
+
+    copies_remain = True
+    """Whether erased values stay in copies that the database makes."""
+
+    def _start(self) -> None:
+        super()._start()
+        self.tidying = Tidying(self, self._clock, self._keep_history)
+
+    def writing(self, session: Session) -> tuple[PlaceReader, PlaceRewriter]:
+        """Return the reader and the writer of the store; creates the store if it does not exist."""
+        self.opening.made(session)
+        reader = self.reading(session)
+        assert reader is not None  # noqa: S101 - it was found or made
+        return reader, PlaceRewriter(reader, self.opening)
+
+    @abstractmethod
+    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
+        """Return the result of `present` without I/O and without waiting; None if that is impossible."""
+
+    @abstractmethod
+    def rest(self, is_wanted: Callable[[], bool]) -> None:
+        """Do what can wait, after some idle seconds, until work is wanted."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all connections."""
+
+    def finish_erasure(self) -> bool:
+        """Remove what the database still keeps of erased values; return whether copies remain."""
+        return self.copies_remain
+
+    def commit(self, batch: Sequence[Pending[Save]]) -> None:
+        """Save a batch in one transaction for all of its places."""
+        saves = [pending.work for pending in batch]
+        late: dict[int, set[Save]] = {}
+
+        def write(session: Session, unknown: int) -> Appended:
+            reader, writer = self.writing(session)
+            now, mark, earlier = micros(self._clock.recording()), new_mark(), list(late)
+            late[mark] = set()
+            if not unknown and all(save.since is None for save in saves):
+                return Appended(writer.append(session, Batch(saves, reader, now), mark), set())
+            here = self._erased_here
+            done = writer.append_checked(session, saves, now, mark, earlier=earlier, here=here)
+            late[mark] = done.late
+            return done
+
+        done = self.write(write)
+        too_late = late.get(done.committed, done.late)
+        saved: set[Identity] = set()
+        for pending in batch:
+            if pending.work in too_late:
+                pending.error = ErasedSinceError()
+            else:
+                saved.add(pending.work.identity)
+        for identity in saved:
+            self._took(identity, done.saved.get(identity))
+
+    def _took(self, identity: Identity, saved: Saved | None) -> None:
+        """Update the view of a place after a save; `saved` is None after an earlier attempt."""
+        view = self._views.known(identity)
+        if view is not None and saved is None:
+            view.outdate()
+        elif view is not None and saved is not None:
+            view.add(saved)
+        if saved is not None:
+            self.tidying.tidy(identity, saved.position.extent.last)
+
+    def moment(self, identity: Identity) -> Moment:
+        """Return the current moment of a place, for `learn`."""
+
+        def read(session: Session, _: int) -> Moment:
+            reader = self.reading(session)
+            if reader is None:
+                return Moment(None, None, self._erased_here)
+            return moment_of(session, reader, identity, self._erased_here)
+
+        return self.run(read)
+
+    def change(self, identity: Identity, decide: Decision) -> int:
+        """Change a place depending on its current facts; return the number of forgotten values."""
+        mark, count = new_mark(), 0
+        edited: Edited | None = None
+        seen: Position | None = None
+
+        def write(session: Session, unknown: int) -> int:
+            nonlocal count, edited, seen
+            reader = self.reading(session)
+            if reader is None:
+                return 0
+            writer, view = PlaceRewriter(reader, self.opening), self._views.of(identity)
+            with session.transaction():
+                if writer.lock(session, reader.key(identity)) is None:
+                    return count
+                if unknown and writer.is_marked(session, identity, mark):
+                    return count
+                reader.follow(session, {identity: view})
+                with view.lock:
+                    seen, recorded_at = view.position, view.ledger.recorded_at
+                    change = decide(view.ledger, self._clock.now(recorded_at))
+                if change.facts or change.forget:
+                    at = self._clock.recording(recorded_at)
+                    body = stamped(encoded(change.facts, change.forget), at)
+                    writer.add(session, identity, [decoded(body)], mark)
+                if change.edit is not None:
+                    writer.count_purge(session, identity)
+                    edited = writer.edit(session, identity, change.edit, is_purge=True)
+                count = len(change.forget)
+            return count
+
+        done = self._changed(identity, write)
+        view = self._views.known(identity)
+        if view is not None and seen is not None and edited is not None:
+            view.edit(seen, edited)
+        if edited is not None:
+            self.finish_erasure()
+        return done
+
+    def _changed(self, identity: Identity, write: Callable[[Session, int], R]) -> R:
+        try:
+            return self.write(write)
+        finally:
+            if (view := self._views.known(identity)) is not None:
+                view.outdate()
+
+    def extend(self, identity: Identity, extend: Extension) -> int:
+        """Append the entries that `extend` returns, under the place's lock; return how many."""
+        mark, count = new_mark(), 0
+
+        def write(session: Session, unknown: int) -> int:
+            nonlocal count
+            reader, writer = self.writing(session)
+            with session.transaction():
+                writer.lock_or_make(session, identity)
+                if unknown and writer.is_marked(session, identity, mark):
+                    return count
+                answer = reader.whole(session, identity)
+                known = [] if answer is None else counted(answer.entries)
+                recorded_at = known[-1]["at"] if known else ""
+                new = extend(known, self._clock.recording(recorded_at))
+                if new:
+                    writer.add(session, identity, new, mark)
+                else:
+                    writer.delete_empty(session, identity)
+                count = len(new)
+            return count
+
+        return self._changed(identity, write)
+
+    def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
+        """Remove a place."""
+        erased: Erased | None = None
+
+        def write(session: Session, unknown: int) -> Erased:
+            nonlocal erased
+            if not self.opening.is_prepared(session):
+                self._erased_here += 1
+                return Erased(self._clock.now(), 0, 0, key_destroyed=False)
+            reader, writer = self.writing(session)
+            with session.transaction():
+                # Also for an empty place: a process that has read it must not write to it later.
+                writer.lock_or_make(session, identity)
+                found = self._counted(session, reader, identity)
+                if only_empty and (found.bytes or found.count is None):  # None where damaged
+                    return Erased(found.at, 0, 0, key_destroyed=False)
+                writer.erase(session, identity)
+            if not (unknown and erased is not None):
+                erased = found
+            return erased
+
+        done = self.write(write)
+        self._views.drop(identity)
+        if erased is None:  # nothing was removed
+            return done
+        is_left = self.finish_erasure()
+        is_sealed = self.opening.known is not None and self.opening.known.is_sealed
+        return replace(done, key_destroyed=is_sealed and not is_left, copies_remain=is_left)
+
+    def _counted(self, session: Session, reader: PlaceReader, identity: Identity) -> Erased:
+        try:
+            answer = reader.whole(session, identity)
+        except (UnknownGenerationError, FactmemError):
+            return Erased(self._clock.now(), None, 0, key_destroyed=False)
+        ledger = Ledger(() if answer is None else answer.entries)
+        now = self._clock.now(ledger.recorded_at)
+        size = 0 if answer is None else answer.position.size
+        return Erased(now, len(ledger.matching(Condition(), now)), size, key_destroyed=False)
+
+    def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
+        """Store an index of a place; return False if the place has another version by now."""
+
+        def write(session: Session, _: int) -> bool:
+            reader = self.reading(session)
+            if reader is None:
+                return False
+            view, key = self._views.of(identity), reader.key(identity)
+            with session.transaction():
+                locked = PlaceRewriter(reader, self.opening).lock(session, key)
+                if locked is None:
+                    return False
+                reader.follow(session, {identity: view})
+                if self.present_view(view, Ledger.version) != version:
+                    return False
+                sealed = reader.sealer(key, locked.data_key).seal_index(bytes(index))
+                session.rows(sql.WRITE_INDEX, [key, reader.store.number, sealed])
+            return True
+
+        return self.write(write)
+
+    # Edits under the lock of a place
+
+    def compact(self, identity: Identity, keep_history: timedelta) -> int:
+        """Remove older history, and return the number of bytes that were freed."""
+        freed = self.tidying.compact(identity, keep_history)
+        self.finish_erasure()
+        return freed
+
+    def edit(self, identity: Identity, edit: Edit) -> int:
+        """Apply an edit to all entries of a place, and return the number of freed bytes."""
+
+        def write(session: Session, _: int) -> int:
+            reader = self.reading(session)
+            if reader is None:
+                return 0
+            writer = PlaceRewriter(reader, self.opening)
+            with session.transaction():
+                if writer.lock(session, reader.key(identity)) is None:
+                    return 0
+                done = writer.edit(session, identity, edit)
+            return 0 if done is None else done.freed
+
+        return self._changed(identity, write)

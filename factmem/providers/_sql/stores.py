@@ -1,0 +1,172 @@
+"""The row of a store: its id, its mode, its key slots; and opening it.
+
+A database may have many stores, each with its own places and keys; a folder has one. `Opening` finds
+the row, unwraps the key ring, and remembers the store until another process has changed its keys.
+"""
+
+import threading
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Protocol
+
+import orjson
+
+from factmem.encryption.aes256gcm import Encryption, KeySlot
+from factmem.encryption.ring import KeyRing
+from factmem.errors import KeyRequiredError, TamperedError
+from factmem.providers._sql import statements as sql
+from factmem.providers._sql.sealing import PlainSealing, RingSealing, Sealing
+from factmem.providers._sql.session import Session
+
+PLAIN, SEALED = "plain", "aes-256-gcm"
+
+
+class Tables(Protocol):
+    """The tables of a database."""
+
+    has_checksums: bool
+    """Whether plain lines carry checksums."""
+
+    def are_there(self, session: Session) -> bool:
+        """Return whether there are tables.
+
+        Raises:
+            StorageError: They are of another version than this release knows.
+        """
+        ...
+
+    def make(self, session: Session) -> None:
+        """Create the tables if they do not exist, once for concurrent callers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OpenStore:
+    """A store whose mode and keys are known."""
+
+    number: int
+    id: str
+    mode: str
+    sealing: Sealing
+    anchors: int
+    """How many anchors had been taken of it when it was read."""
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the store is encrypted."""
+        return self.mode == SEALED
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StoreRow:
+    """A store's row as it is in the database."""
+
+    number: int
+    id: str
+    mode: str
+    slots: list[KeySlot]
+    generation: int
+    anchors: int
+
+
+class Opening:
+    """Finds a store, and creates it at the first write. Thread-safe.
+
+    Args:
+        name: The name of the store.
+        encryption: What wraps its key ring; None for a plain store.
+        tables: The tables of the database.
+    """
+
+    def __init__(self, name: str, encryption: Encryption | None, tables: Tables) -> None:
+        self.name = name
+        self.encryption = encryption
+        self.tables = tables
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """Forget what was opened; in a forked child the lock may be held by no thread."""
+        self._lock = threading.Lock()
+        self._open: OpenStore | None = None
+
+    @property
+    def known(self) -> OpenStore | None:
+        """The store, if it was found already."""
+        return self._open
+
+    def found(self, session: Session) -> OpenStore | None:
+        """Return the store, or None if nothing was saved in it yet."""
+        opened = self._open
+        if opened is None:
+            with self._lock:
+                opened = self._open = self._open or self._opened(session)
+        if opened is not None and session.store != opened.number:
+            session.select_store(opened.number)
+        return opened
+
+    def made(self, session: Session) -> OpenStore:
+        """Return the store; create the tables and its row if they are missing."""
+        found = self.found(session)
+        if found is not None:
+            return found
+        if not self.tables.are_there(session):
+            self.tables.make(session)
+        session.rows(sql.MAKE_STORE, [self.name, *self._new_row()])
+        found = self.found(session)
+        assert found is not None  # noqa: S101 - it was there, or was inserted
+        return found
+
+    def is_prepared(self, session: Session) -> bool:
+        """Whether there are tables, in which a store can be created without more rights."""
+        return self.found(session) is not None or self.tables.are_there(session)
+
+    def reload(self) -> None:
+        """Make the next call read the row again: another process changed its keys."""
+        with self._lock:
+            self._open = None
+
+    def row(self, session: Session, *, lock: str = "") -> StoreRow | None:
+        """Return the store's row, locked if `lock` is FOR UPDATE or FOR SHARE."""
+        rows = session.rows(f"{sql.FIND_STORE} {lock}", [self.name])
+        if not rows:
+            return None
+        number, store_id, mode, slots, generation, anchors = rows[0]
+        try:
+            return StoreRow(number, store_id, mode, orjson.loads(slots), generation, anchors)
+        except ValueError:
+            raise TamperedError(
+                "The row of the store cannot be read: it was changed. Restore it from a backup"
+            ) from None
+
+    def ring(self, row: StoreRow) -> tuple[KeyRing, str]:
+        """Return the key ring of a sealed store, and the id of the slot that it was in."""
+        if self.encryption is None:
+            raise KeyRequiredError(
+                "The store is encrypted: open it with its key, by "
+                "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
+            )
+        unwrapped = self.encryption.unwrap(row.slots, row.id)
+        return KeyRing.load(unwrapped.ring), unwrapped.kid
+
+    def _opened(self, session: Session) -> OpenStore | None:
+        row = self.row(session) if self.tables.are_there(session) else None
+        if row is None:
+            return None
+        if row.mode == SEALED:
+            sealing: Sealing = RingSealing(row.id, self.ring(row)[0])
+        elif self.encryption is not None:
+            raise TamperedError(
+                "The store is not encrypted, and a key was given: either its row was replaced, or "
+                "it was made without. Open it without a key, or move its facts to an encrypted "
+                "store by export_facts and import_facts"
+            )
+        else:
+            sealing = PlainSealing(row.id, has_checksums=self.tables.has_checksums)
+        return OpenStore(row.number, row.id, row.mode, sealing, row.anchors)
+
+    def _new_row(self) -> tuple[str, str, str]:
+        made = token_hex(16)
+        if self.encryption is None:
+            return made, PLAIN, "[]"
+        slot = self.encryption.wrap(KeyRing.new().dump(), made)
+        return made, SEALED, orjson.dumps([slot]).decode()

@@ -1,0 +1,199 @@
+"""PlaceWriter: saves to places, under the locks of their rows.
+
+The row of a place is its lock and its counter. A transaction locks several rows in the order of
+their keys, so that there are no deadlocks.
+
+A save to a database server is repeated when its connection breaks. Each batch has a random mark, kept
+in its lines. The repetition first locks the rows, which waits for an earlier attempt that is still
+under way, then looks for the mark. An earlier attempt that arrives even later finds its mark void in
+the row and adds nothing.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from factmem.ledger.entries import Entry, encoded_entry
+from factmem.models.places import Identity
+from factmem.providers._sql import statements as sql
+from factmem.providers._sql.batches import (
+    EMPTY_AT,
+    NO_MARK,
+    Appended,
+    Batch,
+    Save,
+    Saved,
+)
+from factmem.providers._sql.erasures import erased_since
+from factmem.providers._sql.lines import micros, split, topics_of
+from factmem.providers._sql.places import PlaceReader, Position
+from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, UnknownGenerationError
+from factmem.providers._sql.session import End, Line, Row, Session
+from factmem.providers._sql.stores import Opening
+
+
+class Locked(NamedTuple):
+    """The row of a place that the transaction has locked."""
+
+    extent: Extent
+    names: bytes
+    data_key: bytes | None
+
+
+class PlaceWriter:
+    """Writes to places of one open store. Thread-safe."""
+
+    def __init__(self, reader: PlaceReader, opening: Opening) -> None:
+        self._reader = reader
+        self._opening = opening
+        self._store = reader.store.number
+        self._is_sealed = reader.store.is_sealed
+
+    # Saves
+
+    def append(self, session: Session, batch: Batch, mark: int) -> dict[Identity, Saved]:
+        """Append a batch in one transaction."""
+        if not self._is_sealed:
+            lines = [
+                Line(key, behind, batch.now, mark, body, topics_of(body))
+                for key, bodies in batch.bodies.items()
+                for behind, body in enumerate(bodies)
+            ]
+            rows = session.append_plain(self._store, batch.heads(), lines, mark, batch.now)
+            if rows is not None:
+                return {batch.identities[row[0]]: _saved(row, batch) for row in rows}
+        with session.transaction():
+            return self._append_locked(session, batch, mark)
+
+    def append_checked(
+        self,
+        session: Session,
+        saves: Sequence[Save],
+        now: int,
+        mark: int,
+        *,
+        earlier: Sequence[int] = (),
+        here: int = 0,
+    ) -> Appended:
+        """Append a batch exactly once, except for saves whose place was erased meanwhile.
+
+        Args:
+            session: A connection outside a transaction.
+            saves: The saves, oldest first.
+            now: The time to record them at, in microseconds.
+            mark: Their mark.
+            earlier: The marks of earlier attempts, one of which may have been committed.
+            here: The number of erasures in this process before the store existed.
+        """
+        everything = Batch(saves, self._reader, now)
+        keys = list(everything.bodies)
+        with session.transaction():
+            session.take_numbers(self._store, everything.empty().heads(), NO_MARK, EMPTY_AT)
+            if earlier:
+                committed = session.find_mark(keys, earlier)
+                if committed is not None:
+                    session.rows(*sql.among(sql.DELETE_EMPTY, keys))
+                    return Appended({}, set(), committed)
+                session.void_marks(keys, earlier)
+            moments = {(save.identity, save.since) for save in saves if save.since is not None}
+            erased = erased_since(session, self._reader, moments, here)
+            late = {save for save in saves if (save.identity, save.since) in erased}
+            rest = Batch([save for save in saves if save not in late], self._reader, now)
+            saved = self._append_locked(session, rest, mark) if rest.bodies else {}
+            if late:
+                session.rows(*sql.among(sql.DELETE_EMPTY, keys))
+            return Appended(saved, late)
+
+    def _append_locked(
+        self, session: Session, batch: Batch, mark: int, times: Sequence[int] = ()
+    ) -> dict[Identity, Saved]:
+        """Append a batch inside a transaction.
+
+        Args:
+            session: A connection inside a transaction.
+            batch: What to append.
+            mark: The batch's mark.
+            times: The time of each line, where the batch has one place; all at once by default.
+        """
+        lines: list[Line] = []
+        ends: list[End] = []
+        saved: dict[Identity, Saved] = {}
+        for row in session.take_numbers(self._store, batch.heads(), mark, batch.now):
+            key, made, snapshot, last, size, at, data_key, tail = row
+            end, sealer = self._end(key, data_key, batch.identities[key])
+            bodies = batch.bodies[key]
+            before = tag = NO_TAG if tail is None else tail[: len(NO_TAG)]
+            if tail is not None:
+                sealer.check_tail(Extent(made, snapshot, last - len(bodies)), tag, tail)
+            for index, body in enumerate(bodies):
+                number, when = last - len(bodies) + 1 + index, times[index] if times else at
+                stored = sealer.seal(number, when, tag, body)
+                tag = sealer.tag(stored)
+                topics = () if self._is_sealed else topics_of(body)
+                lines.append(Line(key, number, when, mark, stored, topics))
+            extent = Extent(made, snapshot, last)
+            ends.append(end._replace(tail=sealer.tail(extent, tag)))
+            position = Position(extent, last, tag, size, size)
+            saved[batch.identities[key]] = Saved(position, before, at, bodies)
+        if any(end.data_key for end in ends):
+            self.check_ring(session)
+        session.insert(self._store, lines, ends if self._is_sealed else ())
+        return saved
+
+    def _end(self, key: bytes, data_key: bytes | None, identity: Identity) -> tuple[End, Sealer]:
+        """Return the new columns of a place's row except its tail, and the sealer of its lines."""
+        if not self._is_sealed or data_key is not None:
+            return End(key), self._reader.sealer(key, data_key)
+        data_key = self._reader.store.sealing.new_data_key(key)
+        sealer = self._reader.sealer(key, data_key)
+        return End(key, None, sealer.seal_names(identity), data_key), sealer
+
+    def check_ring(self, session: Session) -> None:
+        """Raise if the key ring was rotated, or an anchor taken, since the store was opened.
+
+        A new data key would be wrapped under a dropped key, or an anchor would miss the new place.
+        The row of the store is locked until the commit, so that neither begins now.
+        """
+        row, store = self._opening.row(session, lock="FOR SHARE"), self._reader.store
+        known = store.sealing.generation, store.anchors
+        if row is None or (row.generation, row.anchors) != known:
+            raise UnknownGenerationError
+
+    # Changes inside a transaction
+
+    def lock(self, session: Session, key: bytes) -> Locked | None:
+        """Lock the row of a place; None if it does not exist."""
+        for made, snapshot, last, names, data_key in session.rows(sql.LOCK, [key]):
+            return Locked(Extent(made, snapshot, last), names, data_key)
+        return None
+
+    def lock_or_make(self, session: Session, identity: Identity) -> None:
+        """Lock the row of a place; creates an empty one if it does not exist."""
+        empty = Batch([Save(identity, b"{}")], self._reader, EMPTY_AT).empty()
+        session.take_numbers(self._store, empty.heads(), NO_MARK, EMPTY_AT)
+
+    def delete_empty(self, session: Session, identity: Identity) -> None:
+        """Delete the row of a place that has no lines."""
+        session.rows(*sql.among(sql.DELETE_EMPTY, [self._reader.key(identity)]))
+
+    def is_marked(self, session: Session, identity: Identity, mark: int) -> bool:
+        """Whether a change with this mark was committed."""
+        return session.find_mark([self._reader.key(identity)], [mark]) is not None
+
+    def add(
+        self, session: Session, identity: Identity, entries: Sequence[Entry], mark: int
+    ) -> None:
+        """Append entries with their own times."""
+        lines = [
+            (micros(entry["at"]), body) for entry in entries for body in split(encoded_entry(entry))
+        ]
+        batch = Batch([], self._reader, max(at for at, _ in lines))
+        key = self._reader.key(identity)
+        batch.identities, batch.bodies = {key: identity}, {key: [body for _, body in lines]}
+        self._append_locked(session, batch, mark, [at for at, _ in lines])
+
+
+def _saved(row: Row, batch: Batch) -> Saved:
+    """Return the result of a plain save, from the row of its place."""
+    key, made, snapshot, last, size, at, _, _ = row
+    position = Position(Extent(made, snapshot, last), last, NO_TAG, size, size)
+    return Saved(position, NO_TAG, at, batch.bodies[key])

@@ -1,0 +1,1 @@
+"""The store in a folder: its SQLite database, and what protects the files of the database."""

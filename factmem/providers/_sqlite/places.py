@@ -1,0 +1,137 @@
+"""SqlitePlaces: the places of a folder's database, with the part that differs from other databases."""
+
+import sqlite3
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+from factmem.encryption.aes256gcm import Encryption
+from factmem.models.places import Identity
+from factmem.providers._backend import Present
+from factmem.providers._clock import StoreClock
+from factmem.providers._sql.session import Session
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.stores import Opening
+from factmem.providers._sql.views import View
+from factmem.providers._sqlite.database import Database
+from factmem.providers._sqlite.session import SqliteSession
+
+R = TypeVar("R")
+
+_WARM_PLACES = 1024
+"""The places that are kept in memory."""
+
+_FIND = "SELECT made, snapshot, last FROM places WHERE place = ?"
+
+
+class SqliteTables:
+    """The tables of a folder's database; see `Tables`."""
+
+    has_checksums = True
+
+    def are_there(self, session: Session) -> bool:
+        """See `Tables.are_there`: opening a connection has checked their version."""
+        assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
+        return session.db is not None
+
+    def make(self, session: Session) -> None:
+        """See `Tables.make`."""
+        assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
+        session.create()
+
+
+class SqlitePlaces(StoredPlaces):
+    """The places of one folder. Every method blocks, but `warm`; all are thread-safe.
+
+    Args:
+        database: The database of the folder.
+        encryption: What wraps the key ring; None for a plain store.
+        clock: The clock of the store.
+        keep_history: How long older history is kept; None keeps it forever.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        encryption: Encryption | None,
+        clock: StoreClock,
+        keep_history: timedelta | None,
+    ) -> None:
+        self.database = database
+        opening = Opening("default", encryption, SqliteTables())
+        super().__init__(opening, clock, warm_places=_WARM_PLACES, keep_history=keep_history)
+
+    def _run(self, work: Callable[[Session, int], R]) -> R:
+        with self.database.snapshot() as session:
+            self._check_file()
+            return work(session, 0)
+
+    def _write(self, work: Callable[[Session, int], R]) -> R:
+        with self.database.writing() as session:
+            self._check_file()
+            return work(session, 0)
+
+    def _check_file(self) -> None:
+        """Forget what was read from a file that was deleted or replaced since."""
+        found = self.database.file
+        if found != self._file:
+            if self._file is not None:
+                self.opening.reload()
+                self._views.clear()
+            self._file = found
+
+    def _start(self) -> None:
+        super()._start()
+        self._file: object = None
+
+    def present(self, identity: Identity, present: Present[R], keyword: str | None = None) -> R:
+        self.database.prepare_warm()
+        return super().present(identity, present, keyword)
+
+    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
+        """See `StoredPlaces.warm`: it only compares the end of the place, in some microseconds."""
+        view = self._views.known(identity)
+        if view is None or not view.is_warm or not view.lock.acquire(blocking=False):
+            return None
+        try:
+            if not self._is_current(identity, view):
+                return None
+            return present(view.ledger, self.now(view.ledger))
+        finally:
+            view.lock.release()
+
+    def _is_current(self, identity: Identity, view: View) -> bool:
+        """Whether a view has all that the database has of its place."""
+        warm, reader = self.database.warm(), self._reader
+        if warm is None:
+            return False
+        try:
+            version = warm.version()
+            if view.found == version:
+                return True
+            if reader is None or reader.store is not self.opening.known:
+                return False
+            row = warm.db.execute(_FIND, (reader.key(identity),)).fetchone()
+            if row != (None if view.position is None else view.position.extent):
+                return False
+            view.found = version
+            return True
+        except sqlite3.Error:
+            return False
+        finally:
+            warm.release()
+
+    def finish_erasure(self) -> bool:
+        """Empty the log, which has copies of erased values; return whether a reader prevents that."""
+        return not self.database.truncate()
+
+    def rest(self, is_wanted: Callable[[], bool]) -> None:
+        """Finish erasures that a reader had prevented."""
+        if not is_wanted() and self.database.has_remains():
+            self.database.truncate(0.0)
+
+    def close(self) -> None:
+        """Close the database; the last process that does so removes the log."""
+        if self.database.has_remains():
+            self.database.truncate(0.0)
+        self.database.close()

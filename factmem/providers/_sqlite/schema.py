@@ -1,0 +1,119 @@
+"""The tables of a folder's database, as any SQLite tool shows them.
+
+The view `statements` is for people and tools; factmem does not use it. In an
+encrypted store it is empty.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from factmem.errors import StorageError
+
+VERSION = 1
+"""The version of the tables, in `user_version`."""
+
+_APPLICATION = 0x46414354
+"""The application id, "FACT" in ASCII: `file` and others show it."""
+
+_TABLES = """
+CREATE TABLE stores (
+    store INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL,
+    mode TEXT NOT NULL,
+    slots TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    erasures INTEGER NOT NULL DEFAULT 0,
+    anchors INTEGER NOT NULL DEFAULT 0,
+    remains INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE places (
+    place BLOB PRIMARY KEY,
+    store INTEGER NOT NULL,
+    made INTEGER NOT NULL,
+    snapshot INTEGER NOT NULL DEFAULT 0,
+    last INTEGER NOT NULL,
+    recorded_at INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    purged INTEGER NOT NULL DEFAULT 0,
+    scope BLOB NOT NULL,
+    subject BLOB NOT NULL,
+    names BLOB NOT NULL,
+    data_key BLOB,
+    tail BLOB
+) STRICT, WITHOUT ROWID;
+CREATE INDEX places_by_subject ON places (subject);
+CREATE INDEX places_by_scope ON places (scope);
+CREATE TABLE entries (
+    place BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    line BLOB NOT NULL,
+    PRIMARY KEY (place, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE topics (
+    place BLOB NOT NULL,
+    topic INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (place, topic, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE indexes (
+    place BLOB PRIMARY KEY,
+    store INTEGER NOT NULL,
+    bytes BLOB NOT NULL
+) STRICT;
+CREATE VIEW statements AS
+SELECT json_extract(CAST(p.names AS TEXT), '$[0]') AS scope_type,
+       json_extract(CAST(p.names AS TEXT), '$[1]') AS scope,
+       json_extract(CAST(p.names AS TEXT), '$[2]') AS subject,
+       json_extract(CAST(p.names AS TEXT), '$[3]') AS entity,
+       json_extract(f.value, '$.keyword') AS keyword,
+       coalesce(json_extract(f.value, '$.value'), json_extract(f.value, '$.values')) AS value,
+       json_extract(f.value, '$.timestamp') AS said_at,
+       strftime('%Y-%m-%dT%H:%M:%SZ', e.at / 1000000, 'unixepoch') AS recorded_at,
+       json_extract(f.value, '$.id') AS id,
+       f.value AS fact
+FROM stores s CROSS JOIN places p CROSS JOIN entries e CROSS JOIN
+     json_each(CAST(e.line AS TEXT), '$.facts') f
+WHERE s.mode = 'plain' AND p.store = s.store AND e.place = p.place
+ORDER BY e.at;
+"""
+
+
+def create(db: sqlite3.Connection) -> None:
+    """Create the tables, once for concurrent callers; the caller holds the lock of the store."""
+    if is_there(db):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in _TABLES.split(";"):
+            db.execute(statement)
+        db.execute(f"PRAGMA application_id = {_APPLICATION}")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def is_there(db: sqlite3.Connection, path: Path = Path("facts.db")) -> bool:
+    """Whether there are tables.
+
+    Raises:
+        StorageError: They are of a later version, or another program's.
+    """
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise StorageError(
+                f"{str(path)!r} has the tables of another program: use a folder of its own for the "
+                f"store"
+            )
+        return False
+    if version != VERSION:
+        raise StorageError(
+            f"{str(path)!r} has tables of version {version}, and this release knows {VERSION}: "
+            f"update factmem. Nothing was read or written"
+        )
+    return True

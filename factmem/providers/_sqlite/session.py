@@ -1,0 +1,162 @@
+"""SqliteSession: a connection to the database of a folder, as the core of the stores uses it."""
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import lru_cache
+from typing import Any
+
+from factmem.ledger.entries import Entry
+from factmem.providers._sql.sealing import Extent
+from factmem.providers._sql.session import End, Head, Line, Row
+
+_FIND = """
+SELECT made, snapshot, last, bytes, names, data_key, tail FROM places WHERE place = ?
+"""
+
+_LINES = """
+SELECT number, at, line FROM entries WHERE place = ? AND number > ? ORDER BY number LIMIT ?
+"""
+
+_TAKE_NUMBERS = """
+INSERT INTO places (place, scope, subject, names, made, last, bytes, recorded_at, store)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (place) DO UPDATE SET
+    last = last + excluded.last,
+    bytes = bytes + excluded.bytes,
+    recorded_at = max(recorded_at, excluded.recorded_at)
+RETURNING place, made, snapshot, last, bytes, recorded_at, data_key, tail
+"""
+
+_INSERT = "INSERT INTO entries (place, number, at, line) VALUES (?, ?, ?, ?)"
+
+_INSERT_TOPIC = "INSERT INTO topics (place, topic, number) VALUES (?, ?, ?)"
+
+_SET_END = """
+UPDATE places SET tail = ?, names = coalesce(?, names), data_key = coalesce(?, data_key)
+WHERE place = ?
+"""
+
+
+class SqliteSession:
+    """A connection, or the lack of one while there is no database.
+
+    Args:
+        db: The connection; None if there is no database.
+        create: Creates the database and returns a connection, in a session that may write.
+        lock: Returns a context that holds the lock of the store, in a session that may write.
+    """
+
+    store = 1
+    """A folder has one store."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection | None,
+        create: Callable[[], sqlite3.Connection] | None = None,
+        lock: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self.db = db
+        self._create = create
+        self._lock = lock
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection to a database that exists."""
+        assert self.db is not None  # noqa: S101 - the core asks first whether there are tables
+        return self.db
+
+    def create(self) -> None:
+        """Create the database."""
+        assert self._create is not None  # noqa: S101 - only writes create a store
+        self.db = self._create()
+
+    def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """See `Session.rows`."""
+        db, text = self.connection, _translated(query)
+        if db.in_transaction or text.startswith("SELECT"):
+            return db.execute(text, parameters).fetchall()
+        with self.transaction():
+            return db.execute(text, parameters).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Any:
+        """See `Session.transaction`."""
+        db = self.connection
+        with self._lock():
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                db.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+                raise
+
+    def select_store(self, number: int) -> None:
+        """See `Session.select_store`."""
+        self.store = number
+
+    def read_places(self, known: Mapping[bytes, Extent], most: int) -> list[Row]:
+        """See `Session.read_places`; the caller reads a snapshot."""
+        found: list[Row] = []
+        execute = self.connection.execute
+        for place, extent in known.items():
+            for row in execute(_FIND, (place,)):
+                after = extent.last if row[:2] == extent[:2] else 0
+                lines: list[Row] = []
+                if row[2] > after:
+                    lines = execute(_LINES, (place, after, most)).fetchall()
+                columns = zip(*lines, strict=True) if lines else ((), (), ())
+                found.append((place, *row, *map(list, columns)))
+        return found
+
+    def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
+        """See `Session.take_numbers`."""
+        execute = self.connection.execute
+        found: list[Row] = []
+        for head in heads:
+            found += execute(_TAKE_NUMBERS, (*head, at, store)).fetchall()
+        return found
+
+    def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None:
+        """See `Session.insert`."""
+        many = self.connection.executemany
+        many(_INSERT, [(place, number, at, line) for place, number, at, _, line, _ in lines])
+        topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
+        if topics:
+            many(_INSERT_TOPIC, topics)
+        if ends:
+            many(_SET_END, [(tail, names, key, place) for place, tail, names, key in ends])
+
+    def append_plain(
+        self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
+    ) -> None:
+        """See `Session.append_plain`: a statement is no round trip here."""
+
+    # The outcome of a commit is always known, so no attempt needs a mark.
+
+    def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
+        """See `Session.find_mark`."""
+
+    def read_marks(self, place: bytes) -> Mapping[int, int]:
+        """See `Session.read_marks`."""
+        return {}
+
+    def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
+        """See `Session.void_marks`."""
+
+    def on_removal(
+        self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool
+    ) -> None:
+        """Note that the log has copies of removed values until it is truncated."""
+        self.connection.execute("UPDATE stores SET remains = 1")
+
+
+@lru_cache(maxsize=1024)
+def _translated(query: str) -> str:
+    """Return a statement of the core as SQLite parses it."""
+    for name in (" FOR UPDATE", " FOR SHARE", "factmem."):
+        query = query.replace(name, "")
+    return query.replace("%s", "?").strip()

@@ -1,6 +1,6 @@
 """Stores of facts: the protocols, and stores in memory, local files and PostgreSQL.
 
-Imports ledger and storage.
+Imports ledger and encryption.
 """
 
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.providers._postgres.driver import Pool
+    from factmem.providers._sql.store import ProviderKeys
     from factmem.providers.base import AgentMemoryProvider, FactStore
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
     from factmem.providers.limits import PlaceLimit
     from factmem.providers.listing import ListingStore
-    from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
+    from factmem.providers.local_file import LocalFileMemoryProvider
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
     from factmem.providers.reader import FactReader
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
         SearchQuestion,
     )
     from factmem.providers.shredding import ShreddingStore, ShredReceipt
+    from factmem.providers.storages import EncryptedStorage, SimpleStorage
 
 __all__ = [
     "AgentMemoryProvider",
     "Describe",
+    "EncryptedStorage",
     "ErasureReceipt",
     "FactReader",
     "FactStore",
@@ -65,6 +68,7 @@ __all__ = [
     "SearchedStore",
     "ShredReceipt",
     "ShreddingStore",
+    "SimpleStorage",
     "erasing",
 ]
 
@@ -73,6 +77,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.providers._postgres.driver": ("Pool",),
+            "factmem.providers._sql.store": ("ProviderKeys",),
             "factmem.providers.base": ("AgentMemoryProvider", "FactStore"),
             "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),
@@ -89,10 +94,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             ),
             "factmem.providers.limits": ("PlaceLimit",),
             "factmem.providers.listing": ("ListingStore",),
-            "factmem.providers.local_file": (
-                "LocalFileMemoryProvider",
-                "ProviderKeys",
-            ),
+            "factmem.providers.local_file": ("LocalFileMemoryProvider",),
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
             "factmem.providers.reader": ("FactReader",),
@@ -111,5 +113,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "ShredReceipt",
                 "ShreddingStore",
             ),
+            "factmem.providers.storages": ("EncryptedStorage", "SimpleStorage"),
         },
     )

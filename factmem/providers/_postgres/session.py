@@ -109,13 +109,9 @@ _READ_MARKS = "SELECT number, mark FROM factmem.entries WHERE place = %s"
 
 
 class PostgresSession(Session):
-    """A connection, as the core of the stores uses it.
+    """A connection, as the core of the stores uses it."""
 
-    Args:
-        connection: A psycopg connection without an open transaction.
-        on_removal: Removes what searches keep of removed entries; see `Session.on_removal`.
-    """
-
+    appends_at_once = True
     removal: "Callable[[Session, bytes, Sequence[Entry] | None], None] | None" = None
     """Removes what searches keep of removed entries; None for all of a place."""
 
@@ -140,7 +136,7 @@ class PostgresSession(Session):
         self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
     ) -> list[Row]:
         """See `Session.append_plain`."""
-        counts = {head.place: head.count for head in heads}
+        counts = {head.place: head.added for head in heads}
         # The numbers are not known yet, so each line says how many follow it.
         topics = [
             (each.place, topic, counts[each.place] - 1 - each.number)
@@ -192,8 +188,9 @@ class PostgresSession(Session):
 
 def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:
     """Return the parameters of `_HEADS`."""
-    columns = [[head[column] for head in heads] for column in range(len(Head._fields))]
-    return [mark, at, store, *map(byte_strings, columns[:4]), *map(numbers, columns[4:])]
+    keys = [byte_strings(head[column] for head in heads) for column in (0, 1, 2, 3)]
+    counts = [numbers(head[column] for head in heads) for column in (4, 5, 6)]
+    return [mark, at, store, *keys, *counts]
 
 
 def _topic_columns(topics: Sequence[tuple[bytes, int, int]]) -> list[object]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from factmem.models.places import Identity
 from factmem.providers._sql.erasures import Moment
-from factmem.providers._sql.lines import split
+from factmem.providers._sql.lines import Part, split
 from factmem.providers._sql.places import PlaceReader, Position
 from factmem.providers._sql.session import Head
 
@@ -72,36 +72,36 @@ class Batch:
         saves: The entries, oldest first.
         reader: Knows the keys of places.
         now: The time to record them at, in microseconds.
+        times: The time of each entry, if they have times of their own.
     """
 
-    def __init__(self, saves: Sequence[Save], reader: PlaceReader, now: int) -> None:
+    def __init__(
+        self, saves: Sequence[Save], reader: PlaceReader, now: int, times: Sequence[int] = ()
+    ) -> None:
         self.now = now
         self.identities: dict[bytes, Identity] = {}
-        by_key: dict[bytes, list[bytes]] = {}
-        for identity, body, _ in saves:
+        self.times: list[int] = []
+        """The time of each part of an only place, if the entries have times of their own."""
+        by_key: dict[bytes, list[Part]] = {}
+        for index, (identity, body, _) in enumerate(saves):
             key = reader.key(identity)
-            by_key.setdefault(key, []).extend(split(body))
+            parts = split(body, is_sealed=reader.store.is_sealed)
+            by_key.setdefault(key, []).extend(parts)
             self.identities[key] = identity
-        self.bodies = {key: by_key[key] for key in sorted(by_key)}
+            if times:
+                self.times += [times[index]] * len(parts)
+        self.parts = {key: by_key[key] for key in sorted(by_key)}
         self._reader = reader
 
-    def heads(self) -> list[Head]:
-        """Return the rows of the places, with what the batch adds to them."""
-        made = made_number(self._reader.store.anchors)
-        return [
-            Head(
-                key,
-                *self._reader.new_row(self.identities[key]),
-                made,
-                len(bodies),
-                sum(map(len, bodies)),
-            )
-            for key, bodies in self.bodies.items()
-        ]
+    def heads(self, *, is_empty: bool = False) -> list[Head]:
+        """Return the rows of the places, with what the batch adds to them.
 
-    def empty(self) -> "Batch":
-        """Return a batch that adds nothing to the same places."""
-        empty = Batch([], self._reader, EMPTY_AT)
-        empty.identities = self.identities
-        empty.bodies = {key: [] for key in self.bodies}
-        return empty
+        With `is_empty` nothing is added: the rows are only locked, or created.
+        """
+        made = made_number(self._reader.store.anchors)
+        heads: list[Head] = []
+        for key, parts in self.parts.items():
+            row = self._reader.new_row(self.identities[key])
+            count, size = len(parts), sum(len(part.body) for part in parts)
+            heads.append(Head(key, *row, made, *((0, 0) if is_empty else (count, size))))
+        return heads

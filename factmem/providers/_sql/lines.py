@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -43,22 +43,37 @@ def _second(seconds: int) -> str:
     return stamp(_EPOCH + timedelta(seconds=seconds))[:-7]
 
 
-def split(body: bytes) -> list[bytes]:
-    """Return an encoded save of many facts as several; any other entry as it is."""
-    if len(body) < _SPLIT_FROM or body.startswith(_WIDE):
-        return [body]
-    entry: Entry = orjson.loads(body)
+class Part(NamedTuple):
+    """An encoded entry, or a part of one that has many facts."""
+
+    body: bytes
+    topics: Sequence[int]
+    """The numbers of its keywords."""
+
+
+def split(body: bytes, *, is_sealed: bool) -> list[Part]:
+    """Return an encoded save of many facts as several; any other entry as it is.
+
+    Args:
+        body: The encoded entry.
+        is_sealed: Whether the topics are left out, because rows of sealed places have none.
+    """
+    if len(body) < _SPLIT_FROM and is_sealed:
+        return [Part(body, ())]
+    entry: Entry = orjson.loads(body) if not body.startswith(_WIDE) else decoded(stamped(body, ""))
     facts = entry.get("facts", [])
-    if len(entry) > 1 or len(facts) <= _MOST_FACTS:
-        return [body]
-    parts = (facts[n : n + _MOST_FACTS] for n in range(0, len(facts), _MOST_FACTS))
-    return [encoded_entry({"at": "", "facts": part}) for part in parts]
+    if len(body) < _SPLIT_FROM or len(entry) > 1 or len(facts) <= _MOST_FACTS:
+        return [Part(body, () if is_sealed else topics_of(entry))]
+    entries: list[Entry] = [
+        {"at": "", "facts": facts[n : n + _MOST_FACTS]} for n in range(0, len(facts), _MOST_FACTS)
+    ]
+    return [Part(encoded_entry(each), () if is_sealed else topics_of(each)) for each in entries]
 
 
-def topics_of(body: bytes) -> list[int]:
-    """Return the numbers of the keywords that an encoded entry is about."""
-    entry: Any = orjson.loads(body) if not body.startswith(_WIDE) else decoded(stamped(body, ""))
-    keywords = {each["keyword"] for part in ("facts", "retract") for each in entry.get(part, ())}
+def topics_of(entry: Entry) -> list[int]:
+    """Return the numbers of the keywords that an entry is about."""
+    keywords = {fact["keyword"] for fact in entry.get("facts", ())}
+    keywords.update(each["keyword"] for each in entry.get("retract", ()))
     keywords.update(name[0] for name in entry.get("forget", ()))
     return list(map(topic_of, keywords))
 

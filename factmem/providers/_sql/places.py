@@ -26,8 +26,11 @@ from factmem.providers._sql.stores import OpenStore
 LARGEST_ANSWER = 20_000
 """Lines of one place in one answer: a few megabytes."""
 
-_LARGE = 1000
-"""A place with more lines is searched for the first concept that is loaded from it."""
+FACT_BYTES = 256
+"""The size of a usual fact in a line."""
+
+_LARGE = 1000 * FACT_BYTES
+"""A place with more bytes is searched for the first concept that is loaded from it."""
 
 _MOST_LINES = 4096
 """The number of lines of one keyword that are read one by one. With more, the place is read."""
@@ -203,7 +206,7 @@ class PlaceReader:
             sealer.check_tail(extent, tag, tail)
             if read not in {size, UNKNOWN}:
                 raise self.damaged("Entries of a place are missing")
-        with paused_collection(len(bodies)):
+        with paused_collection(sum(sizes) // FACT_BYTES):
             if keyword is None:
                 entries = entries_of(bodies, ats)
             else:
@@ -245,8 +248,8 @@ class PlaceReader:
         checked when all of the place is read.
         """
         key, search = self.key(identity), KeywordSearch(keyword)
-        for _, _, last, recorded_at, names, data_key in session.rows(sql.FIND_HEAD, [key]):
-            if last <= _LARGE:
+        for size, recorded_at, names, data_key in session.rows(sql.FIND_HEAD, [key]):
+            if size <= _LARGE:
                 return None
             if self.store.is_sealed:
                 answer = self.whole(session, identity, keyword=keyword)

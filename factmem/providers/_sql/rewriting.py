@@ -121,7 +121,7 @@ class PlaceRewriter(PlaceWriter):
                 size += len(body)
                 stored = sealer.seal(number, at, tag, body)
                 tag = sealer.tag(stored)
-                topics = () if self._is_sealed else topics_of(body)
+                topics = () if self._is_sealed else topics_of(entry)
                 lines.append(Line(key, number, at, marks.get(number, NO_MARK), stored, topics))
         made, snapshot, last = locked.extent
         extent = Extent(made, snapshot + 1, last)

@@ -26,7 +26,7 @@ class Head(NamedTuple):
     names: bytes
     made: int
     """The number of the place if the row is new."""
-    count: int
+    added: int
     """How many lines are added."""
     size: int
     """Their bytes, before they are sealed."""
@@ -58,6 +58,8 @@ class Session(Protocol):
 
     store: int
     """The number of the store that the connection is configured for."""
+    appends_at_once: bool
+    """Whether a plain batch is saved by one statement, because each is a round trip."""
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Run a statement and return its rows; outside a transaction it is one by itself."""
@@ -99,8 +101,8 @@ class Session(Protocol):
 
     def append_plain(
         self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
-    ) -> list[Row] | None:
-        """Do `take_numbers` and `insert` in one statement; None if the database cannot.
+    ) -> list[Row]:
+        """Do `take_numbers` and `insert` in one statement, if `appends_at_once`.
 
         The numbers of the lines count from 0 for each place. Returns what `take_numbers` does.
         """

@@ -51,7 +51,7 @@ WHERE t.place = %s AND t.topic = %s ORDER BY e.number
 """
 
 FIND_HEAD = """
-SELECT made, snapshot, last, recorded_at, names, data_key FROM factmem.places WHERE place = %s
+SELECT bytes, recorded_at, names, data_key FROM factmem.places WHERE place = %s
 """
 
 SET_EDITED = """

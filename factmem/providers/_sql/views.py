@@ -16,7 +16,7 @@ from factmem.ledger.related import refolded
 from factmem.models.places import Identity
 from factmem.providers._sql.batches import Saved
 from factmem.providers._sql.lines import entries_of
-from factmem.providers._sql.places import Answer, Position
+from factmem.providers._sql.places import FACT_BYTES, Answer, Position
 from factmem.providers._sql.rewriting import Edited
 from factmem.providers._sql.sealing import Extent
 
@@ -94,7 +94,7 @@ class View:
             if answer.is_from_start:
                 self.ledger = Ledger()
             ledger = self.ledger
-            with paused_collection(len(answer.entries)):
+            with paused_collection(sum(answer.sizes) // FACT_BYTES):
                 for entry in answer.entries:
                     ledger.apply(entry)
             if answer.position != before:

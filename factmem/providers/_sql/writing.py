@@ -24,7 +24,7 @@ from factmem.providers._sql.batches import (
     Saved,
 )
 from factmem.providers._sql.erasures import erased_since
-from factmem.providers._sql.lines import micros, split, topics_of
+from factmem.providers._sql.lines import Part, micros
 from factmem.providers._sql.places import PlaceReader, Position
 from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, UnknownGenerationError
 from factmem.providers._sql.session import End, Line, Row, Session
@@ -52,15 +52,14 @@ class PlaceWriter:
 
     def append(self, session: Session, batch: Batch, mark: int) -> dict[Identity, Saved]:
         """Append a batch in one transaction."""
-        if not self._is_sealed:
+        if not self._is_sealed and session.appends_at_once:
             lines = [
-                Line(key, behind, batch.now, mark, body, topics_of(body))
-                for key, bodies in batch.bodies.items()
-                for behind, body in enumerate(bodies)
+                Line(key, index, batch.now, mark, *part)
+                for key, parts in batch.parts.items()
+                for index, part in enumerate(parts)
             ]
             rows = session.append_plain(self._store, batch.heads(), lines, mark, batch.now)
-            if rows is not None:
-                return {batch.identities[row[0]]: _saved(row, batch) for row in rows}
+            return {batch.identities[row[0]]: _saved(row, batch) for row in rows}
         with session.transaction():
             return self._append_locked(session, batch, mark)
 
@@ -85,9 +84,11 @@ class PlaceWriter:
             here: The number of erasures in this process before the store existed.
         """
         everything = Batch(saves, self._reader, now)
-        keys = list(everything.bodies)
+        keys = list(everything.parts)
         with session.transaction():
-            session.take_numbers(self._store, everything.empty().heads(), NO_MARK, EMPTY_AT)
+            session.take_numbers(
+                self._store, everything.heads(is_empty=True), NO_MARK, EMPTY_AT
+            )
             if earlier:
                 committed = session.find_mark(keys, earlier)
                 if committed is not None:
@@ -98,42 +99,35 @@ class PlaceWriter:
             erased = erased_since(session, self._reader, moments, here)
             late = {save for save in saves if (save.identity, save.since) in erased}
             rest = Batch([save for save in saves if save not in late], self._reader, now)
-            saved = self._append_locked(session, rest, mark) if rest.bodies else {}
+            saved = self._append_locked(session, rest, mark) if rest.parts else {}
             if late:
                 session.rows(*sql.among(sql.DELETE_EMPTY, keys))
             return Appended(saved, late)
 
     def _append_locked(
-        self, session: Session, batch: Batch, mark: int, times: Sequence[int] = ()
+        self, session: Session, batch: Batch, mark: int
     ) -> dict[Identity, Saved]:
-        """Append a batch inside a transaction.
-
-        Args:
-            session: A connection inside a transaction.
-            batch: What to append.
-            mark: The batch's mark.
-            times: The time of each line, where the batch has one place; all at once by default.
-        """
+        """Append a batch inside a transaction."""
         lines: list[Line] = []
         ends: list[End] = []
         saved: dict[Identity, Saved] = {}
         for row in session.take_numbers(self._store, batch.heads(), mark, batch.now):
             key, made, snapshot, last, size, at, data_key, tail = row
             end, sealer = self._end(key, data_key, batch.identities[key])
-            bodies = batch.bodies[key]
+            parts = batch.parts[key]
+            first = last - len(parts) + 1
             before = tag = NO_TAG if tail is None else tail[: len(NO_TAG)]
             if tail is not None:
-                sealer.check_tail(Extent(made, snapshot, last - len(bodies)), tag, tail)
-            for index, body in enumerate(bodies):
-                number, when = last - len(bodies) + 1 + index, times[index] if times else at
+                sealer.check_tail(Extent(made, snapshot, first - 1), tag, tail)
+            for number, (body, topics) in enumerate(parts, first):
+                when = batch.times[number - first] if batch.times else at
                 stored = sealer.seal(number, when, tag, body)
                 tag = sealer.tag(stored)
-                topics = () if self._is_sealed else topics_of(body)
                 lines.append(Line(key, number, when, mark, stored, topics))
             extent = Extent(made, snapshot, last)
             ends.append(end._replace(tail=sealer.tail(extent, tag)))
             position = Position(extent, last, tag, size, size)
-            saved[batch.identities[key]] = Saved(position, before, at, bodies)
+            saved[batch.identities[key]] = Saved(position, before, at, _bodies(parts))
         if any(end.data_key for end in ends):
             self.check_ring(session)
         session.insert(self._store, lines, ends if self._is_sealed else ())
@@ -168,8 +162,8 @@ class PlaceWriter:
 
     def lock_or_make(self, session: Session, identity: Identity) -> None:
         """Lock the row of a place; creates an empty one if it does not exist."""
-        empty = Batch([Save(identity, b"{}")], self._reader, EMPTY_AT).empty()
-        session.take_numbers(self._store, empty.heads(), NO_MARK, EMPTY_AT)
+        place = Batch([Save(identity, b"{}")], self._reader, EMPTY_AT)
+        session.take_numbers(self._store, place.heads(is_empty=True), NO_MARK, EMPTY_AT)
 
     def delete_empty(self, session: Session, identity: Identity) -> None:
         """Delete the row of a place that has no lines."""
@@ -183,17 +177,17 @@ class PlaceWriter:
         self, session: Session, identity: Identity, entries: Sequence[Entry], mark: int
     ) -> None:
         """Append entries with their own times."""
-        lines = [
-            (micros(entry["at"]), body) for entry in entries for body in split(encoded_entry(entry))
-        ]
-        batch = Batch([], self._reader, max(at for at, _ in lines))
-        key = self._reader.key(identity)
-        batch.identities, batch.bodies = {key: identity}, {key: [body for _, body in lines]}
-        self._append_locked(session, batch, mark, [at for at, _ in lines])
+        saves = [Save(identity, encoded_entry(entry)) for entry in entries]
+        times = [micros(entry["at"]) for entry in entries]
+        self._append_locked(session, Batch(saves, self._reader, max(times), times), mark)
 
 
 def _saved(row: Row, batch: Batch) -> Saved:
     """Return the result of a plain save, from the row of its place."""
     key, made, snapshot, last, size, at, _, _ = row
     position = Position(Extent(made, snapshot, last), last, NO_TAG, size, size)
-    return Saved(position, NO_TAG, at, batch.bodies[key])
+    return Saved(position, NO_TAG, at, _bodies(batch.parts[key]))
+
+
+def _bodies(parts: Sequence[Part]) -> list[bytes]:
+    return [part.body for part in parts]

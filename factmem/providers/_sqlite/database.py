@@ -167,16 +167,20 @@ class Database:
         if self._warm is not None or self._is_fixed:
             return
         with self._warming:
-            if self._warm is None and self._exists():
-                try:
-                    db = self._opened()
-                except sqlite3.Error as exc:
-                    raise self._verdict(exc) from exc
-                if self._is_fixed and db is not None:
-                    db.close()
-                elif db is not None:
-                    db.execute("PRAGMA busy_timeout = 0")
-                    self._warm = db
+            self._warm = self._warm or self._opened_warm()
+
+    def _opened_warm(self) -> sqlite3.Connection | None:
+        self._check_process()
+        try:
+            db = self._opened()
+            if db is not None and self._is_fixed:
+                db.close()
+                return None
+            if db is not None:
+                db.execute("PRAGMA busy_timeout = 0")
+        except sqlite3.Error as exc:
+            raise self._verdict(exc) from exc
+        return db
 
     # Opening
 

@@ -58,6 +58,8 @@ class SqlitePlaces(StoredPlaces):
         keep_history: timedelta | None,
     ) -> None:
         self.database = database
+        self._file: tuple[int, int] | None = None
+        """The file that was read last."""
         opening = Opening("default", encryption, SqliteTables())
         super().__init__(opening, clock, warm_places=_WARM_PLACES, keep_history=keep_history)
 
@@ -79,10 +81,6 @@ class SqlitePlaces(StoredPlaces):
                 self.opening.reload()
                 self._views.clear()
             self._file = found
-
-    def _start(self) -> None:
-        super()._start()
-        self._file: object = None
 
     def present(self, identity: Identity, present: Present[R], keyword: str | None = None) -> R:
         self.database.prepare_warm()

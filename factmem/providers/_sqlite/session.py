@@ -49,6 +49,7 @@ class SqliteSession:
 
     store = 1
     """A folder has one store."""
+    appends_at_once = False
 
     def __init__(
         self,
@@ -132,8 +133,9 @@ class SqliteSession:
 
     def append_plain(
         self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
-    ) -> None:
-        """See `Session.append_plain`: a statement is no round trip here."""
+    ) -> list[Row]:
+        """See `Session.append_plain`."""
+        raise AssertionError("lines have checksums of their numbers, which are not known yet")
 
     # The outcome of a commit is always known, so no attempt needs a mark.
 

@@ -78,8 +78,6 @@ class MemoryEvent:
     erased: int = 0
     """The number of detected values that were not saved, because their place was erased
     meanwhile."""
-    torn_writes: int = 0
-    """The number of journals whose last write was incomplete after a crash."""
     llm_calls: int = 0
     """The number of requests to a chat model."""
     input_tokens: int = 0
@@ -112,7 +110,6 @@ class OperationInProgress:
     places: Sequence[Place] = ()
     count: int = 0
     erased: int = 0
-    torn_writes: int = 0
     llm_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -193,7 +190,6 @@ class MemoryEvents:
                         places=tuple(progress.places),
                         count=0 if error else progress.count,
                         erased=progress.erased,
-                        torn_writes=progress.torn_writes,
                         llm_calls=progress.llm_calls,
                         input_tokens=progress.input_tokens,
                         output_tokens=progress.output_tokens,

@@ -1,6 +1,5 @@
 """The command doctor: problems of a store and the commands that repair them."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,26 +77,17 @@ async def _examine(store: Store, place: Place) -> Finding | None:
         await store.entries(place.subject, place.scope)
         await store.load_all(place.subject, place.scope)
     except TamperedError as exc:
-        return Finding(f"{word}: {exc}", f"restore from a backup, or: salvage {word}")
+        return Finding(f"{word}: {exc}", "restore from a backup, or: salvage NEW_FOLDER")
     except FactmemError as exc:
-        return Finding(f"{word}: {exc}", f"salvage {word}")
+        return Finding(f"{word}: {exc}", "restore from a backup, or: salvage NEW_FOLDER")
     return None
 
 
 def _files_of(folder: Path) -> Iterator[Finding]:
     """Yield the problems of the folder itself."""
-    for path in (folder, folder / "factmem.json", folder / "journals"):
+    for path in (folder, folder / "facts.db"):
         if path.exists() and path.stat().st_mode & 0o077:
             mode = "700" if path.is_dir() else "600"
             yield Finding(
                 f"{path} can be read by other users", f"chmod {mode} {path}", is_damage=False
-            )
-    if not (folder / "journals").is_dir():
-        return
-    for name in sorted(os.listdir(folder / "journals")):
-        if ".damaged-" in name:
-            yield Finding(
-                f"{name} is a copy of a damaged file, kept by salvage",
-                "read it or move it elsewhere, then delete it",
-                is_damage=False,
             )

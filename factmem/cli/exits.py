@@ -6,6 +6,7 @@ from factmem.errors import (
     CorruptJournalError,
     DecryptionError,
     FactmemError,
+    KeyRequiredError,
     StoreBusyError,
     TamperedError,
 )
@@ -53,6 +54,11 @@ def code_of(exc: Exception) -> ExitCode:
 
 def message_of(exc: Exception) -> str:
     """Return the message to print for an error."""
+    if isinstance(exc, KeyRequiredError):
+        return (
+            "The store is encrypted: pass --key-env, --key-file, --passphrase or --keyring before "
+            "the command"
+        )
     if isinstance(exc, FactmemError | ValueError | CommandError):
         return str(exc)
     if isinstance(exc, OSError):

@@ -11,7 +11,7 @@ from factmem.cli.opening import Store, key_from, run
 from factmem.cli.options import Json, Yes, confirm
 from factmem.cli.output import counted, print_json, print_line
 from factmem.encryption.key import Key
-from factmem.providers.local_file import ProviderKeys
+from factmem.providers import ProviderKeys
 
 __all__ = ["app"]
 

@@ -1,17 +1,17 @@
-"""Commands for the files of a store: anchor, verify, compact, salvage."""
+"""Commands that check and repair a store: anchor, verify, compact, salvage."""
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from factmem.cli.changes import age
-from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store, local, run
 from factmem.cli.options import Json, Yes, confirm
 from factmem.cli.output import counted, print_json, print_line
-from factmem.cli.place_argument import PlaceWord
 from factmem.cli.place_names import parse_place, place_name
+from factmem.providers.local_file import SalvagedStore
 
 __all__ = ["app", "read_anchor", "read_every_place", "write_anchor"]
 
@@ -73,10 +73,8 @@ def verify(
     """Read every place; with an anchor, also check that no place was rolled back."""
 
     async def work(store: Store) -> int:
-        count = await read_every_place(store)
-        if anchor_file is not None:
-            await store.verify(read_anchor(anchor_file))
-        return count
+        await store.verify(None if anchor_file is None else read_anchor(anchor_file))
+        return await read_every_place(store)
 
     count = run(ctx, work)
     if as_json:
@@ -118,24 +116,22 @@ def compact(
 
 
 @app.command()
-def salvage(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
-    """Repair a damaged place: copy its file, and keep the records that can be read."""
-    where = parse_place(place)
-    confirm(f"Keep only the readable records of {place_name(where)}?", yes)
+def salvage(
+    ctx: typer.Context,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Must not exist.")],
+    as_json: Json = False,
+) -> None:
+    """Save what can be read of a damaged store into a store in a new folder."""
 
-    async def work(store: Store) -> dict[str, str | int]:
-        files = local(store, "restore a database from its own backup")
-        found = await files.salvage(where.subject, where.scope)
-        return {"kept": found.kept, "missing": found.missing, "copy": found.copy}
+    async def work(store: Store) -> SalvagedStore:
+        return await local(store, "restore a database from its own backup").salvage(folder)
 
-    try:
-        found = run(ctx, work)
-    except ValueError as exc:
-        raise CommandError(str(exc)) from None
+    found = run(ctx, work)
     if as_json:
-        print_json({"place": place_name(where), **found})
-    else:
-        kept, missing = int(found["kept"]), int(found["missing"])
-        lost = f"{missing:,} {'is' if missing == 1 else 'are'} missing"
-        print_line(f"Kept {counted(kept, 'record')}, {lost}")
-        print_line(f"The damaged file is at {found['copy']}")
+        print_json({"folder": folder, **asdict(found)})
+        return
+    print_line(f"Saved {counted(found.places, 'place')} to {folder}")
+    if found.lost or found.missing:
+        print_line(
+            f"{counted(found.lost, 'place')} and {counted(found.missing, 'line')} are missing"
+        )

@@ -1,7 +1,6 @@
 """Opening of stores and keys from options."""
 
 import getpass
-import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,11 +14,10 @@ from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.options import Options, options_of
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
-from factmem.models.places import Identity, Place
+from factmem.models.places import Place
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.providers.storages import EncryptedStorage, SimpleStorage
-from factmem.storage.base import JournalName, Storage
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
 __all__ = [
     "Store",
@@ -87,50 +85,28 @@ def open_store(options: Options, *, creates: bool = False, storage: Storage | No
 
 
 def places_of(options: Options, storage: Storage) -> list[Place]:
-    """Return the places of a local store from the names of their files, without reading the files.
+    """Return the places of a local store, without reading their facts.
 
     Raises:
         CommandError: There is no store.
     """
     if not has_store(options.location):
         raise CommandError(f"There is no store in {options.location!r}", ExitCode.NOTHING)
-    journals = storage.open(Path(options.location))
-    try:
-        names = journals.names() if journals.exists() else []
-    finally:
-        journals.close()
-    return [Place.of_identity(_identity(name)) for name in names]
 
+    async def listed() -> list[Place]:
+        async with LocalFileMemoryProvider(options.location, storage=storage) as store:
+            return await store.list_places()
 
-def _identity(name: JournalName) -> Identity:
-    kind, scope, subject, entity = name
-    assert kind is not None and scope is not None and subject is not None  # noqa: S101, PT018
-    return kind, scope, subject, entity
-
-
-def _check_key(options: Options) -> None:
-    """Raise `CommandError` if the store is encrypted and there is no key option."""
-    try:
-        manifest = json.loads((Path(options.location) / "factmem.json").read_bytes())
-    except (OSError, ValueError):
-        return  # opening the store reports the problem
-    is_sealed = isinstance(manifest, dict) and manifest.get("mode") != "plain"
-    if is_sealed and not options.is_encrypted:
-        raise CommandError(
-            f"The store in {options.location!r} is encrypted: pass --key-env, --key-file, "
-            f"--passphrase or --keyring before the command",
-            ExitCode.KEY,
-        )
+    return anyio.run(listed)
 
 
 def has_store(folder: str) -> bool:
     """Return whether a folder contains a store, even a damaged one."""
-    return any((Path(folder) / name).exists() for name in ("factmem.json", "journals"))
+    return (Path(folder) / "facts.db").exists()
 
 
 def storage_of(options: Options, *, is_new: bool = False) -> Storage:
     """Return the storage of a local store: encrypted if a key option is set."""
-    _check_key(options)
     encryption = _encryption(options, is_new=is_new)
     return SimpleStorage() if encryption is None else EncryptedStorage(encryption)
 

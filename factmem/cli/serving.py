@@ -10,7 +10,7 @@ import typer
 
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.named_objects import load_embedder
-from factmem.cli.opening import open_store, places_of, run, storage_of
+from factmem.cli.opening import open_store, run, storage_of
 from factmem.cli.options import EmbedderName, Options, options_of
 from factmem.cli.output import is_terminal
 from factmem.embedding.base import Embedder
@@ -51,8 +51,7 @@ async def _browse(options: Options, embedder: Embedder | None) -> None:
 
     storage = None if options.is_database else storage_of(options)
     async with open_store(options, storage=storage) as store:
-        names = None if storage is None else (lambda: places_of(options, storage))
-        session = BrowserSession(store, options, embedder=embedder, names=names)
+        session = BrowserSession(store, options, embedder=embedder)
         await Browser(session).run_async()
 
 

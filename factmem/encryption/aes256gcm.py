@@ -1,6 +1,6 @@
 """Aes256GCMEncryptor: wraps the keys of a store with the user's keys.
 
-A store has a key ring: random data keys, and a key for file names. `factmem.json` contains one wrapped
+A store has a key ring: random data keys, and a key for names. The row of the store contains one wrapped
 copy of it for each key slot; `Encryption` wraps and unwraps it. Records are encrypted with keys derived
 from the ring, never with the user's key.
 """
@@ -30,11 +30,11 @@ __all__ = [
 
 
 _MOST_DERIVED = 32
-"""The most slots of passphrases that are tried. An edited factmem.json could have thousands."""
+"""The most slots of passphrases that are tried. An edited row could have thousands."""
 
 
 class KeySlot(TypedDict):
-    """One wrapped copy of a store's key ring in `factmem.json`."""
+    """One wrapped copy of a store's key ring."""
 
     kid: str
     wrap: str
@@ -117,7 +117,7 @@ class Aes256GCMEncryptor:
         """See `Encryption.unwrap`."""
         if sum("kdf" in slot for slot in slots) > _MOST_DERIVED:
             raise TamperedError(
-                f"factmem.json has more than {_MOST_DERIVED} slots of passphrases, and each takes up to "
+                f"The store has more than {_MOST_DERIVED} slots of passphrases, and each takes up to "
                 f"seconds to try: restore it from a backup, or remove slots"
             )
         for key in self._keys:
@@ -187,6 +187,6 @@ def _open_slot(aead: "Aead", slot: KeySlot, store: str) -> bytes:
         return aead.open(nonce, sealed, _slot_aad(store, slot["kid"]))
     except ValueError:
         raise TamperedError(
-            "The key slot of this key does not verify: factmem.json was changed. Restore it from "
+            "The key slot of this key does not verify: the row of the store was changed. Restore it from "
             "a backup"
         ) from None

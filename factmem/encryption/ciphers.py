@@ -23,7 +23,7 @@ def canonical_base64(text: bytes) -> bytes:
     """
     data = binascii.a2b_base64(text, strict_mode=True)
     # The strict parser rejects all else but unused bits in the last four characters and missing
-    # padding. Encoding only the end again avoids a second pass over each line of a journal.
+    # padding. Encoding only the end again avoids a second pass over the text.
     end = binascii.b2a_base64(data[-((len(data) - 1) % 3 + 1) :], newline=False)
     if text[-4:] != end or len(text) != (len(data) + 2) // 3 * 4:
         raise ValueError("not canonical base64")

@@ -272,6 +272,6 @@ def _checked_derivation(derivation: KeyDerivation) -> tuple[bytes, int, int, int
         if is_sane:
             return salt, passes, kib, lanes
     raise TamperedError(
-        "A key slot has a key derivation that no version of factmem wrote: restore factmem.json "
+        "A key slot has a key derivation that no version of factmem wrote: restore the store "
         "from a backup"
     )

@@ -21,8 +21,7 @@ from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
-from factmem.providers.storages import Storage
+from factmem.providers.storages import EncryptedStorage, Storage
 
 __all__ = ["main", "serve_user"]
 

@@ -54,8 +54,6 @@ class SourceEntry(TypedDict):
 class StoredFact(TypedDict):
     """One saved fact. A SINGLE fact has `value`, a MULTIPLE one `values`.
 
-    A journal's line may omit the description: see `descriptions`.
-
     If some values of a fact were purged, `positions` gives the original positions of the others; a
     fact without values keeps only the keyword's description and type.
     """

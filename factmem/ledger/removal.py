@@ -1,6 +1,6 @@
 """Removal of history from ledgers: compaction, tidying and purging.
 
-Pure functions on entries. A changed entry keeps its position and its time, so that a journal can be
+Pure functions on entries. A changed entry keeps its position and its time, so that a place can be
 rewritten record by record.
 """
 

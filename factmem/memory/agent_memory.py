@@ -46,6 +46,7 @@ from factmem.prompt.transcript import CONTEXT
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
 from factmem.providers.learning import Moment
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import Storage
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import (
     Depth,
@@ -53,7 +54,6 @@ from factmem.recall.query import (
     RecallSettings,
     RecallWeights,
 )
-from factmem.providers.storages import Storage
 
 __all__ = ["AgentMemory"]
 

@@ -1,6 +1,6 @@
 """GuardedProvider: a provider wrapper that enforces a boundary and reports operations."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
@@ -94,18 +94,7 @@ class GuardedProvider(AgentMemoryProvider):
     ) -> AsyncGenerator[OperationInProgress]:
         async with self._events.operation(operation) as progress:
             progress.places = [Place(scope, subject)]
-            try:
-                yield progress
-            finally:
-                progress.torn_writes = self._torn_writes()
-
-    def _torn_writes(self) -> int:
-        """Return how many unfinished writes the provider has found since the last event."""
-        # Looked up on the class, as a mock instance has every attribute.
-        take: Callable[[object], int] | None = getattr(
-            type(self._provider), "take_torn_writes", None
-        )
-        return 0 if take is None else take(self._provider)
+            yield progress
 
     @asynccontextmanager
     async def _writing(

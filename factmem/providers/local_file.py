@@ -1,21 +1,37 @@
 """A store in a folder: one SQLite database, durable when a save returns."""
 
 import os
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from factmem._arguments import kind_of
 from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.display import Displayed
+from factmem.models.places import Place
 from factmem.providers._arguments import check_span
 from factmem.providers._clock import StoreClock
 from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.store import SqlStore
+from factmem.providers._sqlite.copies import backup, check_new, readable
 from factmem.providers._sqlite.database import Database
 from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
-__all__ = ["LocalFileMemoryProvider"]
+__all__ = ["LocalFileMemoryProvider", "SalvagedStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedStore(Displayed):
+    """The result of `salvage`."""
+
+    places: int
+    """The places that were saved."""
+    lost: int
+    """The places whose names cannot be read."""
+    missing: int
+    """The lines that cannot be read; each is a save or a part of one."""
 
 
 class LocalFileMemoryProvider(SqlStore):
@@ -82,8 +98,49 @@ class LocalFileMemoryProvider(SqlStore):
         places = SqlitePlaces(database, encryption, store_clock, keep_history)
         super().__init__(SqlBackend(places, store_clock), limit)
 
+        self._places, self._chosen, self._clock = places, chosen, clock
+
     def __repr__(self) -> str:
         return f"LocalFileMemoryProvider({str(self._root)!r})"
+
+    async def backup(self, folder: str | Path) -> str:
+        """Copy the store into a new folder while others use it, and return an anchor of the copy.
+
+        The copy is complete and durable when this returns; before that the folder does not exist. The
+        copy of an encrypted store opens with the same keys. It keeps what is erased later.
+
+        Raises:
+            ValueError: The folder exists, or nothing was saved in the store yet.
+            StorageError: The copy could not be written.
+        """
+        self._check_open()
+        target = _folder_of(folder)
+        return await self._database.work(lambda: backup(self._places, target))
+
+    async def salvage(self, folder: str | Path) -> SalvagedStore:
+        """Save what can be read of a damaged store into a store in a new folder.
+
+        Every line of a place is read by itself, so a damaged one does not hide the others. This store
+        is not changed.
+
+        Raises:
+            ValueError: The folder exists.
+            StorageError: Not even the row of the store can be read.
+        """
+        self._check_open()
+        target = _folder_of(folder)
+        check_new(target)
+        found = await self._database.work(lambda: list(readable(self._places)))
+        copy = LocalFileMemoryProvider(target, storage=self._chosen, clock=self._clock)
+        saved = 0
+        async with copy:
+            for each in found:
+                if each.identity is not None and each.entries:
+                    place = Place.of_identity(each.identity)
+                    await copy.replay(each.entries, place.subject, place.scope)
+                    saved += 1
+        lost = sum(each.identity is None for each in found)
+        return SalvagedStore(saved, lost, sum(each.missing for each in found))
 
 
 def _folder_of(root: str | os.PathLike[str]) -> Path:

@@ -5,6 +5,7 @@ Written by tests/sync/generate.py: change the async class.
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from factmem.encryption.aes256gcm import Encryption
@@ -12,8 +13,9 @@ from factmem.encryption.key import Key
 from factmem.ledger.history import History
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
-from factmem.storage.base import SalvagedJournal
+from factmem.providers._sql.store import ProviderKeys
+from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
+from factmem.providers.shredding import ShredReceipt
 from factmem.sync._wrapping import Wraps
 from factmem.sync.indexed_stores import IndexedStoreSync
 
@@ -34,8 +36,8 @@ class KeysSync(Wraps[ProviderKeys]):
     def remove(self, key: Key | str | Encryption) -> None:
         """Remove a key, so that it no longer opens the store.
 
-        With that key and an old copy of `factmem.json` the existing files can still be read;
-        `rotate` prevents that.
+        With that key and an old copy of the store the present rows can still be read; `rotate`
+        prevents that.
 
         Raises:
             WrongKeyError: The key does not open the store.
@@ -50,13 +52,13 @@ class KeysSync(Wraps[ProviderKeys]):
         rewrite: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Give the store a new key and new data keys, and rewrite every journal with them.
+        """Give the store a new key and new data keys, and rewrite every place with them.
 
         All other keys stop working at once. This provider continues with the new key; other processes
         need it as well. Store the new key safely before the call, and keep the old one until the call
         returns. After a crash or an error call it again. With `rewrite=False` only the wrapping of the
         data keys changes, at once: right for a changed passphrase, wrong for a leaked key. `progress`
-        is called in a worker thread after each journal, with the number done and the total.
+        is called in a worker thread after each place, with the number done and the total.
         """
         return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite, progress=progress)
 
@@ -68,65 +70,84 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         store.save(fact, subject, scope)
     """
 
+    def backup(self, folder: str | Path) -> str:
+        """Copy the store into a new folder while others use it, and return an anchor of the copy.
+
+        The copy is complete and durable when this returns; before that the folder does not exist. The
+        copy of an encrypted store opens with the same keys. It keeps what is erased later.
+
+        Raises:
+            ValueError: The folder exists, or nothing was saved in the store yet.
+            StorageError: The copy could not be written.
+        """
+        return self._portal.call(self._wrapped.backup, folder)
+
+    def salvage(self, folder: str | Path) -> SalvagedStore:
+        """Save what can be read of a damaged store into a store in a new folder.
+
+        Every line of a place is read by itself, so a damaged one does not hide the others. This store
+        is not changed.
+
+        Raises:
+            ValueError: The folder exists.
+            StorageError: Not even the row of the store can be read.
+        """
+        return self._portal.call(self._wrapped.salvage, folder)
+
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
     ) -> int:
-        """Rewrite a place's journal without older history, and return how many bytes it freed.
+        """Rewrite a place without older history, and return the number of freed bytes of entries.
 
         Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
         """
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 
-    def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
-        """Continue with the readable records of a damaged place, and keep a copy of its file.
-
-        Raises:
-            ValueError: The place has no file.
-        """
-        return self._portal.call(self._wrapped.salvage, subject, scope)
-
     def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return an anchor: a string with the end of every place, to be stored elsewhere.
 
-        A folder cannot reveal that all of it was put back to an older copy; `verify` detects this with
-        an anchor. Reads every file. An anchor never expires. `progress` is called in a worker thread
-        after each place, with the number done and the total.
+        A store cannot reveal that all of it was put back to an older copy; `verify` detects this with
+        an anchor. Places are listed without reading their entries. An anchor never expires. `progress`
+        is called in a worker thread after each place, with the number done and the total.
         """
         return self._portal.call(self._wrapped.anchor, progress=progress)
 
-    def take_torn_writes(self) -> int:
-        """Return the number of unfinished writes found since the last call.
-
-        A crash leaves them; they were never acknowledged. Events of a memory report them as
-        `torn_writes`.
-        """
-        return self._wrapped.take_torn_writes()
-
     def verify(
         self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
-    ) -> list[str]:
+    ) -> None:
         """Raise unless every place is readable and has come at least as far as the anchor says.
 
-        Reads all of every file. Without an anchor, an older copy that is whole is not detected.
-        `progress` is called as `anchor` calls it.
-
-        Returns:
-            The paths of journals that end in a write that was never acknowledged; the next save
-            sets its bytes aside. And of end marks that cannot be read, which may be deleted.
+        Reads every entry of every place. Without an anchor, an older copy that is whole is not
+        detected. `progress` is called as `anchor` calls it.
 
         Raises:
-            TamperedError: The store, or a place, is gone or was put back to an older copy.
-            CorruptJournalError: A journal is damaged; or the same, in a store that is not encrypted.
+            TamperedError: The store, or a place, is gone, was changed, or was put back to an older
+                copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
             ValueError: The string is no anchor.
         """
         return self._portal.call(self._wrapped.verify, anchor, progress=progress)
+
+    def shred(self) -> ShredReceipt:
+        """Destroy the keys of all facts that were erased or purged before now.
+
+        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
+        are stored elsewhere. The data keys of all places are wrapped under a new key, and the old key
+        is destroyed. Then nothing can decrypt erased places in older copies of the store: in logs, on
+        standbys, in backups. Existing facts are not rewritten, and other processes can use the store
+        meanwhile. Erasures are final when it returns; after a crash call it again.
+
+        Raises:
+            ValueError: The keys cannot be destroyed, or the store has other keys besides.
+        """
+        return self._portal.call(self._wrapped.shred)
 
     @property
     def keys(self) -> KeysSync:
         """The keys of an encrypted store.
 
         Raises:
-            ValueError: The store is not encrypted.
+            ValueError: The store was opened without encryption.
         """
         return KeysSync(self._wrapped.keys, self._portal)
 

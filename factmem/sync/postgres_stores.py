@@ -3,7 +3,7 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -104,37 +104,39 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         """
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 
-    def anchor(self) -> str:
-        """Return an anchor: the state of every place, as a string to keep outside the database.
+    def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
+        """Return an anchor: a string with the end of every place, to be stored elsewhere.
 
-        A database cannot reveal that all of it was rolled back to an older copy; `verify` detects
-        it with an anchor. Places are listed without reading their entries. Anchors do not expire.
+        A store cannot reveal that all of it was put back to an older copy; `verify` detects this with
+        an anchor. Places are listed without reading their entries. An anchor never expires. `progress`
+        is called in a worker thread after each place, with the number done and the total.
         """
-        return self._portal.call(self._wrapped.anchor)
+        return self._portal.call(self._wrapped.anchor, progress=progress)
 
-    def verify(self, anchor: str | None = None) -> None:
-        """Raise unless every place is at least as recent as in the anchor.
+    def verify(
+        self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Raise unless every place is readable and has come at least as far as the anchor says.
 
-        Reads every entry of every place in an encrypted store, and in any store without an anchor.
-        Without an anchor, a complete older copy is not detected.
+        Reads every entry of every place. Without an anchor, an older copy that is whole is not
+        detected. `progress` is called as `anchor` calls it.
 
         Raises:
-            TamperedError: The store or a place is missing, was changed or was rolled back to an
-                older copy.
+            TamperedError: The store, or a place, is gone, was changed, or was put back to an older
+                copy.
             CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The string is not an anchor.
+            ValueError: The string is no anchor.
         """
-        return self._portal.call(self._wrapped.verify, anchor)
+        return self._portal.call(self._wrapped.verify, anchor, progress=progress)
 
     def shred(self) -> ShredReceipt:
         """Destroy the keys of all facts that were erased or purged before now.
 
         The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
-        are outside the database. The data keys of all places are wrapped under a new key, and the
-        old key is destroyed. Then nothing can decrypt erased places in older copies of the
-        database: in its log, on standbys, in backups. Existing facts are not rewritten, and other
-        processes can use the store meanwhile. Erasures are final when it returns; after a crash
-        call it again.
+        are stored elsewhere. The data keys of all places are wrapped under a new key, and the old key
+        is destroyed. Then nothing can decrypt erased places in older copies of the store: in logs, on
+        standbys, in backups. Existing facts are not rewritten, and other processes can use the store
+        meanwhile. Erasures are final when it returns; after a crash call it again.
 
         Raises:
             ValueError: The keys cannot be destroyed, or the store has other keys besides.
@@ -145,11 +147,8 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
     def keys(self) -> KeysSync:
         """The keys of an encrypted store.
 
-        `rotate` rewrites each place under a new data key, one transaction per place, while other
-        processes use the store. They need the new key from the moment it is called.
-
         Raises:
-            ValueError: The store was opened without `encryption`.
+            ValueError: The store was opened without encryption.
         """
         return KeysSync(self._wrapped.keys, self._portal)
 

@@ -33,7 +33,7 @@ from factmem.cli.browse.fact_table import FactTable
 from factmem.cli.browse.places_tree import PlacesTree
 from factmem.cli.browse.session import BrowserSession, Row, editable
 from factmem.cli.exits import CommandError
-from factmem.cli.opening import places_of, storage_of
+from factmem.cli.opening import storage_of
 from factmem.cli.options import Options
 
 USER = MemorySubject("user", "", 1, per_entity=True)
@@ -63,8 +63,7 @@ async def _browsing(
     storage = storage_of(options, is_new=True)
     async with LocalFileMemoryProvider(folder, storage=storage) as store:
         await _fill(store)
-        names = lambda: places_of(options, storage)
-        browser = Browser(BrowserSession(store, options, embedder=embedder, names=names))
+        browser = Browser(BrowserSession(store, options, embedder=embedder))
         async with browser.run_test(size=(200, 30)) as pilot:
             tree = browser.query_one(PlacesTree)
             await _until(pilot, lambda: tree.last_line >= 3 and tree.cursor_line == 0)

@@ -65,6 +65,7 @@ WRAPPED = {
 
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
+SQL = "factmem.providers._sql.store"
 INDEXED = "factmem.providers.indexed"
 SEARCHED = "factmem.providers.searched"
 LEARNING = "factmem.providers.learning"
@@ -232,7 +233,7 @@ Args:
         (
             Twin(
                 "KeysSync",
-                f"{LOCAL}:ProviderKeys",
+                f"{SQL}:ProviderKeys",
                 "The keys of an encrypted store for code that does not use `await`.",
                 base="Wraps[ProviderKeys]",
             ),
@@ -249,7 +250,7 @@ Args:
         ),
         (
             (LOCAL, "LocalFileMemoryProvider"),
-            (LOCAL, "ProviderKeys"),
+            (SQL, "ProviderKeys"),
             ("factmem.sync.indexed_stores", "IndexedStoreSync"),
             (WRAPPING, "Wraps"),
         ),

@@ -27,7 +27,7 @@ from factmem import (
 )
 from factmem.memory import FailedTexts, MemoryContents, MemoryDocuments, MemoryTool
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.local_file import ProviderKeys
+from factmem.providers._sql.store import ProviderKeys
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.sync import (
     ContentsSync,

@@ -1,7 +1,6 @@
 """BrowserSession: the reads, searches, edits and undos of the browser, without its display."""
 
 import json
-import os
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -106,7 +105,6 @@ class BrowserSession:
         store: The open store.
         options: The options before the command.
         embedder: The embedder with which `search` also compares meanings.
-        names: Returns the places without reading them, if the store supports that.
     """
 
     def __init__(
@@ -115,11 +113,9 @@ class BrowserSession:
         options: Options,
         *,
         embedder: Embedder | None = None,
-        names: Callable[[], Sequence[Place]] | None = None,
     ) -> None:
         self._store = store
         self._options = options
-        self._names = names
         self._embedder = embedder
         self._memory: AgentMemory | None = None
         self._undo: list[tuple[str, Callable[[], Awaitable[bool]]]] = []
@@ -131,18 +127,16 @@ class BrowserSession:
 
     async def places(self) -> list[Place]:
         """Return all places, sorted."""
-        if self._names is not None:
-            return sorted(self._names(), key=lambda place: tuple(map(str, place.identity)))
-        return [info.place for info in await self._store.places()]
+        found = await self._store.list_places()
+        return sorted(found, key=lambda place: tuple(map(str, place.identity)))
 
     def stamp_of_places(self) -> int | None:
-        """Return a number that changes when a place is added or erased; None if unknown."""
+        """Return a number that changes with the store, also by other processes; None if unknown."""
         if not self.is_local:
             return None
-        try:
-            return os.stat(Path(self._options.location) / "journals").st_mtime_ns
-        except OSError:
-            return 0
+        folder = Path(self._options.location)
+        found = (folder / name for name in ("facts.db", "facts.db-wal"))
+        return sum(path.stat().st_mtime_ns for path in found if path.exists())
 
     async def rows(self, place: Place) -> Sequence[Row]:
         """Return the current values of a place, in the order of their keywords."""

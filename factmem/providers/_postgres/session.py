@@ -178,9 +178,10 @@ class PostgresSession(Session):
         """See `Session.void_marks`."""
         self.rows(_VOID_MARKS, [numbers(marks), byte_strings(places)])
 
-    def on_removal(
-        self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool
-    ) -> None:
+    def check_integrity(self) -> None:
+        """See `Session.check_integrity`: that is the administrator's."""
+
+    def on_removal(self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool) -> None:
         """See `Session.on_removal`; a compaction changes no current fact."""
         if is_purge and self.removal is not None:
             self.removal(self, place, removed)
@@ -188,9 +189,16 @@ class PostgresSession(Session):
 
 def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:
     """Return the parameters of `_HEADS`."""
-    keys = [byte_strings(head[column] for head in heads) for column in (0, 1, 2, 3)]
-    counts = [numbers(head[column] for head in heads) for column in (4, 5, 6)]
-    return [mark, at, store, *keys, *counts]
+    return [
+        *(mark, at, store),
+        byte_strings(head.place for head in heads),
+        byte_strings(head.scope for head in heads),
+        byte_strings(head.subject for head in heads),
+        byte_strings(head.names for head in heads),
+        numbers(head.made for head in heads),
+        numbers(head.added for head in heads),
+        numbers(head.size for head in heads),
+    ]
 
 
 def _topic_columns(topics: Sequence[tuple[bytes, int, int]]) -> list[object]:

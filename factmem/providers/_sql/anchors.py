@@ -46,27 +46,47 @@ class Anchors:
         self._places = places
 
     def taken(self, progress: Progress | None = None) -> str:
-        """Return how far every place has come. Entries are not read; an encrypted store counts it."""
+        """Return how far every place has come. Entries are not read."""
+        taken = self.counted()
+        return self._places.run(lambda session, _: self.listed(session, taken, progress))
 
-        def read(session: Session, _: int) -> str:
+    def counted(self) -> int:
+        """Count an anchor in the row of an encrypted store, and return how many there are.
+
+        It is committed before places are listed: those that are created from now on know of it.
+        """
+
+        def write(session: Session, _: int) -> int:
             reader = self._places.reading(session)
-            if reader is None:
-                return _dumped(None, {}, 0)
-            number, taken = reader.store.number, 0
-            if reader.store.is_sealed:
-                # Committed before places are listed: those that are made from now on know of it.
-                ((taken,),) = session.rows(sql.COUNT_ANCHOR, [number])
-            report = _reporter(session, number, progress)
-            ends: dict[str, _End] = {}
-            after = sql.FIRST_PLACE
-            while rows := session.rows(sql.LIST_ENDS, [number, after, _MOST_LISTED]):
-                for row in rows:
-                    ends[row[0].hex()] = _end(row)
-                    report()
-                after = rows[-1][0]
-            return _dumped(reader.store.id, ends, taken)
+            if reader is None or not reader.store.is_sealed:
+                return 0
+            ((taken,),) = session.rows(sql.COUNT_ANCHOR, [reader.store.number])
+            number: int = taken
+            return number
 
-        return self._places.write(read)
+        return self._places.write(write)
+
+    def listed(self, session: Session, taken: int, progress: Progress | None = None) -> str:
+        """Return how far every place has come in the state that a session reads.
+
+        Args:
+            session: The session.
+            taken: The result of `counted`.
+            progress: Called after each place.
+        """
+        reader = self._places.reading(session)
+        if reader is None:
+            return _dumped(None, {}, 0)
+        number = reader.store.number
+        report = _reporter(session, number, progress)
+        ends: dict[str, _End] = {}
+        after = sql.FIRST_PLACE
+        while rows := session.rows(sql.LIST_ENDS, [number, after, _MOST_LISTED]):
+            for row in rows:
+                ends[row[0].hex()] = _end(row)
+                report()
+            after = rows[-1][0]
+        return _dumped(reader.store.id, ends, taken)
 
     def verify(self, anchor: str | None, progress: Progress | None = None) -> None:
         """Raise unless every place can be read and has come as far as an anchor says."""
@@ -78,6 +98,7 @@ class Anchors:
                 self._check_store(session, reader, store, taken)
             if reader is None:
                 return
+            session.check_integrity()
             report = _reporter(session, reader.store.number, progress)
             left = dict(ends)
             for row in _rows(session, reader.store.number):
@@ -136,9 +157,7 @@ def _read_place(session: Session, reader: PlaceReader, row: Row) -> None:
     identity = reader.sealer(key, data_key).open_names(names)
     expected = reader.new_row(identity)
     if (reader.key(identity), expected.scope, expected.subject) != (key, scope, subject):
-        raise _error(
-            "The row of a place has keys of other names", is_sealed=reader.store.is_sealed
-        )
+        raise _error("The row of a place has keys of other names", is_sealed=reader.store.is_sealed)
     reader.whole(session, identity)
 
 

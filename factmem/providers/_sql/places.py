@@ -207,10 +207,7 @@ class PlaceReader:
             if read not in {size, UNKNOWN}:
                 raise self.damaged("Entries of a place are missing")
         with paused_collection(sum(sizes) // FACT_BYTES):
-            if keyword is None:
-                entries = entries_of(bodies, ats)
-            else:
-                entries = _about(keyword, bodies, ats)
+            entries = _about(keyword, bodies, ats) if keyword else entries_of(bodies, ats)
         position = Position(extent, end, tag, size, read)
         return Answer(position, is_from_start, entries, numbers, sizes)
 

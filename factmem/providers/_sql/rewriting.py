@@ -57,7 +57,9 @@ class PlaceRewriter(PlaceWriter):
         # A sealed line is bound to the one before it, so all of them are sealed again.
         rewritten = set(answer.numbers) if self._is_sealed else changed.keys()
         new_key = self._new_data_key(session, key) if is_purge else None
-        position = self._replace(session, identity, answer, after, rewritten, new_key)
+        position = self._replace(
+            session, identity, answer, after, rewritten=rewritten, new_key=new_key
+        )
         freed = answer.position.size - (0 if position is None else position.size)
         return Edited(freed, answer, after, position)
 
@@ -67,7 +69,9 @@ class PlaceRewriter(PlaceWriter):
         if answer is not None:
             new_key = self._new_data_key(session, self._reader.key(identity))
             numbers = set(answer.numbers)
-            self._replace(session, identity, answer, answer.entries, numbers, new_key)
+            self._replace(
+                session, identity, answer, answer.entries, rewritten=numbers, new_key=new_key
+            )
 
     def _new_data_key(self, session: Session, key: bytes) -> bytes | None:
         """Return a new data key for a place; None in a plain store."""
@@ -98,6 +102,7 @@ class PlaceRewriter(PlaceWriter):
         identity: Identity,
         answer: Answer,
         after: Sequence[Entry | None],
+        *,
         rewritten: Collection[int],
         new_key: bytes | None,
     ) -> Position | None:

@@ -120,9 +120,11 @@ class Session(Protocol):
         """Make saves with these marks, which may still be under way, add nothing when they arrive."""
         ...
 
-    def on_removal(
-        self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool
-    ) -> None:
+    def check_integrity(self) -> None:
+        """Raise `CorruptJournalError` if the database finds its own structures damaged."""
+        ...
+
+    def on_removal(self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool) -> None:
         """Remove what is derived from entries that are being removed from a place.
 
         Args:

@@ -86,9 +86,7 @@ class PlaceWriter:
         everything = Batch(saves, self._reader, now)
         keys = list(everything.parts)
         with session.transaction():
-            session.take_numbers(
-                self._store, everything.heads(is_empty=True), NO_MARK, EMPTY_AT
-            )
+            session.take_numbers(self._store, everything.heads(is_empty=True), NO_MARK, EMPTY_AT)
             if earlier:
                 committed = session.find_mark(keys, earlier)
                 if committed is not None:
@@ -104,9 +102,7 @@ class PlaceWriter:
                 session.rows(*sql.among(sql.DELETE_EMPTY, keys))
             return Appended(saved, late)
 
-    def _append_locked(
-        self, session: Session, batch: Batch, mark: int
-    ) -> dict[Identity, Saved]:
+    def _append_locked(self, session: Session, batch: Batch, mark: int) -> dict[Identity, Saved]:
         """Append a batch inside a transaction."""
         lines: list[Line] = []
         ends: list[End] = []

@@ -164,10 +164,9 @@ class Database:
 
     def prepare_warm(self) -> None:
         """Open the connection for event loops, in a worker thread."""
-        if self._warm is not None or self._is_fixed:
-            return
         with self._warming:
-            self._warm = self._warm or self._opened_warm()
+            if self._warm is None and not self._is_fixed:
+                self._warm = self._opened_warm()
 
     def _opened_warm(self) -> sqlite3.Connection | None:
         self._check_process()
@@ -217,7 +216,7 @@ class Database:
                 self._guarded()
             if is_new or made:
                 for folder in (self.root, *(each.parent for each in made)):
-                    _sync_folder(folder)
+                    sync_folder(folder)
         except OSError as exc:
             raise StorageError(
                 f"The store cannot be opened for writing: {exc.strerror}: {str(self.root)!r}. "
@@ -398,7 +397,9 @@ class Database:
                 f"backup, or save its readable places with `factmem salvage`"
             )
         if _code(exc) == sqlite3.SQLITE_FULL:
-            return StorageError(f"The disk is full ({name}): {str(self.path)!r}. Nothing was written")
+            return StorageError(
+                f"The disk is full ({name}): {str(self.path)!r}. Nothing was written"
+            )
         return StorageError(f"The database failed ({name}): {str(self.path)!r}")
 
     # Erasures
@@ -468,7 +469,8 @@ def _set_wal(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = wal")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     if os.name == "nt":  # which has no descriptors of folders
         return
     fd = os.open(folder, os.O_RDONLY)

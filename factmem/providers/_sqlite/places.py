@@ -110,12 +110,12 @@ class SqlitePlaces(StoredPlaces):
             if reader is None or reader.store is not self.opening.known:
                 return False
             row = warm.db.execute(_FIND, (reader.key(identity),)).fetchone()
-            if row != (None if view.position is None else view.position.extent):
-                return False
-            view.found = version
-            return True
+            is_same = row == (None if view.position is None else view.position.extent)
+            view.found = version if is_same else None
         except sqlite3.Error:
             return False
+        else:
+            return is_same
         finally:
             warm.release()
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import lru_cache
 from typing import Any
 
+from factmem.errors import CorruptJournalError
 from factmem.ledger.entries import Entry
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import End, Head, Line, Row
@@ -149,9 +150,16 @@ class SqliteSession:
     def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
         """See `Session.void_marks`."""
 
-    def on_removal(
-        self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool
-    ) -> None:
+    def check_integrity(self) -> None:
+        """See `Session.check_integrity`."""
+        found = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != ("ok",):
+            raise CorruptJournalError(
+                "The database is damaged: restore it from a backup, or save its readable places with "
+                "`factmem salvage`"
+            )
+
+    def on_removal(self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool) -> None:
         """Note that the log has copies of removed values until it is truncated."""
         self.connection.execute("UPDATE stores SET remains = 1")
 

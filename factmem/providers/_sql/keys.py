@@ -140,12 +140,14 @@ class StoreKeys:
                 session.rows(
                     sql.SET_KEYS, [orjson.dumps(new.slots).decode(), new.generation, row.number]
                 )
+                session.on_removal(b"", (), is_purge=False)
             return True
 
         is_done = self._places.write(write)
         if encryption is not None and is_done:
             self._opening.encryption = encryption
         self._opening.reload()
+        self._places.finish_erasure()  # the former key ring, and lines under its keys
         return is_done
 
     def _settle(

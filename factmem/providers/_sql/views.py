@@ -20,8 +20,8 @@ from factmem.providers._sql.places import FACT_BYTES, Answer, Position
 from factmem.providers._sql.rewriting import Edited
 from factmem.providers._sql.sealing import Extent
 
-_MOST_UNREAD = 64
-"""Own saves that a view keeps for the next read; if there are more, they are read back."""
+_MOST_UNREAD = 64 * 1024
+"""The bytes of own saves that a view keeps for the next read; if there are more, they are read back."""
 
 
 class View:
@@ -32,6 +32,7 @@ class View:
         "_ledger",
         "_read_to",
         "_times",
+        "_unread",
         "checked",
         "found",
         "is_warm",
@@ -46,6 +47,8 @@ class View:
         self._ledger = Ledger()
         self._bodies: list[bytes] = []
         self._times: list[int] = []
+        self._unread = 0
+        """The bytes of the own saves that are not applied yet."""
         self._read_to: Position | None = None
         """The position of the ledger before the own saves that are not applied yet."""
         self.position: Position | None = None
@@ -67,12 +70,12 @@ class View:
         if self._bodies:
             for entry in entries_of(self._bodies, self._times):
                 self._ledger.apply(entry)
-            self._bodies, self._times = [], []
+            self._bodies, self._times, self._unread = [], [], 0
         return self._ledger
 
     @ledger.setter
     def ledger(self, ledger: Ledger) -> None:
-        self._ledger, self._bodies, self._times = ledger, [], []
+        self._ledger, self._bodies, self._times, self._unread = ledger, [], [], 0
 
     def __len__(self) -> int:
         """The approximate number of items; needs no lock."""
@@ -126,8 +129,10 @@ class View:
                 return
             if not self._bodies:
                 self._read_to = before
-            if len(self._bodies) >= _MOST_UNREAD:
+            self._unread += sum(map(len, bodies))
+            if self._unread > _MOST_UNREAD:
                 self._bodies, self._times, self.position = [], [], self._read_to
+                self._unread = 0
                 self.outdate()
                 return
             self._bodies += bodies

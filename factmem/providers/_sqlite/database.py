@@ -317,7 +317,7 @@ class Database:
 
     def close_locked(self) -> None:
         """Close all connections; the caller holds the three locks."""
-        if self._writer is not None:
+        if self._guard is not None or self._writer is not None:
             # The lock serializes the checkpoint of the last connection with writers.
             with suppress(StoreBusyError, StorageError), self._lock.held(1.0):
                 self._close()

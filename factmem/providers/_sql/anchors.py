@@ -18,12 +18,11 @@ import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.providers._sql import statements as sql
-from factmem.providers._sql.batches import MADE_BITS
-from factmem.providers._sql.keys import Progress
 from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import Row, Session
-from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.stored_places import Progress, StoredPlaces
+from factmem.providers._sql.writing import MADE_BITS
 
 _MOST_LISTED = 1000
 """Places that are looked at by one question."""

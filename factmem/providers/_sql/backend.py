@@ -20,9 +20,9 @@ from factmem.models.places import Identity
 from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
-from factmem.providers._sql.batches import Save
 from factmem.providers._sql.erasures import Moment
 from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.writing import Save
 from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")

@@ -5,12 +5,10 @@ and a purge leaves the count in `purged`. For a place that did not exist the cou
 decides. So no row names a place that was erased.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from factmem.models.places import Identity
 from factmem.providers._sql import statements as sql
-from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.session import Session
 
 
@@ -25,10 +23,9 @@ class Moment(NamedTuple):
     """How many erasures this process had done while there was no store to count them."""
 
 
-def moment_of(session: Session, reader: PlaceReader, identity: Identity, here: int) -> Moment:
-    """Return the present moment of a place."""
-    given = [reader.key(identity), reader.store.number]
-    ((erasures, made),) = session.rows(sql.READ_MOMENT, given)
+def moment_of(session: Session, store: int, place: bytes, here: int) -> Moment:
+    """Return the present moment of a place, given by its key."""
+    ((erasures, made),) = session.rows(sql.READ_MOMENT, [place, store])
     return Moment(erasures, made, here)
 
 
@@ -43,23 +40,18 @@ def count_erasure(session: Session, store: int) -> int:
 
 
 def erased_since(
-    session: Session, reader: PlaceReader, moments: Iterable[tuple[Identity, Moment]], here: int
-) -> set[tuple[Identity, Moment]]:
-    """Return those moments after which their place was erased or purged.
+    session: Session, store: int, moments: Collection[tuple[bytes, Moment]], here: int
+) -> set[tuple[bytes, Moment]]:
+    """Return those moments after which their place, given by its key, was erased or purged.
 
     Their rows must be locked: then an erasure is either counted, or waits for this transaction.
     """
-    asked = list(moments)
-    if not asked:
+    if not moments:
         return set()
-    query, places = sql.among(sql.READ_ERASURES, {reader.key(identity) for identity, _ in asked})
-    rows = session.rows(query, [reader.store.number, *places])
+    query, places = sql.among(sql.READ_ERASURES, {place for place, _ in moments})
+    rows = session.rows(query, [store, *places])
     found: Mapping[bytes, tuple[int, int, int]] = {row[0]: row[1:] for row in rows}
-    return {
-        (identity, since)
-        for identity, since in asked
-        if _is_erased(since, found[reader.key(identity)], here)
-    }
+    return {(place, since) for place, since in moments if _is_erased(since, found[place], here)}
 
 
 def _is_erased(since: Moment, place: tuple[int, int, int], here: int) -> bool:

@@ -14,11 +14,8 @@ from factmem.errors import WrongKeyError
 from factmem.providers._sql import statements as sql
 from factmem.providers._sql.sealing import RingSealing
 from factmem.providers._sql.session import Session
-from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.stored_places import Progress, StoredPlaces
 from factmem.providers._sql.stores import StoreRow
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of places that are done, and with the total."""
 
 _Change: TypeAlias = Callable[[StoreRow], StoreRow]
 

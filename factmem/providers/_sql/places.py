@@ -68,6 +68,30 @@ class Answer(NamedTuple):
     """The bytes of each line."""
 
 
+class Saved(NamedTuple):
+    """The result of a batch for one place."""
+
+    position: Position
+    tag: bytes
+    """The tag of the line before the added ones."""
+    at: int
+    """When they were recorded, in microseconds."""
+    bodies: Sequence[bytes]
+    """The added lines, before they were sealed."""
+
+
+class Edited(NamedTuple):
+    """An edit of a place."""
+
+    freed: int
+    """The number of bytes that it freed."""
+    before: Answer
+    after: Sequence[Entry | None]
+    """The entries after the edit; None where one was removed."""
+    position: Position | None
+    """The end of the place after it; None if nothing is left."""
+
+
 class NewRow(NamedTuple):
     """Columns of a new place's row besides its counters."""
 

@@ -5,33 +5,19 @@ All methods run inside a transaction that holds the lock of the place.
 
 from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.models.places import Identity
 from factmem.providers._sql import statements as sql
-from factmem.providers._sql.batches import NO_MARK
 from factmem.providers._sql.erasures import count_erasure
 from factmem.providers._sql.lines import micros, topics_of
-from factmem.providers._sql.places import Answer, Position
+from factmem.providers._sql.places import Answer, Edited, Position
 from factmem.providers._sql.sealing import NO_TAG, Extent
 from factmem.providers._sql.session import End, Line, Session
-from factmem.providers._sql.writing import PlaceWriter
+from factmem.providers._sql.writing import NO_MARK, PlaceWriter
 
 _MOST_DELETED = 1000
 """Lines that one statement deletes."""
-
-
-class Edited(NamedTuple):
-    """An edit of a place."""
-
-    freed: int
-    """The number of bytes that it freed."""
-    before: Answer
-    after: Sequence[Entry | None]
-    """The entries after the edit; None where one was removed."""
-    position: Position | None
-    """The end of the place after it; None if nothing is left."""
 
 
 class PlaceRewriter(PlaceWriter):

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from factmem.errors import FactmemError
 from factmem.ledger.condition import Condition
@@ -22,17 +22,20 @@ from factmem.models.places import Identity
 from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
 from factmem.providers._group_commit import Pending
 from factmem.providers._sql import statements as sql
-from factmem.providers._sql.batches import Appended, Batch, Save, Saved, new_mark
 from factmem.providers._sql.erasures import Moment, moment_of
 from factmem.providers._sql.lines import counted, micros
-from factmem.providers._sql.places import PlaceReader, Position
+from factmem.providers._sql.places import Edited, PlaceReader, Position, Saved
 from factmem.providers._sql.reads import PlaceReads
-from factmem.providers._sql.rewriting import Edited, PlaceRewriter
+from factmem.providers._sql.rewriting import PlaceRewriter
 from factmem.providers._sql.sealing import UnknownGenerationError
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.tidying import Tidying
+from factmem.providers._sql.writing import Appended, Batch, Save, new_mark
 
 R = TypeVar("R")
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of places that are done, and with the total."""
 
 
 class StoredPlaces(PlaceReads):
@@ -112,7 +115,7 @@ class StoredPlaces(PlaceReads):
             reader = self.reading(session)
             if reader is None:
                 return Moment(None, None, self._erased_here)
-            return moment_of(session, reader, identity, self._erased_here)
+            return moment_of(session, reader.store.number, reader.key(identity), self._erased_here)
 
         return self.run(read)
 

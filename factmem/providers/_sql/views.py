@@ -14,10 +14,8 @@ from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.related import refolded
 from factmem.models.places import Identity
-from factmem.providers._sql.batches import Saved
 from factmem.providers._sql.lines import entries_of
-from factmem.providers._sql.places import FACT_BYTES, Answer, Position
-from factmem.providers._sql.rewriting import Edited
+from factmem.providers._sql.places import FACT_BYTES, Answer, Edited, Position, Saved
 from factmem.providers._sql.sealing import Extent
 
 _MOST_UNREAD = 64 * 1024

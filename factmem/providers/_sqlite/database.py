@@ -47,8 +47,16 @@ _PRAGMAS = (
     "cell_size_check = on",
 )
 
+_RESERVE = "reserve"
+_RESERVED = 1 << 20
+"""The bytes of a file that is given up on a full disk, because erasing needs room in the log."""
+
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class DiskFullError(StorageError):
+    """There is no room for a write. Nothing was written."""
 
 
 class Database:
@@ -214,6 +222,7 @@ class Database:
                     raise
                 self._inode = self._found_inode()
                 self._guarded()
+                self._fill_reserve()
             if is_new or made:
                 for folder in (self.root, *(each.parent for each in made)):
                     sync_folder(folder)
@@ -397,8 +406,8 @@ class Database:
                 f"backup, or save its readable places with `factmem salvage`"
             )
         if _code(exc) == sqlite3.SQLITE_FULL:
-            return StorageError(
-                f"The disk is full ({name}): {str(self.path)!r}. Nothing was written"
+            return DiskFullError(
+                f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free some room"
             )
         return StorageError(f"The database failed ({name}): {str(self.path)!r}")
 
@@ -423,6 +432,28 @@ class Database:
                     return not busy
             except (sqlite3.Error, StoreBusyError):
                 return False
+
+    @contextmanager
+    def reserve_given_up(self) -> Generator[None]:
+        """Free the reserve for an erasure on a full disk, and fill it again if there is room."""
+        with self._writing:
+            (self.root / _RESERVE).unlink(missing_ok=True)
+            try:
+                yield
+            finally:
+                self.truncate()
+                self._fill_reserve()
+
+    def _fill_reserve(self) -> None:
+        path = self.root / _RESERVE
+        if path.exists():
+            return
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(bytes(_RESERVED))
+        except OSError:  # the disk is full: the next opening tries again
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def has_remains(self) -> bool:
         """Whether an erasure could not empty the log."""

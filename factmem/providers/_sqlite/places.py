@@ -5,15 +5,17 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
+from typing_extensions import override
+
 from factmem.encryption.aes256gcm import Encryption
 from factmem.models.places import Identity
-from factmem.providers._backend import Present
+from factmem.providers._backend import Decision, Erased, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
 from factmem.providers._sql.views import View
-from factmem.providers._sqlite.database import Database
+from factmem.providers._sqlite.database import Database, DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
 
 R = TypeVar("R")
@@ -69,6 +71,14 @@ class SqlitePlaces(StoredPlaces):
             return work(session, 0)
 
     def _write(self, work: Callable[[Session, int], R]) -> R:
+        try:
+            return self._written(work)
+        except DiskFullError:
+            if not self.database.truncate():
+                raise
+            return self._written(work)  # in the room of the log
+
+    def _written(self, work: Callable[[Session, int], R]) -> R:
         with self.database.writing() as session:
             self._check_file()
             return work(session, 0)
@@ -110,7 +120,8 @@ class SqlitePlaces(StoredPlaces):
             if reader is None or reader.store is not self.opening.known:
                 return False
             row = warm.db.execute(_FIND, (reader.key(identity),)).fetchone()
-            is_same = row == (None if view.position is None else view.position.extent)
+            extent = None if view.position is None else view.position.extent
+            is_same: bool = row == extent
             view.found = version if is_same else None
         except sqlite3.Error:
             return False
@@ -118,6 +129,24 @@ class SqlitePlaces(StoredPlaces):
             return is_same
         finally:
             warm.release()
+
+    @override
+    def change(self, identity: Identity, decide: Decision) -> int:
+        return self._on_full_disk(lambda: super(SqlitePlaces, self).change(identity, decide))
+
+    @override
+    def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
+        return self._on_full_disk(
+            lambda: super(SqlitePlaces, self).erase(identity, only_empty=only_empty)
+        )
+
+    def _on_full_disk(self, call: Callable[[], R]) -> R:
+        """Call a function that forgets; again with the room of the reserve if the disk is full."""
+        try:
+            return call()
+        except DiskFullError:
+            with self.database.reserve_given_up():
+                return call()
 
     def finish_erasure(self) -> bool:
         """Empty the log, which has copies of erased values; return whether a reader prevents that."""

@@ -19,6 +19,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
         "factmem",
+        "factmem.testing.durable",
         "cryptography.hazmat.primitives.ciphers.aead",
         "cryptography.hazmat.primitives.kdf.hkdf",
         "anyio._backends._asyncio",

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     )
     from factmem.testing.chat import ScriptedChatModel
     from factmem.testing.clock import SettableClock
+    from factmem.testing.durable import (
+        Damage,
+        DurableFacts,
+        DurableStoreContract,
+        EncryptedStoreContract,
+        StoreFolder,
+    )
     from factmem.testing.providers import (
         FactStoreContract,
         FaultContract,
@@ -29,6 +36,10 @@ if TYPE_CHECKING:
     from factmem.testing.storages import StorageContract
 
 __all__ = [
+    "Damage",
+    "DurableFacts",
+    "DurableStoreContract",
+    "EncryptedStoreContract",
     "FactStoreContract",
     "FaultContract",
     "FollowedFacts",
@@ -43,6 +54,7 @@ __all__ = [
     "SearchedStoreContract",
     "SettableClock",
     "StorageContract",
+    "StoreFolder",
 ]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
@@ -57,6 +69,13 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             ),
             "factmem.testing.chat": ("ScriptedChatModel",),
             "factmem.testing.clock": ("SettableClock",),
+            "factmem.testing.durable": (
+                "Damage",
+                "DurableFacts",
+                "DurableStoreContract",
+                "EncryptedStoreContract",
+                "StoreFolder",
+            ),
             "factmem.testing.providers": (
                 "FactStoreContract",
                 "FaultContract",

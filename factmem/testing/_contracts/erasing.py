@@ -1,0 +1,355 @@
+"""Values that are gone from every file of a durable store, and receipts that say so."""
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+
+import pytest
+
+from factmem.ledger.entries import Entry, stamp
+from factmem.ledger.removal import tidied
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import MemorySubject
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.results import Forgotten
+from factmem.testing._contracts.folders import (
+    ALICE,
+    BOB,
+    DurableFacts,
+    StoreFolder,
+    StoreFolders,
+    save,
+    values,
+)
+from factmem.testing._contracts.processes import OtherProcess
+from factmem.testing.clock import SettableClock
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
+
+MARK = "zyzzyva"
+"""A word that is in no file by chance."""
+
+SECRETS = [MARK, f'"{MARK}"\n\\ \u00fc\U0001f95d', f"{MARK} " * 5000]
+"""Values with the word: a short one, one that JSON escapes, and one that needs several pages."""
+
+SEEDS = range(12)
+"""The seeds of random histories. Each is a test that can be repeated."""
+
+LENGTH = 30
+"""The number of steps of a random history."""
+
+Step = Callable[[DurableFacts, str], Awaitable[object]]
+
+STEPS: dict[str, Sequence[Step]] = {
+    "current": [lambda store, secret: store.save(theme(secret), ALICE, AGENT)],
+    "replaced": [
+        lambda store, secret: store.save(theme(secret), ALICE, AGENT),
+        lambda store, secret: store.save(theme("dark"), ALICE, AGENT),
+    ],
+    "forgotten": [
+        lambda store, secret: store.save(theme(secret), ALICE, AGENT),
+        lambda store, secret: store.forget(ALICE, AGENT, concept=THEME),
+    ],
+    "confirmed": [
+        lambda store, secret: store.save(theme(secret), ALICE, AGENT),
+        lambda store, secret: store.save(theme(secret), ALICE, AGENT),
+    ],
+    "in a batch": [
+        lambda store, secret: store.save_many([languages("c"), theme(secret)], ALICE, AGENT)
+    ],
+    "compacted": [
+        lambda store, secret: store.save(theme("light"), ALICE, AGENT),
+        lambda store, secret: store.save(theme(secret), ALICE, AGENT),
+        lambda store, secret: store.compact(ALICE, AGENT),
+    ],
+    "indexed": [
+        lambda store, secret: store.save(theme(secret), ALICE, AGENT),
+        lambda store, secret: _index(store, ALICE, secret),
+    ],
+}
+"""What may have happened to a value before it is purged."""
+
+
+async def _index(store: DurableFacts, subject: MemorySubject, text: str) -> None:
+    version = await store.version(subject, AGENT)
+    assert version is not None
+    assert await store.write_index(subject, AGENT, text.encode(), version=version)
+
+
+def _until(now: str) -> Callable[[Sequence[Entry]], Sequence[Entry | None]]:
+    return lambda entries: tidied(entries, now, expired=True, cutoff=now)
+
+
+class Erasing(StoreFolders):
+    """What is erased, purged or compacted is in no file, at once and after the store was closed."""
+
+    def _check_saved(self, home: StoreFolder) -> None:
+        """Check that the search would find the word: in a plain store only."""
+        assert bool(home.names_with(MARK)) == (not self.is_encrypted)
+
+    @pytest.mark.parametrize("steps", STEPS)
+    async def test_a_purged_value_is_in_no_file(self, home: StoreFolder, steps: str) -> None:
+        """Whatever happened to it before. Other values stay."""
+        for number, secret in enumerate(SECRETS):
+            one = home.at(home.path / str(number))
+            async with one.open() as store:
+                await save(store, "java")
+                for step in STEPS[steps]:
+                    await step(store, secret)
+                self._check_saved(one)
+
+                await store.forget(ALICE, AGENT, concept=THEME, value=secret, purge=True)
+
+                assert one.names_with(MARK) == []
+            assert one.names_with(MARK) == []
+            async with one.open() as store:
+                assert "java" in await values(store)
+
+    @pytest.mark.parametrize("length", range(8, 20, 3))
+    async def test_a_value_is_purged_from_a_fact_of_many(
+        self, home: StoreFolder, length: int
+    ) -> None:
+        """Whatever its length, and that of the values beside it."""
+        secret = "0123456789abcdefghij"[:length]
+        async with home.open() as store:
+            await store.save(languages("java", secret, "rust"), ALICE, AGENT)
+
+            assert await store.forget(ALICE, AGENT, concept=LANGUAGES, value=secret, purge=True)
+
+            assert home.names_with(secret) == []
+            assert await values(store) == ["java", "rust"]
+        assert home.names_with(secret) == []
+
+    async def test_quotes_of_a_purged_value_are_in_no_file(self, home: StoreFolder) -> None:
+        """Nor those of other facts, if they are purged too."""
+        said = FactSource(SourceKind.USER, "chat", 1, f"I said {MARK}, and Java")
+        async with home.open() as store:
+            facts = [theme(MARK, source=said), languages("java", source=said)]
+            await store.save_many(facts, ALICE, AGENT)
+            self._check_saved(home)
+
+            left = await store.forget(ALICE, AGENT, concept=THEME, purge="quotes")
+
+            assert isinstance(left, Forgotten)
+            assert (left.quoting, left.mentioning) == ((), ())
+            assert home.names_with(MARK) == []
+        assert home.names_with(MARK) == []
+
+    async def test_an_erased_place_is_in_no_file(self, home: StoreFolder) -> None:
+        """Neither its values, keywords, sources and metadata, nor the name of its entity."""
+        concept = Concept(f"{MARK}-keyword", f"A description with {MARK}")
+        said = FactSource(SourceKind.USER, f"{MARK}-chat", 1, f"A quote of {MARK}")
+        place = PERSON.of(f"{MARK}-entity")
+        async with home.open() as store:
+            await save(store, "java", BOB)
+            for secret in SECRETS:
+                await store.save(SingleFact(concept, secret, source=said), place, AGENT)
+            fact = SingleFact(THEME, MARK, metadata={MARK: [MARK]})
+            await store.save_many([fact, languages(*SECRETS)], place, AGENT)
+            await store.forget(place, AGENT, concept=concept)
+            await store.places()
+            await _index(store, place, MARK)
+            self._check_saved(home)
+
+            receipt = await store.erase(place, AGENT)
+
+            assert (receipt.subject, receipt.scope) == (place, AGENT)
+            assert receipt.count == 1 + len(SECRETS)
+            assert receipt.bytes > 0
+            assert receipt.key_destroyed == self.is_encrypted
+            assert not receipt.copies_remain
+            assert home.names_with(MARK) == []
+            assert [info.subject.entity for info in await store.places()] == ["bob"]
+        assert home.names_with(MARK) == []
+        async with home.open() as store:
+            assert await store.entries(place, AGENT) == []
+            assert await values(store, BOB) == ["java"]
+
+    async def test_an_erasure_of_nothing_has_an_empty_receipt(self, home: StoreFolder) -> None:
+        """It destroys no key, as there was none."""
+        async with home.open() as store:
+            await save(store, "java", BOB)
+
+            receipt = await store.erase(ALICE, AGENT)
+
+        assert (receipt.count, receipt.bytes, receipt.copies_remain) == (0, 0, False)
+
+    @pytest.mark.parametrize("is_tidied", [False, True], ids=["compacted", "tidied"])
+    async def test_old_history_is_in_no_file(self, home: StoreFolder, *, is_tidied: bool) -> None:
+        """Replaced, forgotten and expired values, after a compaction or a rewriting."""
+        clock = SettableClock()
+        async with home.open(clock) as store:
+            soon = clock.now + timedelta(hours=1)
+            expiring = Concept("expiring", "Known for an hour")
+            await store.save(SingleFact(expiring, f"{MARK}-1", expires_at=soon), ALICE, AGENT)
+            await store.save(theme(f"{MARK}-2"), ALICE, AGENT)
+            await store.save_many([theme("dark"), languages("java", f"{MARK}-3")], ALICE, AGENT)
+            await store.forget(ALICE, AGENT, concept=LANGUAGES, value=f"{MARK}-3")
+            clock.advance(timedelta(hours=2))
+            self._check_saved(home)
+
+            if is_tidied:
+                assert await store.rewrite(_until(stamp(clock())), ALICE, AGENT) > 0
+            else:
+                assert await store.compact(ALICE, AGENT) > 0
+
+            assert home.names_with(MARK) == []
+            assert await values(store) == ["java"]
+        assert home.names_with(MARK) == []
+        async with home.open(clock) as store:
+            assert await values(store) == ["java"]
+            assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
+
+    @pytest.mark.parametrize("purge", [True, False], ids=["purge", "erase"])
+    @pytest.mark.parametrize("is_reading", [True, False], ids=["reading", "idle"])
+    async def test_nothing_is_left_beside_another_process(
+        self, home: StoreFolder, *, purge: bool, is_reading: bool
+    ) -> None:
+        """It has read the place, or reads it again and again. The receipt is true meanwhile too."""
+        async with home.open() as store:
+            await save(store, "java", BOB)
+            for secret in SECRETS:
+                await store.save(theme(secret), ALICE, AGENT)
+            self._check_saved(home)
+            with OtherProcess(home) as other:
+                assert other.run(_themes, 1) == [1]
+                if is_reading:
+                    other.begin(_themes, 200)
+
+                if purge:
+                    await store.forget(ALICE, AGENT, concept=THEME, purge=True)
+                    may_remain = is_reading
+                else:
+                    may_remain = (await store.erase(ALICE, AGENT)).copies_remain
+                    assert is_reading or not may_remain
+
+                assert may_remain or home.names_with(MARK) == []
+                if is_reading:
+                    other.result()
+                assert other.run(_themes, 1) == [0]
+                other.close()
+        assert home.names_with(MARK) == []
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    async def test_nothing_is_left_after_random_histories(
+        self, home: StoreFolder, seed: int
+    ) -> None:
+        """Of what was purged, erased or compacted, after each such step."""
+        await random_history(home, seed)
+
+
+async def _themes(store: DurableFacts, times: int) -> list[int]:
+    """Return how many themes were read by the last of some readings."""
+    found = []
+    for _ in range(times):
+        found = [len(await store.load(THEME, ALICE, AGENT))]
+    return found
+
+
+async def random_history(home: StoreFolder, seed: int) -> None:
+    """Make a random history in two places, and check that no file has a value that must be gone."""
+    store = home.open()
+    try:
+        history = _RandomHistory(store, home, seed)
+        for _ in range(LENGTH):
+            if history.random.random() < 0.1:
+                await store.aclose()
+                history.check()
+                store = history.store = home.open()
+            await history.take()
+    finally:
+        await store.aclose()
+    history.check()
+
+
+class _RandomHistory:
+    def __init__(self, store: DurableFacts, home: StoreFolder, seed: int) -> None:
+        self.store, self._home = store, home
+        self.random = random.Random(seed)  # noqa: S311 - the same steps for the same seed
+        self._number = 0
+        self._current: dict[str, list[str]] = {"alice": [], "bob": []}
+        """The current languages of each place."""
+        self._past: dict[str, list[str]] = {"alice": [], "bob": []}
+        """Its forgotten and replaced values."""
+        self._themes: dict[str, str] = {}
+        self._gone: list[str] = []
+        self._done: list[str] = []
+
+    def check(self) -> None:
+        """Check that no value that must be gone is in a file."""
+        content = b"".join(self._home.files().values())
+        found = [value for value in self._gone if _unit(value).encode() in content]
+        assert found == [], "after:\n" + "\n".join(self._done)
+
+    async def take(self) -> None:
+        """Do the next step in one of the places."""
+        kinds = [self._save] * 5 + [self._replace] * 3 + [self._forget, self._confirm] * 2
+        kinds += [self._compact, self._purge, self._purge_themes, self._erase]
+        kind, name = self.random.choice(kinds), self.random.choice(list(self._current))
+        self._done.append(f"{kind.__name__} {name}")
+        await kind(name)
+        if kind in (self._compact, self._purge, self._purge_themes, self._erase):
+            self.check()
+
+    def _new(self) -> str:
+        self._number += 1
+        size = self.random.choice([1, 1, 1, 30, 3000])
+        return f"<{self._number}-{MARK}>" * size
+
+    async def _save(self, name: str) -> None:
+        added = [self._new() for _ in range(self.random.choice([1, 1, 3]))]
+        await self.store.save(languages(*added), PERSON.of(name), AGENT)
+        self._current[name] += added
+
+    async def _replace(self, name: str) -> None:
+        value = self._new()
+        await self.store.save(theme(value), PERSON.of(name), AGENT)
+        if name in self._themes:
+            self._past[name].append(self._themes[name])
+        self._themes[name] = value
+
+    async def _forget(self, name: str) -> None:
+        if self._current[name]:
+            value = self._taken(name)
+            await self.store.forget(PERSON.of(name), AGENT, concept=LANGUAGES, value=value)
+            self._past[name].append(value)
+
+    async def _confirm(self, name: str) -> None:
+        if self._current[name]:
+            value = self.random.choice(self._current[name])
+            await self.store.save(languages(value), PERSON.of(name), AGENT)
+            await _index(self.store, PERSON.of(name), value)
+
+    async def _compact(self, name: str) -> None:
+        await self.store.compact(PERSON.of(name), AGENT)
+        self._gone += self._past[name]
+        self._past[name] = []
+
+    async def _purge(self, name: str) -> None:
+        if self._current[name]:
+            value = self._taken(name)
+            where = PERSON.of(name)
+            await self.store.forget(where, AGENT, concept=LANGUAGES, value=value, purge=True)
+            self._gone.append(value)
+
+    async def _purge_themes(self, name: str) -> None:
+        await self.store.forget(PERSON.of(name), AGENT, concept=THEME, purge=True)
+        if name in self._themes:
+            self._gone.append(self._themes.pop(name))
+
+    async def _erase(self, name: str) -> None:
+        receipt = await self.store.erase(PERSON.of(name), AGENT)
+        assert receipt.count == len(self._current[name]) + (name in self._themes)
+        for values_of in (self._current, self._past):
+            self._gone += values_of[name]
+            values_of[name] = []
+        if name in self._themes:
+            self._gone.append(self._themes.pop(name))
+
+    def _taken(self, name: str) -> str:
+        current = self._current[name]
+        return current.pop(self.random.randrange(len(current)))
+
+
+def _unit(value: str) -> str:
+    """Return the part that a long value repeats: no part of it may be left."""
+    return value[: value.index(">") + 1]

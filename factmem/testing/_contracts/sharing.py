@@ -1,0 +1,271 @@
+"""Processes that share a durable store: others, forked children, and copies of its folder."""
+
+import os
+import select
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from factmem.testing._contracts.folders import (
+    ALICE,
+    BOB,
+    DurableFacts,
+    StoreFolder,
+    StoreFolders,
+    save,
+    save_many_times,
+    values,
+)
+from factmem.testing._contracts.processes import OtherProcess, apart, fork, started
+from factmem.testing.facts import AGENT, LANGUAGES
+
+can_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+
+SAVES = 25
+"""The saves of each process that saves beside others."""
+
+CHILDREN = 4
+HANG = 20.0
+"""Seconds after which a save that waits for a lock counts as hanging."""
+
+
+class Sharing(StoreFolders):
+    """Every process sees the acknowledged saves of all others at its next call."""
+
+    async def test_facts_survive_the_instance(self, home: StoreFolder) -> None:
+        """Another one on the same folder finds them, with and without a close of the first."""
+        async with home.open() as first:
+            await save(first, "java")
+        second = home.open()
+        await save(second, "rust")
+
+        async with home.open() as third:
+            assert await values(third) == ["java", "rust"]
+        await second.aclose()
+
+    async def test_processes_see_each_other(self, home: StoreFolder, anyio_backend: str) -> None:
+        """Saves, forgettings, compactions and erasures, whichever of them made the store."""
+        async with home.open() as store:
+            assert await values(store) == []
+            with OtherProcess(home, anyio_backend) as other:
+                assert other.run(values) == []
+                wanted: list[str] = []
+                for number in range(5):
+                    other.run(save, f"theirs.{number}")
+                    wanted.append(f"theirs.{number}")
+                    assert await values(store) == wanted
+                    await save(store, f"ours.{number}")
+                    wanted.append(f"ours.{number}")
+                    assert other.run(values) == wanted
+                await store.forget(ALICE, AGENT, concept=LANGUAGES, value=wanted.pop())
+                assert other.run(values) == wanted
+                other.run(_compact)
+                assert await values(store) == wanted
+                await store.erase(ALICE, AGENT)
+                assert other.run(values) == []
+                other.run(save, "again")
+                assert await values(store) == ["again"]
+                other.close()
+
+    async def test_processes_save_at_once(self, home: StoreFolder, anyio_backend: str) -> None:
+        """Nothing is lost, nor stored twice, and each finds its own saves."""
+        async with home.open() as store:
+            with (
+                OtherProcess(home, anyio_backend) as one,
+                OtherProcess(home, anyio_backend) as two,
+            ):
+                one.begin(save_many_times, "one", SAVES)
+                two.begin(save_many_times, "two", SAVES)
+                wanted = await save_many_times(store, "ours", SAVES)
+                wanted += await anyio.to_thread.run_sync(one.result)
+                wanted += await anyio.to_thread.run_sync(two.result)
+                one.close()
+                two.close()
+            assert sorted(await values(store)) == sorted(wanted)
+        async with home.open() as store:
+            assert sorted(await values(store)) == sorted(wanted)
+            await store.verify()
+
+    async def test_a_copy_of_the_own_folder_harms_nothing(
+        self, home: StoreFolder, tmp_path: Path, anyio_backend: str
+    ) -> None:
+        """A backup or a checksum by this process, and by another one, while both save."""
+        async with home.open() as store:
+            await save(store, "first")
+            with OtherProcess(home, anyio_backend) as other, _copying(home, tmp_path / "ours"):
+                other.begin(_save_and_copy, home, tmp_path / "theirs", SAVES)
+                wanted = ["first", *await save_many_times(store, "ours", SAVES)]
+                wanted += await anyio.to_thread.run_sync(other.result)
+                other.close()
+            # That was a close beside this store, which must not have taken its files away.
+            await save(store, "last")
+            with OtherProcess(home, anyio_backend) as other:
+                other.run(save, "theirs.last")
+                wanted += ["last", "theirs.last"]
+                for found in (other.run(values), await values(store)):
+                    assert sorted(found) == sorted(wanted)
+                other.close()
+        async with home.open() as store:
+            assert sorted(await values(store)) == sorted(wanted)
+            await store.verify()
+
+    @can_fork
+    @pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "saving"])
+    def test_forked_children_save_and_read(
+        self, home: StoreFolder, anyio_backend: str, *, is_busy: bool
+    ) -> None:
+        """With the store of their parent or a new one, while the parent goes on."""
+        apart(_fork_and_save, home, anyio_backend, is_busy)
+
+    @can_fork
+    def test_a_forked_child_holds_no_lock(self, home: StoreFolder) -> None:
+        """The parent is killed while it saves; the child lives on, and others can save."""
+        for number in range(5):
+            with started(_fork_and_keep_saving, home) as parent:
+                child = parent.result()
+                time.sleep(0.01 * number)
+                parent.kill()
+                try:
+                    apart(_save_once, home, f"after {number}", deadline=HANG)
+                finally:
+                    os.kill(child, signal.SIGKILL)
+
+
+async def _compact(store: DurableFacts) -> None:
+    await store.compact(ALICE, AGENT)
+
+
+async def _save_and_copy(
+    store: DurableFacts, home: StoreFolder, copies: Path, count: int
+) -> list[str]:
+    with _copying(home, copies):
+        return await save_many_times(store, "theirs", count)
+
+
+@contextmanager
+def _copying(home: StoreFolder, copies: Path) -> Generator[None]:
+    """Copy a folder again and again in a thread, and read all of its files."""
+    is_over = threading.Event()
+
+    def copy() -> None:
+        while not is_over.is_set():
+            shutil.rmtree(copies, ignore_errors=True)
+            with suppress(shutil.Error):  # a file was removed meanwhile
+                home.copy_to(copies)
+            home.files()
+
+    thread = threading.Thread(target=copy)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+# Forks, in processes of their own.
+
+
+def _fork_and_save(home: StoreFolder, backend: str, is_busy: bool) -> None:
+    store, is_over, saved = home.open(), threading.Event(), list[str]()
+    wanted = ["before asyncio", "before trio", "after"]
+    for value in wanted[:2]:  # a child hangs if a thread was importing an event loop at the fork
+        anyio.run(save, store, value, backend=value.split()[1])
+
+    async def keep_saving(name: str) -> None:
+        number = 0
+        while not is_over.is_set():
+            await save(store, f"{name}.{number}")
+            saved.append(f"{name}.{number}")
+            number += 1
+
+    threads = [
+        threading.Thread(target=lambda: anyio.run(keep_saving, "thread"))
+        for _ in range(1 if is_busy else 0)
+    ]
+    for thread in threads:
+        thread.start()
+    children: list[tuple[int, int]] = []
+    for number in range(CHILDREN):
+        one = store if number % 2 else home.open()
+        children.append(_forked(one, f"child{number}", backend))
+        anyio.run(save, store, f"parent{number}", backend=backend)
+    for child, end in children:
+        _wait_for(child, end)
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    anyio.run(save, store, "after", backend=backend)
+    wanted += [*saved, *(f"parent{number}" for number in range(CHILDREN))]
+    wanted += [f"child{number}.{each}" for number in range(CHILDREN) for each in range(5)]
+    for each in (store, home.open()):
+        found = anyio.run(values, each, backend=backend)
+        if sorted(found) != sorted(wanted):
+            lost, invented = set(wanted) - set(found), set(found) - set(wanted)
+            raise AssertionError(f"lost {lost}, invented {invented}, {len(found)} in all")
+
+
+def _forked(store: DurableFacts, name: str, backend: str) -> tuple[int, int]:
+    """Save in a forked child; return its id and a pipe that can be read when it has ended."""
+    here, there = os.pipe()
+    child = fork()
+    if child:
+        os.close(there)
+        return child, here
+    code = 1
+    try:
+        anyio.run(save_many_times, store, name, 5, backend=backend)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _wait_for(child: int, end: int) -> None:
+    ready, _, _ = select.select([end], [], [], HANG)
+    if not ready:
+        os.kill(child, signal.SIGKILL)
+    os.close(end)
+    _, status = os.waitpid(child, 0)
+    if not ready:
+        raise TimeoutError("A forked child hung")
+    if os.waitstatus_to_exitcode(status):
+        raise AssertionError("A forked child could not save")
+
+
+def _fork_and_keep_saving(tell: Callable[[Any], None], home: StoreFolder) -> None:
+    """Fork a child that does nothing, and save until killed, in both places."""
+    store = home.open()
+
+    async def keep_saving() -> None:
+        for number in range(1_000_000):
+            await save(store, f"{number}", (ALICE, BOB)[number % 2])
+            started_saving.set()
+
+    started_saving = threading.Event()
+    threading.Thread(target=anyio.run, args=(keep_saving,), daemon=True).start()
+    started_saving.wait()
+    child = fork()
+    if not child:
+        time.sleep(HANG * 10)
+        os._exit(0)
+    tell(child)
+    threading.Event().wait()
+
+
+def _save_once(home: StoreFolder, value: str) -> None:
+    async def main() -> None:
+        async with home.open() as store:
+            await save(store, value)
+            if value not in await values(store):
+                raise AssertionError(f"{value} was saved and cannot be read")
+
+    anyio.run(main)

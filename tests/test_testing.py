@@ -6,14 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.wrong_durable_stores import WRONG_DURABLE_STORES, WRONG_ENCRYPTED_STORES
 from tests.wrong_indexes import WRONG_INDEXES
 from tests.wrong_providers import WRONG_PROVIDERS
 from tests.wrong_searches import WRONG_SEARCHES
 
-WRONG: dict[type, set[str]] = {**WRONG_PROVIDERS, **WRONG_INDEXES, **WRONG_SEARCHES}
+WRONG: dict[type, set[str]] = {
+    **WRONG_PROVIDERS,
+    **WRONG_INDEXES,
+    **WRONG_SEARCHES,
+    **WRONG_DURABLE_STORES,
+    **WRONG_ENCRYPTED_STORES,
+}
 RIGHT = {
     "TestTheRightOne": set().union(*WRONG_PROVIDERS.values(), *WRONG_INDEXES.values()),
     "TestTheRightSearch": set().union(*WRONG_SEARCHES.values()),
+    "TestTheRightDurableStore": set().union(*WRONG_DURABLE_STORES.values()),
+    "TestTheRightEncryptedStore": set().union(*WRONG_ENCRYPTED_STORES.values()),
 }
 """The suites over stores without a fault, and all tests that were written for one."""
 
@@ -31,16 +40,28 @@ def anyio_backend():
 SUITE = """
 import pytest
 
+from factmem import Aes256GCMEncryptor, EncryptedStorage, SimpleStorage
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing import (
+    DurableStoreContract,
+    EncryptedStoreContract,
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
     SearchedStoreContract,
 )
+from factmem.testing._contracts import sharing
+from tests.wrong_durable_stores import (
+    WRONG_DURABLE_STORES,
+    WRONG_ENCRYPTED_STORES,
+    Local,
+    damages,
+)
 from tests.wrong_indexes import WRONG_INDEXES
 from tests.wrong_providers import WRONG_PROVIDERS
 from tests.wrong_searches import WRONG_SEARCHES, SearchedInMemory
+
+sharing.HANG = 5.0
 
 
 @pytest.mark.anyio
@@ -55,12 +76,35 @@ class TestTheRightSearch(SearchedStoreContract):
         return SearchedInMemory(clock=clock)
 
 
+class Durable:
+    local = Local
+
+    def open_store(self, folder, keys, clock):
+        storage = EncryptedStorage(Aes256GCMEncryptor(*keys)) if keys else SimpleStorage()
+        return self.local(folder, storage=storage, clock=clock)
+
+    def tampered(self, home, older):
+        return damages(home)
+
+
+@pytest.mark.anyio
+class TestTheRightDurableStore(Durable, DurableStoreContract):
+    pass
+
+
+@pytest.mark.anyio
+class TestTheRightEncryptedStore(Durable, EncryptedStoreContract):
+    pass
+
+
 def suite(right, wrong):
     class Wrong(right):
+        local = wrong
+
         def make_provider(self, clock):
             return wrong(clock=clock)
 
-    Wrong.__name__ = f"Test{wrong.__name__}"
+    Wrong.__name__ = Wrong.__qualname__ = f"Test{wrong.__name__}"
     return Wrong
 
 
@@ -68,6 +112,10 @@ for wrong in [*WRONG_PROVIDERS, *WRONG_INDEXES]:
     globals()[f"Test{wrong.__name__}"] = suite(TestTheRightOne, wrong)
 for wrong in WRONG_SEARCHES:
     globals()[f"Test{wrong.__name__}"] = suite(TestTheRightSearch, wrong)
+for wrong in WRONG_DURABLE_STORES:
+    globals()[f"Test{wrong.__name__}"] = suite(TestTheRightDurableStore, wrong)
+for wrong in WRONG_ENCRYPTED_STORES:
+    globals()[f"Test{wrong.__name__}"] = suite(TestTheRightEncryptedStore, wrong)
 """
 
 

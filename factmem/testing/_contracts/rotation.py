@@ -50,6 +50,7 @@ class Rotating(StoreFolders):
         async with home.open() as store, others.open() as second:
             await save(store, "first")
             with OtherProcess(others, anyio_backend) as other:
+                assert other.run(values) == ["first"]
                 other.begin(save_many_times, "theirs", SAVES)
                 async with anyio.create_task_group() as tasks:
 

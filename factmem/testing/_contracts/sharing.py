@@ -83,6 +83,7 @@ class Sharing(StoreFolders):
                 OtherProcess(home, anyio_backend) as one,
                 OtherProcess(home, anyio_backend) as two,
             ):
+                assert one.run(values) == two.run(values) == []  # both are ready
                 one.begin(save_many_times, "one", SAVES)
                 two.begin(save_many_times, "two", SAVES)
                 wanted = await save_many_times(store, "ours", SAVES)
@@ -102,6 +103,7 @@ class Sharing(StoreFolders):
         async with home.open() as store:
             await save(store, "first")
             with OtherProcess(home, anyio_backend) as other, _copying(home, tmp_path / "ours"):
+                assert other.run(values) == ["first"]
                 other.begin(_save_and_copy, home, tmp_path / "theirs", SAVES)
                 wanted = ["first", *await save_many_times(store, "ours", SAVES)]
                 wanted += await anyio.to_thread.run_sync(other.result)

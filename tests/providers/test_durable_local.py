@@ -1,27 +1,54 @@
 """The store in local files passes the contract of durable stores, plain and encrypted."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import tests.processes  # noqa: F401 - its server has imported what the other processes need
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.simple import SimpleStorage
+from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.testing.durable import (
     Damage,
     DurableStoreContract,
     EncryptedStoreContract,
     StoreFolder,
 )
-from factmem.testing.facts import PERSON
 
-PLACES = [PERSON.of(name) for name in ("alice", "bob", "carol")]
+FLIPS = 60
+"""The bytes of the database that are changed, one at a time."""
 
-POSITIONS = 5
-"""The positions of a file that are damaged."""
+WHOLE_PLACE = ("places", "entries", "topics")
+"""The tables that have the rows of a place."""
+
+BY_SQL = (
+    "DELETE FROM places WHERE place = :a",
+    "DELETE FROM entries WHERE place = :a",
+    "DELETE FROM entries WHERE place = :a AND number = 1",
+    "DELETE FROM entries WHERE place = :a AND number = (SELECT max(number) FROM entries WHERE place = :a)",
+    "UPDATE entries SET number = 1000 - number WHERE place = :a",
+    "UPDATE entries SET number = number + 1000 WHERE place = :a AND number = 2",
+    "UPDATE entries SET at = at + 1 WHERE place = :a AND number = 2",
+    "UPDATE entries SET line = (SELECT line FROM entries ORDER BY place, number LIMIT 1)",
+    "UPDATE entries SET line = (SELECT max(line) FROM entries WHERE place = :b) WHERE place = :a",
+    "UPDATE entries SET line = CAST(replace(CAST(line AS TEXT), 'java', 'lisp') AS BLOB)",
+    "UPDATE entries SET line = CAST(substr(line, 1, length(line) - 1) AS BLOB) WHERE place = :a",
+    "INSERT INTO entries SELECT place, number + 100, at, line FROM entries WHERE place = :a",
+    "INSERT INTO entries SELECT :a, number + 100, at, line FROM entries WHERE place = :b",
+    "UPDATE places SET names = (SELECT names FROM places WHERE place = :b) WHERE place = :a",
+    "UPDATE places SET last = last - 1 WHERE place = :a",
+    "UPDATE places SET last = last + 1 WHERE place = :a",
+    "UPDATE places SET last = 0, bytes = 0 WHERE place = :a",
+    "UPDATE places SET snapshot = snapshot + 1, made = made + 1 WHERE place = :a",
+    "UPDATE places SET tail = NULL, data_key = NULL WHERE place = :a",
+    "UPDATE places SET tail = (SELECT tail FROM places WHERE place = :b) WHERE place = :a",
+    "UPDATE places SET data_key = (SELECT data_key FROM places WHERE place = :b) WHERE place = :a",
+)
+"""Changes of the place `a`, which has the rows of a place `b` beside it."""
 
 
 class LocalStores:
@@ -34,42 +61,53 @@ class LocalStores:
         return LocalFileMemoryProvider(folder, storage=storage, clock=clock)
 
     def tampered(self, home: StoreFolder, older: StoreFolder) -> Iterator[Damage]:
-        """Damage each file in some ways; put back a journal, with and without its end mark."""
-        files = home.files()
-        for name, content in files.items():
-            if name == "lock":
-                continue
-            place = next((each for each in PLACES if f"-{each.entity}-" in name), None)
-            for at in range(0, len(content), max(1, len(content) // POSITIONS)):
-                yield Damage(f"{name}, a bit at {at}", partial(_flip, name, at), place)
-                yield Damage(f"{name}, cut at {at}", partial(_cut, name, at), place)
-            yield Damage(f"{name}, deleted", partial(_put, {name: None}), place)
-        journals = [name for name in files if name.startswith("journals")]
-        swapped = dict(zip(journals, (files[name] for name in reversed(journals)), strict=True))
-        yield Damage("the journals swapped", partial(_put, swapped))
-        for name in journals:
-            past = {each: older.files().get(each) for each in files if Path(each).stem in name}
-            alone = {name: past[name]}
-            yield Damage(f"{name}, put back", partial(_put, alone))
-            yield Damage(f"{name}, put back with its end", partial(_put, past), by_anchor_only=True)
+        """Damage the database by bytes and by SQL; put back a place, as a whole and in part."""
+        content = home.files()["facts.db"]
+        dice = random.Random(len(content))
+        for at in sorted(dice.randrange(len(content)) for _ in range(FLIPS)):
+            yield Damage(f"a bit at {at}", partial(_flip, at, 1 << dice.randrange(8)))
+        for size in (0, 100, 4096, len(content) // 2, len(content) - 4096):
+            yield Damage(f"cut at {size}", partial(_cut, size))
+        yield Damage(
+            "another id", partial(_run, ["UPDATE stores SET id = lower(hex(zeroblob(16)))"])
+        )
+        yield Damage("no row of the store", partial(_run, ["DELETE FROM stores"]))
+        for statement in BY_SQL:
+            yield Damage(statement, partial(_run, [statement]))
+        gone = [f"DELETE FROM {table} WHERE place = :a" for table in WHOLE_PLACE]
+        yield Damage("a whole place deleted", partial(_run, gone), by_anchor_only=True)
+        for tables in (("places",), ("entries",), WHOLE_PLACE):
+            name, is_whole = f"{', '.join(tables)} put back", tables == WHOLE_PLACE
+            yield Damage(name, partial(_put_back, older.path, tables), by_anchor_only=is_whole)
 
 
-def _flip(name: str, at: int, folder: Path) -> None:
-    content = bytearray((folder / name).read_bytes())
-    content[at] ^= 1
-    (folder / name).write_bytes(content)
+def _flip(at: int, mask: int, folder: Path) -> None:
+    content = bytearray((folder / "facts.db").read_bytes())
+    content[at] ^= mask
+    (folder / "facts.db").write_bytes(content)
 
 
-def _cut(name: str, at: int, folder: Path) -> None:
-    (folder / name).write_bytes((folder / name).read_bytes()[:at])
+def _cut(size: int, folder: Path) -> None:
+    (folder / "facts.db").write_bytes((folder / "facts.db").read_bytes()[:size])
 
 
-def _put(contents: Mapping[str, bytes | None], folder: Path) -> None:
-    for name, content in contents.items():
-        if content is None:
-            (folder / name).unlink()
-        else:
-            (folder / name).write_bytes(content)
+def _run(statements: Sequence[str], folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "facts.db")) as db, db:
+        (first,), (second,) = db.execute("SELECT place FROM places ORDER BY place LIMIT 2")
+        for statement in statements:
+            db.execute(statement, {"a": first, "b": second})
+
+
+def _put_back(older: Path, tables: Sequence[str], folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "facts.db")) as db:
+        db.execute("ATTACH ? AS older", (str(older / "facts.db"),))
+        with db:
+            ((place,),) = db.execute("SELECT min(place) FROM places")
+            for table in tables:
+                db.execute(f"DELETE FROM {table} WHERE place = ?", (place,))
+                db.execute(
+                    f"INSERT INTO {table} SELECT * FROM older.{table} WHERE place = ?", (place,)
+                )
 
 
 class TestPlain(LocalStores, DurableStoreContract):

@@ -37,6 +37,7 @@ class PostgresTables:
 
     has_checksums = False
     """The server has its own."""
+    has_one_store = False
 
     def __init__(self, role: str | None) -> None:
         self.role = role

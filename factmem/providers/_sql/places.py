@@ -211,7 +211,7 @@ class PlaceReader:
         last, tag, read = 0, NO_TAG, 0
         if known is not None and not is_from_start:
             last, tag, read = known.extent.last, known.tag, known.read
-        if end == 0:  # an empty row that a transaction created as its lock
+        if end == 0 and tail is None and not numbers:  # a row that was created as a lock
             return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0, 0), True, [], [], [])
         sealer = self.sealer(key, data_key)
         if is_from_start and sealer.open_names(names) != identity:

@@ -233,7 +233,9 @@ class PlaceReads(ABC):
     def _infos(self, views: dict[Identity, View]) -> Iterator[PlaceInfo]:
         for identity, view in views.items():
             with view.lock:
-                if view.position is not None:  # not erased since it was listed
+                if (
+                    view.position is not None and view.position.size
+                ):  # not erased since it was listed
                     now = self._clock.now(view.ledger.recorded_at)
                     yield place_info(identity, view.ledger, view.position.size, now)
 

@@ -73,9 +73,7 @@ class PlaceRewriter(PlaceWriter):
     def erase(self, session: Session, identity: Identity) -> None:
         """Delete all rows of a place, and count the erasure."""
         count_erasure(session, self._store)
-        self._delete(session, self._reader.key(identity))
-
-    def _delete(self, session: Session, key: bytes) -> None:
+        key = self._reader.key(identity)
         session.on_removal(key, None, is_purge=True)
         session.rows(sql.DELETE_ALL_LINES, [key])
         session.rows(sql.DELETE_ALL_TOPICS, [key])
@@ -95,8 +93,7 @@ class PlaceRewriter(PlaceWriter):
         """Replace the lines with some numbers; return the new end of the place, None if it is empty."""
         key = self._reader.key(identity)
         locked = self.lock(session, key)
-        if locked is None or all(entry is None for entry in after):
-            self._delete(session, key)
+        if locked is None:
             return None
         sealer = self._reader.sealer(key, new_key or locked.data_key)
         marks = session.read_marks(key)

@@ -86,8 +86,9 @@ ON CONFLICT (place) DO UPDATE SET bytes = excluded.bytes
 
 LIST = """
 SELECT place, names, data_key FROM factmem.places
-WHERE store = %s AND place > %s {where} ORDER BY place LIMIT %s
+WHERE store = %s AND place > %s AND bytes > 0 {where} ORDER BY place LIMIT %s
 """
+"""A place whose history was purged as a whole keeps its row, so that anchors stay true."""
 
 LIST_ENDS = """
 SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line

@@ -13,7 +13,7 @@ import orjson
 
 from factmem.encryption.aes256gcm import Encryption, KeySlot
 from factmem.encryption.ring import KeyRing
-from factmem.errors import KeyRequiredError, TamperedError
+from factmem.errors import CorruptJournalError, KeyRequiredError, TamperedError
 from factmem.providers._sql import statements as sql
 from factmem.providers._sql.sealing import PlainSealing, RingSealing, Sealing
 from factmem.providers._sql.session import Session
@@ -26,6 +26,8 @@ class Tables(Protocol):
 
     has_checksums: bool
     """Whether plain lines carry checksums."""
+    has_one_store: bool
+    """Whether all places belong to one store."""
 
     def are_there(self, session: Session) -> bool:
         """Return whether there are tables.
@@ -151,6 +153,7 @@ class Opening:
     def _opened(self, session: Session) -> OpenStore | None:
         row = self.row(session) if self.tables.are_there(session) else None
         if row is None:
+            self._check_empty(session)
             return None
         if row.mode == SEALED:
             sealing: Sealing = RingSealing(row.id, self.ring(row)[0])
@@ -162,7 +165,17 @@ class Opening:
             )
         else:
             sealing = PlainSealing(row.id, has_checksums=self.tables.has_checksums)
+        _check_places(session, row, sealing)
         return OpenStore(row.number, row.id, row.mode, sealing, row.anchors)
+
+    def _check_empty(self, session: Session) -> None:
+        """Raise if there are places without a store: its row was removed."""
+        if (
+            self.tables.has_one_store
+            and self.tables.are_there(session)
+            and session.rows("SELECT place FROM factmem.places LIMIT 1")
+        ):
+            raise TamperedError("The row of the store was removed: restore it from a backup")
 
     def _new_row(self) -> tuple[str, str, str]:
         made = token_hex(16)
@@ -170,3 +183,20 @@ class Opening:
             return made, PLAIN, "[]"
         slot = self.encryption.wrap(KeyRing.new().dump(), made)
         return made, SEALED, orjson.dumps([slot]).decode()
+
+
+def _check_places(session: Session, row: StoreRow, sealing: Sealing) -> None:
+    """Raise unless a place of the store has the key that the store's row gives it.
+
+    With the id of another store, every place would seem to be missing.
+    """
+    for place, names, data_key in session.rows(
+        sql.LIST.format(where=""), [row.number, sql.FIRST_PLACE, 1]
+    ):
+        identity = sealing.sealer(place, data_key).open_names(names)
+        if sealing.key("place", identity) != place:
+            error = TamperedError if row.mode == SEALED else CorruptJournalError
+            raise error(
+                "The row of the store does not belong to its places: it was damaged, or exchanged with "
+                "that of another store. Restore it from a backup"
+            )

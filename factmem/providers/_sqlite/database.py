@@ -103,11 +103,10 @@ class Database:
     @contextmanager
     def writing(self) -> Generator[SqliteSession]:
         """Give the writer's session; a database that does not exist is created on demand."""
+        self._close_replaced()
         with self._writing:
             self._check_process()
             try:
-                if self._writer is not None and self._found_inode() != self._inode:
-                    self._close_replaced()
                 if self._writer is None and self._exists():
                     self._writer = self._made()
                 yield SqliteSession(self._writer, self._create, self._lock.held)
@@ -122,13 +121,10 @@ class Database:
     @contextmanager
     def snapshot(self) -> Generator[SqliteSession]:
         """Give a session that reads one state of the database."""
+        self._close_replaced()
         with self._reading:
             self._check_process()
             try:
-                if self._reader is not None and self._found_inode() != self._inode:
-                    self._reader.close()
-                    self._reader = None
-                    self.epoch += 1
                 if self._reader is None:
                     self._reader = self._opened()
                 db = self._reader
@@ -163,7 +159,9 @@ class Database:
         The caller releases it.
         """
         db = self._warm
-        if db is None or self._pid != os.getpid() or not self._warming.acquire(blocking=False):
+        if db is None or self._pid != os.getpid() or self._is_replaced():
+            return None
+        if not self._warming.acquire(blocking=False):
             return None
         if self._warm is not db:
             self._warming.release()
@@ -243,6 +241,8 @@ class Database:
                 f"{str(self.path)!r} is not a regular file: remove it, or use another folder"
             )
         if self.path.exists():
+            if not self.path.stat().st_size:
+                self._check_not_emptied()
             return False
         made = self.root / f".facts-{os.getpid()}-{threading.get_ident()}"
         os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -274,11 +274,20 @@ class Database:
         db = self._connected(mode)
         if not schema.is_there(db, self.path):
             db.close()
+            self._check_not_emptied()
             return None
         self._inode = self._found_inode()
         if mode == "rw":
             self._guarded()
         return db
+
+    def _check_not_emptied(self) -> None:
+        """Raise if an empty database had tables: the reserve is created after them."""
+        if (self.root / _RESERVE).exists():
+            raise CorruptJournalError(
+                f"{str(self.path)!r} is empty: it was overwritten. Restore it from a backup, or delete "
+                f"the folder to start with an empty store"
+            )
 
     def _has_log(self) -> bool:
         with suppress(FileNotFoundError):
@@ -350,8 +359,15 @@ class Database:
 
     def _close_replaced(self) -> None:
         """Close a file that was deleted or replaced: SQLite would go on with the old one."""
-        with self._reading, self._warming:
-            self._close()
+        if self._is_replaced():
+            with self._writing, self._reading, self._warming:
+                if self._is_replaced():
+                    self._close()
+                    self._lock.close()
+                    self._inode = None
+
+    def _is_replaced(self) -> bool:
+        return self._inode is not None and self._found_inode() != self._inode
 
     def lock_for_fork(self) -> None:
         """Wait for work under way and close all connections, before a fork."""

@@ -30,6 +30,7 @@ class SqliteTables:
     """The tables of a folder's database; see `Tables`."""
 
     has_checksums = True
+    has_one_store = True
 
     def are_there(self, session: Session) -> bool:
         """See `Tables.are_there`: opening a connection has checked their version."""

@@ -15,6 +15,8 @@ _FIND = """
 SELECT made, snapshot, last, bytes, names, data_key, tail FROM places WHERE place = ?
 """
 
+_HAS_LINES = "SELECT 1 FROM entries WHERE place = ? LIMIT 1"
+
 _LINES = """
 SELECT number, at, line FROM entries WHERE place = ? AND number > ? ORDER BY number LIMIT ?
 """
@@ -105,10 +107,15 @@ class SqliteSession:
         found: list[Row] = []
         execute = self.connection.execute
         for place, extent in known.items():
-            for row in execute(_FIND, (place,)):
+            rows = execute(_FIND, (place,)).fetchall()
+            if not rows and execute(_HAS_LINES, (place,)).fetchone():
+                raise CorruptJournalError(
+                    "The row of a place is missing or damaged: restore the place from a backup"
+                )
+            for row in rows:
                 after = extent.last if row[:2] == extent[:2] else 0
                 lines: list[Row] = []
-                if row[2] > after:
+                if row[:3] != extent:
                     lines = execute(_LINES, (place, after, most)).fetchall()
                 columns = zip(*lines, strict=True) if lines else ((), (), ())
                 found.append((place, *row, *map(list, columns)))

@@ -10,12 +10,12 @@ from typing import Protocol, TypeAlias
 
 import pytest
 
+from factmem.encryption.key import Key
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers._sql.store import ProviderKeys
 from factmem.providers.base import FactStore
 from factmem.providers.indexed import IndexedStore
-from factmem.providers.local_file import ProviderKeys
-from factmem.storage.encryption.key import Key
 from factmem.testing.facts import AGENT, LANGUAGES, PERSON, languages
 
 
@@ -32,7 +32,7 @@ class DurableFacts(FactStore, IndexedStore, Protocol):
         """Return a string from which `verify` detects that the store was rolled back."""
         ...
 
-    async def verify(self, anchor: str | None = None) -> list[str]:
+    async def verify(self, anchor: str | None = None) -> None:
         """Raise unless every place is readable and has come at least as far as the anchor says."""
         ...
 

@@ -4,8 +4,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from factmem.encryption.key import Key
 from factmem.errors import DecryptionError, TamperedError, WrongKeyError
-from factmem.storage.encryption.key import Key
 from factmem.testing._contracts.erasing import MARK
 from factmem.testing._contracts.folders import (
     BOB,

@@ -177,7 +177,7 @@ def _koog(path: str, key_env: str | None) -> _Work:
 
     async def work(store: Store) -> _Imported:
         report = await import_koog(path, store, key=key)
-        return _Imported(report.new + report.known, report.new, [*map(str, report.problems)])
+        return _Imported(report.entries, report.new, [*map(str, report.problems)])
 
     return work
 
@@ -208,9 +208,9 @@ def _memories(
         if user_field is not None:
             given["user_field"] = user_field
         read = import_mem0 if chosen is Format.MEM0 else import_crewai
-        with _bar() as progress:
-            report = await read(path, store, progress=progress, **given)
-        return _Imported(report.new + report.known, report.new, [*map(str, report.problems)])
+        with _bar():
+            report = await read(path, store, **given)
+        return _Imported(report.entries, report.new, [*map(str, report.problems)])
 
     return work
 

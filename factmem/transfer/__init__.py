@@ -3,28 +3,15 @@
 Imports providers.
 """
 
-from factmem.transfer.bundle import (
-    ExportReport,
-    ImportReport,
-    export_facts,
-    import_facts,
-)
-from factmem.transfer.koog import KoogProblem, KoogReport, import_koog
-from factmem.transfer.memories import (
-    MemoriesReport,
-    MemoryProblem,
-    import_crewai,
-    import_mem0,
-    library_of,
-)
+from factmem.transfer.bundle import export_facts, import_facts
+from factmem.transfer.koog import import_koog
+from factmem.transfer.memories import import_crewai, import_mem0, library_of
+from factmem.transfer.reports import ExportReport, ImportProblem, ImportReport
 
 __all__ = [
     "ExportReport",
+    "ImportProblem",
     "ImportReport",
-    "KoogProblem",
-    "KoogReport",
-    "MemoriesReport",
-    "MemoryProblem",
     "export_facts",
     "import_crewai",
     "import_facts",

@@ -13,7 +13,7 @@ Koog's versions differ in the package before the type's name, so it is ignored.
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -21,31 +21,21 @@ from factmem.ledger.entries import Entry, stamp, stored
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.names import checked_name
 from factmem.models.places import Identity
-from factmem.models.sources import FactSource
+from factmem.models.sources import FactSource, SourceKind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SOURCE = FactSource(SourceKind.DOCUMENT, "koog")
 
 _NOTHING_FOUND = "No facts extracted"
 """The marker that Koog saved when its model found no fact. Imported, it would replace the value."""
 
 
-class Flaw(NamedTuple):
-    """A fact that cannot be imported, and the reason."""
-
-    reason: str
-    keyword: str | None
-    """None if it is not a valid name."""
-    position: int
-    """The position of the fact under its keyword, from 0."""
-
-
-def entries_of(
-    content: object, identity: Identity, *, source: FactSource | None, now: datetime
-) -> tuple[list[Entry], list[Flaw]]:
-    """Return the facts of a file as entries, one for each save, and the facts that are invalid.
+def entries_of(content: object, identity: Identity) -> tuple[list[Entry], list[str]]:
+    """Return the facts of a file as entries, one for each save, and the reasons for invalid ones.
 
     Facts of one keyword keep Koog's order. Facts of different keywords are ordered by time. Each
-    entry counts as recorded when Koog saved it, but not later than `now`.
+    entry counts as recorded when Koog saved it, but not later than now: otherwise no later save
+    could be recorded before it.
 
     Raises:
         ValueError: The content does not map keywords to lists.
@@ -55,42 +45,50 @@ def entries_of(
     ):
         raise ValueError("is JSON, but does not map keywords to lists of facts")
     dated: list[tuple[datetime, AnyFact]] = []
-    flaws: list[Flaw] = []
+    flaws: list[str] = []
     for keyword, saves in content.items():
+        try:
+            checked_name(keyword, "keyword")
+        except ValueError as exc:
+            flaws.append(f"facts of an invalid keyword: {exc}")
+            continue
         facts: list[AnyFact] = []
         for index, save in enumerate(saves):
             try:
-                facts.append(_fact(keyword, index, save, identity, source))
+                facts.append(_fact(keyword, index, save, identity))
             except ValueError as exc:
-                flaws.append(Flaw(str(exc), _shown(keyword), index))
+                flaws.append(f"fact {index} of {keyword!r} {exc}")
         # The running maximum keeps the order of a keyword's facts even if Koog's clock went back.
         moments = accumulate((fact.timestamp for fact in facts), max)
         dated += zip(moments, facts, strict=True)
     dated.sort(key=lambda pair: pair[0])
+    now = datetime.now(UTC)
     return [{"at": stamp(min(at, now)), "facts": [stored(fact)]} for at, fact in dated], flaws
 
 
-def _shown(keyword: str) -> str | None:
-    try:
-        return checked_name(keyword, "keyword")
-    except ValueError:
-        return None
-
-
-def _fact(
-    keyword: str, index: int, save: object, identity: Identity, source: FactSource | None
-) -> AnyFact:
+def _fact(keyword: str, index: int, save: object, identity: Identity) -> AnyFact:
     """Convert a fact of Koog; raise `ValueError` with the reason if it is invalid."""
     if not isinstance(save, dict):
         raise ValueError("is not a JSON object")  # noqa: TRY004 - data, not an argument
     values = _values(save)
-    concept: Concept[Any, Any] = _concept(keyword, save.get("concept"), values)
+    match save.get("concept"):
+        case {"description": str(description), "factType": "SINGLE" | "MULTIPLE" as kind}:
+            # Several values make a concept MULTIPLE whatever its factType, so that none is lost.
+            is_single = kind == "SINGLE" and len(values) == 1
+        case _:
+            raise ValueError("has no complete concept: a description and a factType")
+    fact_type = FactType.SINGLE if is_single else FactType.MULTIPLE
+    concept: Concept[Any, Any] = Concept(keyword, description, fact_type)
     timestamp = _moment(save.get("timestamp"))
     content = [*identity, concept.keyword, index, stamp(timestamp), values]
-    fact_id = sha256(orjson.dumps(content)).hexdigest()[:32]
-    if concept.fact_type is FactType.SINGLE:
-        return SingleFact(concept, values[0], timestamp=timestamp, source=source, id=fact_id)
-    return MultipleFacts(concept, tuple(values), timestamp=timestamp, source=source, id=fact_id)
+    known: dict[str, Any] = {
+        "timestamp": timestamp,
+        "source": _SOURCE,
+        "id": sha256(orjson.dumps(content)).hexdigest()[:32],
+    }
+    if is_single:
+        return SingleFact(concept, values[0], **known)
+    return MultipleFacts(concept, tuple(values), **known)
 
 
 def _values(save: dict[str, object]) -> list[str]:
@@ -109,17 +107,6 @@ def _values(save: dict[str, object]) -> list[str]:
     if not values:
         raise ValueError("records that the model found nothing; it was skipped")
     return values
-
-
-def _concept(keyword: str, concept: object, values: list[str]) -> Concept[Any, Any]:
-    """Return the concept of a fact. With several values it is MULTIPLE, whatever its factType."""
-    match concept:
-        case {"description": str(description), "factType": "SINGLE" | "MULTIPLE" as kind}:
-            is_single = kind == "SINGLE" and len(values) == 1
-            fact_type = FactType.SINGLE if is_single else FactType.MULTIPLE
-            return Concept(keyword, description, fact_type)
-        case _:
-            raise ValueError("has no complete concept: a description and a factType")
 
 
 def _moment(timestamp: object) -> datetime:

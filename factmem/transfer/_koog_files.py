@@ -6,14 +6,15 @@
                               organization/subject/<subject>
 
 The last part is the file; it has no extension. Koog does not escape names, so a name that contains
-a slash spans several folders.
+a slash spans several folders. Each error is a `ValueError` with a reason that contains nothing of
+a file's content.
 """
 
 import binascii
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from errno import ELOOP
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,24 +30,6 @@ _LEAST_SEALED = 12 + 16
 """The size of a nonce and a tag without any ciphertext, in bytes."""
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Without O_NONBLOCK, opening a pipe would wait for a writer."""
-
-
-class UnreadableError(Exception):
-    """A file or folder cannot be read. The reason contains nothing of its content."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(reason)
-        self.path = path
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class KoogFile:
-    """A file of Koog, with the scope and subject that its path names."""
-
-    path: Path
-    scope: MemoryScope
-    subject: str
 
 
 def store_in(root: Path) -> Path:
@@ -77,94 +60,90 @@ def _is_store(folder: Path) -> bool:
     return any((folder / kind).is_dir() for kind in MemoryScopeType)
 
 
-def files_in(store: Path, organization: str) -> Iterator[KoogFile | UnreadableError]:
-    """Yield every file of a store, ordered by path, with an error for anything else found there.
+def paths_in(store: Path) -> Iterator[Path]:
+    """Yield the path of everything in a store but its folders, sorted; no link is followed.
 
-    Symbolic links are not followed.
+    A folder that cannot be listed is among them, so that reading it reports the reason.
     """
     kinds = [store / kind for kind in MemoryScopeType]
     left = [folder for folder in reversed(kinds) if os.path.lexists(folder)]
     while left:
         path = left.pop()
         try:
-            mode = path.lstat().st_mode
-            if stat.S_ISDIR(mode):
-                left += [path / name for name in sorted(os.listdir(path), reverse=True)]
-            elif stat.S_ISLNK(mode):
-                yield UnreadableError(path, "is a symbolic link, which is not followed")
-            elif stat.S_ISREG(mode):
-                yield _named(path, path.relative_to(store).parts, organization)
-            else:
-                yield UnreadableError(path, "is not a regular file")
-        except OSError as exc:
-            yield UnreadableError(path, _reason_of(exc))
+            names = os.listdir(path) if stat.S_ISDIR(path.lstat().st_mode) else None
+        except OSError:
+            names = None
+        if names is None:
+            yield path
+        else:
+            left += [path / name for name in sorted(names, reverse=True)]
 
 
-def _reason_of(exc: OSError) -> str:
-    return f"cannot be read: {exc.strerror or type(exc).__name__}"
+def place_names(parts: tuple[str, ...]) -> tuple[MemoryScope, str]:
+    """Return the scope and the subject's name that the path of a file names.
 
-
-def _named(path: Path, within: tuple[str, ...], organization: str) -> KoogFile | UnreadableError:
-    """Return a file with the scope and subject that its path names, or an error."""
-    kind, *parts = within
+    Raises:
+        ValueError: It names no place, or several.
+    """
+    kind, *rest = parts
     if kind == MemoryScopeType.ORGANIZATION:
-        marks = [0] if len(parts) > 1 and parts[0] == "subject" else []
+        marks = [0] if len(rest) > 1 and rest[0] == "subject" else []
     else:
-        marks = [at for at in range(1, len(parts) - 1) if parts[at] == "subject"]
+        marks = [at for at in range(1, len(rest) - 1) if rest[at] == "subject"]
     if len(marks) != 1:
         what = "names several places" if marks else "names no place"
-        return UnreadableError(path, f"{what}: Koog writes .../<name>/subject/<subject>")
-    name, subject = "/".join(parts[: marks[0]]), "/".join(parts[marks[0] + 1 :])
+        raise ValueError(f"{what}: Koog writes .../<name>/subject/<subject>")
+    # Koog's CrossProduct scope has no name.
+    name, subject = "/".join(rest[: marks[0]]) or "default", "/".join(rest[marks[0] + 1 :])
     try:
-        return KoogFile(path, MemoryScope(MemoryScopeType(kind), name or organization), subject)
+        return MemoryScope(MemoryScopeType(kind), name), subject
     except ValueError as exc:
-        return UnreadableError(path, f"has an invalid name: {exc}")
+        raise ValueError(f"has an invalid name: {exc}") from None
 
 
-def content_of(file: KoogFile, unseal: Unseal | None) -> object:
+def content_of(path: Path, unseal: Unseal | None) -> object:
     """Return the parsed JSON of a file, which must be encrypted exactly if `unseal` is given.
 
     Raises:
-        UnreadableError: The file cannot be read or decrypted, or is not JSON.
+        ValueError: The file cannot be read or decrypted, or is not JSON.
     """
-    try:
-        data = _read(file.path)
-    except OSError as exc:
-        raise UnreadableError(file.path, _reason_of(exc)) from None
-    if not data.strip():
-        raise UnreadableError(file.path, "is empty: Koog was interrupted while it wrote the file")
+    data = _read(path).strip()
+    if not data:
+        raise ValueError("is empty: Koog was interrupted while it wrote the file")
     if unseal is not None:
-        data = _unsealed(file.path, data.strip(), unseal)
+        data = _unsealed(data, unseal)
     try:
         content: object = orjson.loads(data)
     except ValueError:
-        is_sealed = unseal is None and _sealed(data.strip()) is not None
-        why = (
-            "is encrypted: pass its key" if is_sealed else "is not JSON: it is truncated or damaged"
-        )
-        raise UnreadableError(file.path, why) from None
+        is_sealed = unseal is None and _sealed(data) is not None
+        why = "encrypted: pass its key" if is_sealed else "not JSON: it is truncated or damaged"
+        raise ValueError(f"is {why}") from None
     return content
 
 
 def _read(path: Path) -> bytes:
-    fd = os.open(path, _READ)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(0, "not a regular file")
-        return file.read()
+    try:
+        with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("is not a regular file")
+            return file.read()
+    except OSError as exc:
+        if exc.errno == ELOOP:
+            raise ValueError("is a symbolic link, which is not followed") from None
+        raise ValueError(f"cannot be read: {exc.strerror or type(exc).__name__}") from None
 
 
-def _unsealed(path: Path, text: bytes, unseal: Unseal) -> bytes:
+def _unsealed(text: bytes, unseal: Unseal) -> bytes:
     if text.startswith(b"{"):
-        raise UnreadableError(path, "is not encrypted, but a key was given: import it without one")
+        raise ValueError("is not encrypted, but a key was given: import it without one")
     sealed = _sealed(text)
     if sealed is None:
-        raise UnreadableError(path, "is not complete base64: it is truncated or damaged")
+        raise ValueError("is not complete base64: it is truncated or damaged")
     try:
         return unseal(sealed)
     except TamperedError:
-        raise UnreadableError(
-            path, "cannot be decrypted with this key: the key is wrong, or the file is damaged"
+        raise ValueError(
+            "cannot be decrypted with this key: the key is wrong, or the file is damaged"
         ) from None
 
 

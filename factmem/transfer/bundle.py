@@ -12,54 +12,33 @@ it like the facts themselves.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
 
-from factmem._arguments import expect_function, kind_of
+from factmem._arguments import expect_function
 from factmem.ledger.entries import Entry, stamp
 from factmem.ledger.removal import compacted
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.checked import checked_places
 from factmem.models.clock import TimeProvider, system_clock, utc
-from factmem.models.display import Displayed
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.providers.listing import ListingStore
 from factmem.transfer._bundle_files import BundleFile, buffer, open_source, open_target
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
+from factmem.transfer._checks import check_store
+from factmem.transfer.reports import ExportReport, ImportReport
 from factmem.transfer.rows import import_rows
 
-__all__ = ["ExportReport", "ImportReport", "export_facts", "import_facts"]
-
+__all__ = ["export_facts", "import_facts"]
 
 _LINES_AT_A_TIME = 10_000
-"""Lines verified in one call of a worker thread. A cancellation waits for that call to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExportReport(Displayed):
-    """The contents of a bundle that was written."""
-
-    places: tuple[Place, ...]
-    entries: int
-    """How many entries (saves and forgets) were written, in all places together."""
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ImportReport(Displayed):
-    """The result of an import. The subjects of the places have no description, as in the bundle."""
-
-    places: tuple[Place, ...]
-    entries: int
-    """How many entries (saves and forgets) were read for these places."""
-    new: int
-    """How many of these entries were not in the store before."""
+"""Entries verified in one call of a worker thread. A cancellation waits for that call to end."""
 
 
 async def export_facts(
@@ -99,7 +78,7 @@ async def export_facts(
         OSError: The file cannot be written.
         StorageError: The store cannot be read.
     """
-    _check_store(store, "store")
+    check_store(store, "store")
     now = utc(expect_function(clock, "clock", "clock=system_clock")(), "clock's time")
     if progress is not None:
         expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
@@ -166,7 +145,7 @@ async def import_facts(
         OSError: The file cannot be read.
         StorageError: The store failed.
     """
-    _check_store(into, "into")
+    check_store(into, "into")
     if progress is not None:
         expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
     wanted = None if places is None else {each.identity for each in checked_places(places)}
@@ -178,34 +157,24 @@ async def import_facts(
     async with open_source(source) as whole:
         file = await run_sync(buffer, whole)
         start = await run_sync(file.tell)
-        checking = _Verification(
-            file,
-            lambda each: _is_wanted(each, wanted),
-            lambda each: _is_refused(each, into, wanted),
-        )
-        while await run_sync(checking.verify_part):
+        contents = _Contents()
+        verification = _verify(BundleReader(file), contents, into, wanted)
+        while not await run_sync(next, verification, True):  # a cancellation waits for one part
             pass
-        if (place := checking.refused) is not None:
+        if (place := contents.refused) is not None:
             await into.replay([], place.subject, place.scope)  # the view raises and reports it
         await run_sync(file.seek, start)
         reader = BundleReader(file, is_verified=True)
         await run_sync(reader.read_header)
-        marks = iter(checking.marks)
+        marks = iter(contents.marks)
         while (found := await _next_place(reader, wanted, marks)) is not None:
             place, entries = found
             new += await into.replay(entries, place.subject, place.scope)
             read += len(entries)
             done.append(place)
             if progress is not None:
-                progress(len(done), checking.wanted)
+                progress(len(done), contents.wanted)
     return ImportReport(tuple(done), read, new)
-
-
-def _check_store(store: FactStore, name: str) -> None:
-    if not isinstance(store, FactStore):
-        raise TypeError(
-            f"{name} must be a FactStore, not {kind_of(store)}: LocalFileMemoryProvider(path)"
-        )
 
 
 def _are_rows(
@@ -216,66 +185,38 @@ def _are_rows(
     return isinstance(source, Iterable) and not is_file
 
 
-def _is_wanted(place: Place, wanted: set[Identity] | None) -> bool:
-    return wanted is None or place.identity in wanted
+@dataclass(slots=True)
+class _Contents:
+    """The contents of a bundle, as found by its verification."""
+
+    wanted: int = 0
+    """The number of places to import."""
+    refused: Place | None = None
+    """The first place that cannot be written."""
+    marks: list[bytes] = field(default_factory=list)
+    """For each place, the digest of the bundle up to its end."""
 
 
-def _is_refused(place: Place, into: FactStore, wanted: set[Identity] | None) -> bool:
-    """Whether `into` is a view that does not permit writing to a place of the bundle."""
-    boundary = getattr(into, "boundary", UNBOUNDED)
-    if not isinstance(boundary, Boundary) or not _is_wanted(place, wanted):
-        return False
-    return boundary.is_read_only or not boundary.allows(place.identity)
-
-
-class _Verification:
-    """Verifies a bundle to its end, without keeping its entries.
-
-    Args:
-        file: The bundle, positioned at its first line.
-        is_wanted: Whether a place is to be imported.
-        is_refused: Whether a place cannot be written.
-    """
-
-    def __init__(
-        self,
-        file: BinaryIO,
-        is_wanted: Callable[[Place], bool],
-        is_refused: Callable[[Place], bool],
-    ) -> None:
-        self.wanted = 0
-        """The number of places to import."""
-        self.refused: Place | None = None
-        """The first place that cannot be written."""
-        self.marks: list[bytes] = []
-        """For each place, the digest of the bundle up to its end."""
-        self._is_wanted = is_wanted
-        self._is_refused = is_refused
-        self._reader = BundleReader(file)
-        self._is_begun = False
-        self._left = 0
-
-    def verify_part(self) -> bool:
-        """Verify the next lines; return False at the end of the bundle."""
-        if not self._is_begun:
-            self._reader.read_header()
-            self._is_begun = True
-        for _ in range(_LINES_AT_A_TIME):
-            if self._left:
-                self._reader.read_entry()
-                self._left -= 1
-                if not self._left:
-                    self.marks.append(self._reader.mark())
-            elif (found := self._reader.read_place()) is not None:
-                place, self._left = found
-                self.wanted += self._is_wanted(place)
-                if not self._left:
-                    self.marks.append(self._reader.mark())
-                if self.refused is None and self._is_refused(place):
-                    self.refused = place
-            else:
-                return False
-        return True
+def _verify(
+    reader: BundleReader, found: _Contents, into: FactStore, wanted: set[Identity] | None
+) -> Iterator[bool]:
+    """Verify a bundle to its end, without keeping its entries; yield False after each part."""
+    given = getattr(into, "boundary", None)
+    boundary = given if isinstance(given, Boundary) else UNBOUNDED
+    lines = 0
+    reader.read_header()
+    while (each := reader.read_place()) is not None:
+        place, count = each
+        for _ in range(count):
+            reader.read_entry()
+            lines += 1
+            if lines % _LINES_AT_A_TIME == 0:
+                yield False
+        found.marks.append(reader.mark())
+        if wanted is None or place.identity in wanted:
+            found.wanted += 1
+            if boundary.is_read_only or not boundary.allows(place.identity):
+                found.refused = found.refused or place
 
 
 async def _next_place(
@@ -296,7 +237,7 @@ def _read_on(
 ) -> tuple[Place, list[Entry]] | None:
     while (found := reader.read_place()) is not None:
         place, count = found
-        is_wanted, entries = _is_wanted(place, wanted), list[Entry]()
+        is_wanted, entries = wanted is None or place.identity in wanted, list[Entry]()
         for _ in range(count):
             entry = reader.read_entry()
             if is_wanted:

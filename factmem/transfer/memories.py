@@ -1,68 +1,40 @@
-"""Imports from other memory libraries: mem0 and CrewAI."""
+"""Imports from other memory libraries: mem0 and CrewAI.
+
+`_memory_files` reads the records of a store, `_memory_records` converts each to a memory, and this
+module groups the memories by place and writes them as facts.
+"""
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import orjson
 from anyio.to_thread import run_sync
+from pydantic import JsonValue
 
-from factmem._arguments import expect, expect_function, expect_path, kind_of
-from factmem.ledger.entries import Entry
-from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.display import Displayed
-from factmem.models.facts import Concept
+from factmem._arguments import expect, expect_all, expect_path
+from factmem.ledger.entries import Entry, StoredFact, stamp, stored
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.metadata import checked_metadata
+from factmem.models.names import checked_name, checked_text
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.providers.base import FactStore
-from factmem.transfer._crewai_files import crewai_memory, crewai_records, is_crewai
-from factmem.transfer._mem0_files import is_mem0, mem0_memory, mem0_records
-from factmem.transfer._memory_facts import ForeignMemory, MemoryImport, MemoryVersions, Record
+from factmem.transfer._checks import check_store
+from factmem.transfer._memory_files import Library, Record, library_of, records_of
+from factmem.transfer._memory_records import Memory, memory_of
+from factmem.transfer.reports import ImportProblem, ImportReport
 
-__all__ = ["MemoriesReport", "MemoryProblem", "import_crewai", "import_mem0", "library_of"]
+__all__ = ["import_crewai", "import_mem0", "library_of"]
 
 _AT_A_TIME = 10_000
 """Entries per call of the store. A call first reads the whole place, so small batches would be
 slow. An import that was killed continues after the last completed batch."""
 
-
-@dataclass(frozen=True, slots=True)
-class MemoryProblem:
-    """A memory that was not imported. It is left unchanged."""
-
-    id: str
-    """The id that the other library gave it, or its position if it has none."""
-    reason: str
-    """The reason, without any content of the memory."""
-
-    def __str__(self) -> str:
-        return f"Memory {self.id!r} was not imported: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class MemoriesReport(Displayed):
-    """The result of an import from another library."""
-
-    places: tuple[Place, ...]
-    """The places of the memories that were read, in the order of the other store."""
-    new: int
-    """How many of the facts were not in the store before."""
-    known: int
-    """How many of the facts were skipped, because an earlier import had added them."""
-    problems: tuple[MemoryProblem, ...]
-
-
-def library_of(path: str | os.PathLike[str]) -> Literal["crewai", "mem0"] | None:
-    """Return the library that a folder or file of memories belongs to; None if it is unknown.
-
-    Raises:
-        ValueError: A JSON file is damaged.
-        OSError: It cannot be read.
-    """
-    where = Path(expect_path(path, "path", "library_of('memory')"))
-    if is_crewai(where):
-        return "crewai"
-    return "mem0" if is_mem0(where) else None
+_VERSION = "~"
+"""In the ids of a memory's later texts, separates the memory's id from a digest of the text."""
 
 
 async def import_mem0(
@@ -74,9 +46,7 @@ async def import_mem0(
     user_field: str = "user_id",
     keyword: str = "notes",
     concepts: Iterable[Concept[Any, Any]] = (),
-    clock: TimeProvider = system_clock,
-    progress: Callable[[int, int], None] | None = None,
-) -> MemoriesReport:
+) -> ImportReport:
     """Import the memories of mem0's open-source `Memory` into a store.
 
     Each memory becomes a value of a concept, whose keyword is the memory's first category or else
@@ -104,8 +74,6 @@ async def import_mem0(
         keyword: The keyword of the concept for memories without a category.
         concepts: The application's concepts, matched by keyword. Other keywords become concepts of
             many strings.
-        clock: Returns the time. No fact is recorded at a later time.
-        progress: Called after each place, with the number of finished memories and of all memories.
 
     Raises:
         TypeError: `into` is not a `FactStore`, or an argument is of the wrong type.
@@ -114,13 +82,9 @@ async def import_mem0(
         OSError: A file cannot be read.
         StorageError: The store failed.
     """
-    how = MemoryImport(scope, subject, keyword, concepts, clock)
-    expect_path(path, "path", "import_mem0('qdrant', store, scope=scope, subject=USER)")
     expect(user_field, str, "user_field", "user_field='user_id'")
-    records = await run_sync(mem0_records, Path(path))
-    return await _import_records(
-        records, lambda record: mem0_memory(record, user_field), into, how, progress
-    )
+    importing = _Import(into, scope, subject, keyword, concepts)
+    return await importing.run(path, "mem0", user_field)
 
 
 async def import_crewai(
@@ -132,15 +96,11 @@ async def import_crewai(
     user_field: str | None = None,
     keyword: str = "notes",
     concepts: Iterable[Concept[Any, Any]] = (),
-    clock: TimeProvider = system_clock,
-    progress: Callable[[int, int], None] | None = None,
-) -> MemoriesReport:
+) -> ImportReport:
     """Import the memories of CrewAI into a store.
 
-    Each memory becomes a value of a concept, whose keyword is the memory's first category or else
-    `keyword`. CrewAI's metadata, scope, source and private flag become metadata of the fact.
-
-    Times and repeated imports work as in `import_mem0`, and files are opened only for reading. A
+    Keywords, times and repeated imports work as in `import_mem0`, and files are opened only for
+    reading. CrewAI's metadata, scope, source and private flag become metadata of the fact. A
     LanceDB table, which CrewAI 1 stores in `memory/memories.lance`, needs the package `lancedb`, a
     dependency of CrewAI.
 
@@ -155,97 +115,164 @@ async def import_crewai(
         user_field: The field of a memory, or of its metadata, that names its user: "source", or
             "scope" for the last part of the path.
         keyword: The keyword of the concept for memories without a category.
-        concepts: The application's concepts, matched by keyword. Other keywords become concepts of
-            many strings.
-        clock: Returns the time. No fact is recorded at a later time.
-        progress: Called after each place, with the number of finished memories and of all memories.
+        concepts: The application's concepts, as in `import_mem0`.
 
     Raises:
-        TypeError: `into` is not a `FactStore`, or an argument is of the wrong type.
-        ValueError: `path` contains no memories of CrewAI or is damaged, or `keyword` is not a valid
-            name.
         UnboundSubjectError: `subject` is not bound, and no `user_field` names the users.
         MissingExtraError: It is a LanceDB table, and lancedb is not installed.
-        OSError: A file cannot be read.
-        StorageError: The store failed.
+        TypeError, ValueError, OSError, StorageError: As `import_mem0`.
     """
-    how = MemoryImport(scope, subject, keyword, concepts, clock)
-    expect_path(path, "path", "import_crewai('memory', store, scope=scope, subject=USER)")
+    importing = _Import(into, scope, subject, keyword, concepts)
     if user_field is None:
         subject.check_bound()
-    records = await run_sync(crewai_records, Path(path))
-    return await _import_records(
-        records, lambda record: crewai_memory(record, user_field), into, how, progress
-    )
+    return await importing.run(path, "crewai", user_field)
 
 
-async def _import_records(
-    records: Iterable[Record],
-    memory_of: Callable[[Record], ForeignMemory],
-    into: FactStore,
-    how: MemoryImport,
-    progress: Callable[[int, int], None] | None,
-) -> MemoriesReport:
-    """Write records to a store, place by place."""
-    if not isinstance(into, FactStore):
-        raise TypeError(
-            f"into must be a FactStore, not {kind_of(into)}: LocalFileMemoryProvider(path)"
-        )
-    if progress is not None:
-        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
-    importing = _Importing(into, how)
-    by_place = importing.by_place(records, memory_of)
-    total = sum(len(memories) for _, memories in by_place)
-    done = 0
-    for target, memories in by_place:
-        await importing.write(target, memories)
-        done += len(memories)
-        if progress is not None:
-            progress(done, total)
-    places = tuple(target for target, _ in by_place)
-    return MemoriesReport(places, importing.new, importing.known, tuple(importing.problems))
+class _Import:
+    """One import of memories: the arguments of the call, and what it has done so far."""
 
-
-class _Importing:
-    """The state of one import: the counts of new and known facts, and the problems."""
-
-    def __init__(self, into: FactStore, how: MemoryImport) -> None:
+    def __init__(
+        self,
+        into: FactStore,
+        scope: MemoryScope,
+        subject: MemorySubject,
+        keyword: str,
+        concepts: Iterable[Concept[Any, Any]],
+    ) -> None:
+        check_store(into, "into")
         self._into = into
-        self._how = how
-        self.new = self.known = 0
-        self.problems: list[MemoryProblem] = []
+        self._scope = expect(scope, MemoryScope, "scope", 'MemoryScope.Product("my-app")')
+        self._subject = expect(subject, MemorySubject, "subject", 'USER.of("alice")')
+        self._keyword = checked_name(keyword, "keyword")
+        given = expect_all(concepts, Concept, "concepts", "concepts=[NOTES]")
+        self._concepts = {concept.keyword: concept for concept in given}
+        self._new = self._known = 0
+        self._problems: list[ImportProblem] = []
 
-    def by_place(
-        self, records: Iterable[Record], memory_of: Callable[[Record], ForeignMemory]
-    ) -> list[tuple[Place, list[ForeignMemory]]]:
+    async def run(
+        self, path: str | os.PathLike[str], library: Library, user_field: str | None
+    ) -> ImportReport:
+        """Read the memories of a library and write them, place by place."""
+        expect_path(path, "path", f"import_{library}('memory', store, scope=scope, subject=USER)")
+        records = await run_sync(records_of, Path(path), library)
+        by_place = self._by_place(records, library, user_field)
+        for place, memories in by_place:
+            await self._write(place, memories)
+        places = tuple(place for place, _ in by_place)
+        return ImportReport(places, self._new + self._known, self._new, tuple(self._problems))
+
+    def _by_place(
+        self, records: Iterable[Record], library: Library, user_field: str | None
+    ) -> list[tuple[Place, list[Memory]]]:
         """Return the memories of each place, ordered by the time they were said."""
-        found: dict[Identity, tuple[Place, list[ForeignMemory]]] = {}
+        found: dict[Identity, tuple[Place, list[Memory]]] = {}
         for record in records:
             try:
-                memory = memory_of(record)
-                place = self._how.place_of(memory)
+                memory = memory_of(record, library, user_field)
+                place = self._place_of(memory)
             except ValueError as exc:
-                self.problems.append(MemoryProblem(record.id, str(exc)))
+                self._problems.append(ImportProblem(record.id, str(exc)))
             else:
                 found.setdefault(place.identity, (place, []))[1].append(memory)
         for _, memories in found.values():  # entries of a place are recorded in order of time
             memories.sort(key=lambda memory: memory.said)
         return [*found.values()]
 
-    async def write(self, place: Place, memories: list[ForeignMemory]) -> None:
+    def _place_of(self, memory: Memory) -> Place:
+        subject = self._subject
+        if subject.per_entity and subject.entity is None:
+            user = memory.user  # without a user the memory is about nobody in particular
+            subject = MemorySubject.EVERYTHING if user is None else subject.of(user)
+        return Place(memory.scope or self._scope, subject)
+
+    async def _write(self, place: Place, memories: Iterable[Memory]) -> None:
         """Write the memories that a place does not have yet."""
-        versions = MemoryVersions(await self._into.entries(place.subject, place.scope))
+        held: dict[str, list[StoredFact]] = {}
+        for known in await self._into.entries(place.subject, place.scope):
+            for fact in known.get("facts", ()):
+                held.setdefault(fact["id"].partition(_VERSION)[0], []).append(fact)
         entries: list[Entry] = []
         for memory in memories:
             try:
-                entry = versions.entry_of(memory, self._how)
+                entry = self._entry_of(memory, held)
             except (ValueError, TypeError) as exc:
-                self.problems.append(MemoryProblem(memory.id, str(exc)))
+                self._problems.append(ImportProblem(memory.id, str(exc)))
                 continue
             if entry is None:
-                self.known += 1
+                self._known += 1
             else:
                 entries.append(entry)
         for start in range(0, len(entries), _AT_A_TIME):
             part = entries[start : start + _AT_A_TIME]
-            self.new += await self._into.replay(part, place.subject, place.scope)
+            self._new += await self._into.replay(part, place.subject, place.scope)
+
+    def _entry_of(self, memory: Memory, held: dict[str, list[StoredFact]]) -> Entry | None:
+        """Return the entry that adds a memory to the place; None if the place has its text.
+
+        The entry is a statement with the time of the memory, so in a SINGLE concept an old memory
+        never replaces a newer value. Other texts of the same memory in the place are forgotten.
+        """
+        first = _fact_id(memory.id)
+        fact = stored(self._fact_of(memory, first))
+        older = held.setdefault(first, [])
+        if any(_text(each) == _text(fact) for each in older):
+            return None
+        if older:
+            fact["id"] = f"{first}{_VERSION}{_digest(memory.text)}"
+        fact["stated"] = True  # ordered by the time of the statement, not by that of the import
+        # No fact is recorded in the future: otherwise no later save could be recorded before it.
+        entry: Entry = {"at": min(fact["timestamp"], stamp(datetime.now(UTC))), "facts": [fact]}
+        if older:
+            entry["forget"] = [(each["keyword"], each["id"], 0) for each in older]
+        older.append(fact)
+        return entry
+
+    def _fact_of(self, memory: Memory, fact_id: str) -> AnyFact:
+        keyword, metadata = self._keyword_of(memory)
+        concept: Any = self._concepts.get(keyword) or self._concept(keyword)
+        value = concept.codec.load(checked_text(memory.text, "memory"))
+        given: dict[str, Any] = {
+            "timestamp": memory.said,
+            "importance": memory.importance,
+            "source": memory.source,
+            "expires_at": memory.expires_at,
+            "id": fact_id,
+            "metadata": checked_metadata(metadata),
+        }
+        if concept.fact_type is FactType.SINGLE:
+            return SingleFact(concept, value, **given)
+        return MultipleFacts(concept, [value], **given)
+
+    def _concept(self, keyword: str) -> Concept[Any, Any]:
+        """Return a concept of many strings, for a keyword without a concept of the application."""
+        words = keyword.replace("_", " ").replace("-", " ")
+        about = "" if keyword == self._keyword else f" about {words}"
+        return Concept(keyword, f"What was noted{about}", FactType.MULTIPLE)
+
+    def _keyword_of(self, memory: Memory) -> tuple[str, dict[str, JsonValue]]:
+        """Return the keyword of a memory, and its metadata with the remaining categories."""
+        categories = [each for each in memory.categories if each.strip()]
+        keyword = self._keyword
+        is_listed = len(categories) > 1
+        if categories:
+            try:
+                keyword = checked_name(categories[0], "keyword")
+            except ValueError:  # a category may be longer than a name
+                is_listed = True
+        listed: dict[str, JsonValue] = {"categories": [*categories]} if is_listed else {}
+        return keyword, {**listed, **memory.metadata}
+
+
+def _text(fact: StoredFact) -> JsonValue:
+    values = fact.get("values")
+    return fact.get("value") if not values else values[0]
+
+
+def _fact_id(memory_id: str) -> str:
+    """Return the id of a memory's first fact: the memory's own if that is valid, or a digest."""
+    is_plain = memory_id.isascii() and memory_id.isprintable() and 0 < len(memory_id) <= 100
+    return memory_id if is_plain and _VERSION not in memory_id else _digest(memory_id)
+
+
+def _digest(text: str) -> str:
+    return sha256(orjson.dumps(text)).hexdigest()[:32]

@@ -460,7 +460,7 @@ def test_memories_of_crewai_are_imported_once(store: list[str], tmp_path: Path) 
 
     assert (told["format"], told["read"], told["new"]) == ("crewai", 2, 2)
     [problem] = told["problems"]
-    assert problem == "Memory 'r0' was not imported: it has no time in 'created_at'"
+    assert problem == "'r0': has no time in 'created_at'"
     assert ask(*command, "--user-field", "scope")["new"] == 0
     [fact] = ask(*store, "show", ALICE, "city", "--reveal")
     assert fact["value"] == "Seoul"

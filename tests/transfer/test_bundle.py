@@ -41,11 +41,8 @@ from factmem.providers.storages import EncryptedStorage
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.transfer import _bundle_files
-from factmem.transfer.bundle import (
-    ExportReport,
-    export_facts,
-    import_facts,
-)
+from factmem.transfer.bundle import export_facts, import_facts
+from factmem.transfer.reports import ExportReport
 from tests.tables import table
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -28,8 +28,9 @@ from factmem.models.places import (
 )
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.encryption.key import Key
-from factmem.transfer.koog import KoogReport, import_koog
+from factmem.storage.encryption.key import Key
+from factmem.transfer.koog import import_koog
+from factmem.transfer.reports import ImportReport
 
 SAMPLES = Path(__file__).parent.parent / "data" / "koog"
 KEY = bytes(range(32))
@@ -83,7 +84,7 @@ async def theme(store: InMemoryProvider, subject: MemorySubject = USER) -> list[
     return [fact.value for fact in await store.load(THEME, subject, AGENT)]
 
 
-def reasons(report: KoogReport) -> list[str]:
+def reasons(report: ImportReport) -> list[str]:
     return [problem.reason for problem in report.problems]
 
 
@@ -116,9 +117,9 @@ class TestSamples:
         ]
         assert (report.new, report.known) == (11, 0)
         [problem] = report.problems
-        assert problem.path == SAMPLES / folder / "memory-storage/product/my-ide/subject/user"
-        assert (problem.keyword, problem.index) == ("preferred-language", 1)
-        assert "found nothing" in problem.reason
+        file = SAMPLES / folder / "memory-storage/product/my-ide/subject/user"
+        assert problem.item == str(file)
+        assert problem.reason.startswith("fact 1 of 'preferred-language' records that the model")
 
     async def test_values_and_times_are_koogs(self, store: InMemoryProvider) -> None:
         """The last of a list is current, and each fact keeps its own time."""
@@ -357,18 +358,6 @@ class TestPlaces:
             await import_koog(tmp_path, store, subjects=[user.of("alice"), user.of("bob")])
         assert await store.places() == []
 
-    async def test_the_organization_gets_a_name(
-        self, store: InMemoryProvider, tmp_path: Path
-    ) -> None:
-        """Koog's CrossProduct has no name."""
-        koog_file(tmp_path, {"ide-theme": [single("dark")]}, "organization/subject/user")
-
-        report = await import_koog(tmp_path, store, organization="acme")
-
-        assert report.places[0].scope == MemoryScope.CrossProduct("acme")
-        with pytest.raises(ValueError, match="empty"):
-            await import_koog(tmp_path, store, organization="")
-
     async def test_names_with_slashes(self, store: InMemoryProvider, tmp_path: Path) -> None:
         """Koog used names as paths without change."""
         koog_file(tmp_path, {"a": [single("1")]}, "product/acme/ide/subject/user/alice")
@@ -414,7 +403,7 @@ class TestPlaces:
 
         [problem] = report.problems
         assert reason in problem.reason
-        assert problem.path == tmp_path / where
+        assert problem.item == str(tmp_path / where)
         assert report.new == 1
 
     async def test_wrong_roots(self, store: InMemoryProvider, tmp_path: Path) -> None:
@@ -471,10 +460,10 @@ class TestFlaws:
         report = await import_koog(tmp_path, store)
 
         [problem] = report.problems
-        assert (problem.path, problem.keyword, problem.index) == (path, "ide-theme", 1)
+        assert problem.item == str(path)
+        assert problem.reason.startswith("fact 1 of 'ide-theme' ")
         assert reason in problem.reason
         assert SECRET not in f"{problem} {report!r}"
-        assert "fact 1 of 'ide-theme'" in str(problem)
         assert report.new == 2
         assert await theme(store) == ["light"]
 
@@ -490,7 +479,7 @@ class TestFlaws:
         report = await import_koog(tmp_path, store)
 
         [problem] = report.problems
-        assert problem.keyword is None
+        assert problem.reason.startswith("facts of an invalid keyword")
         assert reason in problem.reason
         assert await theme(store) == ["dark"]
 
@@ -524,7 +513,7 @@ class TestFlaws:
         report = await import_koog(tmp_path, store)
 
         [problem] = report.problems
-        assert (problem.path, problem.keyword, problem.index) == (path, None, None)
+        assert problem.item == str(path)
         assert reason in problem.reason
         assert SECRET not in f"{problem} {report!r}"
         assert await theme(store) == ["dark"]
@@ -538,7 +527,7 @@ class TestFlaws:
 
         report = await import_koog(tmp_path, store)
 
-        assert report == KoogReport(places=(), new=0, known=0, problems=())
+        assert report == ImportReport(places=(), entries=0, new=0)
         assert await store.places() == []
 
 
@@ -614,7 +603,7 @@ class TestDisk:
         report = await import_koog(root, store)
 
         assert report.new == 1
-        assert {str(problem.path.relative_to(root)) for problem in report.problems} == {
+        assert {problem.item.removeprefix(f"{root}/") for problem in report.problems} == {
             "agent/support/subject/link", "agent/other", "agent/loop", "product",
         }  # fmt: skip
         assert set(reasons(report)) == {"is a symbolic link, which is not followed"}
@@ -695,12 +684,11 @@ class TestDisk:
 
 
 async def test_an_import_can_be_undone(store: InMemoryProvider, tmp_path: Path) -> None:
-    """With a source of its own, everything that was imported can be forgotten."""
+    """By its source, everything that was imported can be forgotten."""
     koog_file(tmp_path, {"ide-theme": [single("dark")], "a": [many(["x", "y"])]})
-    source = FactSource(SourceKind.DOCUMENT, "koog")
-    await import_koog(tmp_path, store, source=source)
+    await import_koog(tmp_path, store)
 
-    forgotten = await store.forget(USER, AGENT, source=source)
+    forgotten = await store.forget(USER, AGENT, source=FactSource(SourceKind.DOCUMENT, "koog"))
 
     assert forgotten == 3
     assert await store.load_all(USER, AGENT) == []
@@ -710,9 +698,3 @@ async def test_a_provider_that_is_not_a_fact_store() -> None:
     """A backend with only a provider's four methods cannot say which facts it has."""
     with pytest.raises(TypeError, match="must be a FactStore, not object"):
         await import_koog(SAMPLES / "plain", object())  # type: ignore[arg-type]
-
-
-async def test_the_clock_must_have_a_time_zone(store: InMemoryProvider) -> None:
-    """A naive time would silently be off by hours."""
-    with pytest.raises(ValueError, match="naive"):
-        await import_koog(SAMPLES / "plain", store, clock=lambda: datetime(2026, 1, 1))  # noqa: DTZ001

@@ -7,7 +7,8 @@ from typing import Any
 
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.transfer.memories import MemoriesReport, import_crewai, import_mem0
+from factmem.transfer.memories import import_crewai, import_mem0
+from factmem.transfer.reports import ImportReport
 from tests.world import USER
 
 APP = MemoryScope.Product("app")
@@ -21,7 +22,7 @@ def memory(**fields: Any) -> dict[str, Any]:
 
 async def imported(
     folder: Path, *memories: dict[str, Any], store: InMemoryProvider
-) -> MemoriesReport:
+) -> ImportReport:
     file = folder / "memories.json"
     file.write_text(json.dumps(memories))
     return await import_mem0(file, store, scope=APP, subject=USER)
@@ -50,7 +51,7 @@ async def test_a_time_outside_the_calendar_rejects_one_memory(tmp_path: Path) ->
         memory(id="c"),
         store=store,
     )
-    assert (report.new, [each.id for each in report.problems]) == (1, ["a", "b"])
+    assert (report.new, [each.item for each in report.problems]) == (1, ["a", "b"])
 
 
 async def test_a_problem_does_not_show_the_wrong_field(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ async def test_a_problem_does_not_show_the_wrong_field(tmp_path: Path) -> None:
         tmp_path, memory(expiration_date="the 4th of May"), store=InMemoryProvider()
     )
     [problem] = report.problems
-    assert problem.reason == "its 'expiration_date' is not a date"
+    assert problem.reason == "has an 'expiration_date' that is not a date"
 
 
 async def test_memories_without_ids_in_two_files_are_both_imported(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ async def test_a_user_of_another_type_does_not_become_everyone(tmp_path: Path) -
     store = InMemoryProvider()
     report = await imported(tmp_path, memory(user_id=["alice"]), memory(id="b"), store=store)
     reasons = [each.reason for each in report.problems]
-    assert reasons == ["its 'user_id' is not the name of one user"]
+    assert reasons == ["'user_id' is not the name of one user"]
     assert await values(store, MemorySubject.EVERYTHING) == []
 
 

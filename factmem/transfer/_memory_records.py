@@ -1,0 +1,172 @@
+"""Conversion of the records of mem0 and CrewAI to memories.
+
+A field of the wrong type raises `ValueError` with its name. Ignoring it could lose a time, or show
+a memory to all users.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import JsonValue
+
+from factmem.models.places import MemoryScope
+from factmem.models.sources import FactSource, SourceKind
+from factmem.transfer._memory_files import Library, Record
+
+_RENAMED = frozenset(
+    {
+        *("id", "data", "memory", "hash", "score", "text_lemmatized", "metadata"),
+        *("created_at", "updated_at", "expiration_date", "categories"),
+        *("user_id", "agent_id", "app_id", "run_id"),
+    }
+)
+"""mem0's fields that a fact has under another name, or that can be derived from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory of another library."""
+
+    id: str
+    text: str
+    said: datetime
+    source: FactSource
+    user: str | None = None
+    """The library's name for the user that the memory is about."""
+    scope: MemoryScope | None = None
+    """Its scope, if the library has one for it; None for the scope of the import."""
+    categories: Sequence[str] = ()
+    """The first one becomes the concept; the others are stored as metadata."""
+    importance: float = 0.5
+    expires_at: datetime | None = None
+    metadata: dict[str, JsonValue] = field(default_factory=dict)
+
+
+def memory_of(record: Record, library: Library, user_field: str | None) -> Memory:
+    """Convert a record; `user_field` names the field of its user, for mem0 by default `user_id`.
+
+    Raises:
+        ValueError: The record cannot be read, or a field is missing or of the wrong type.
+    """
+    if record.fields is None:
+        raise ValueError("cannot be read")
+    given: dict[str, Any]
+    if library == "mem0":
+        given = _mem0_fields(record.fields, user_field or "user_id")
+    else:
+        given = _crewai_fields(record.fields, user_field)
+    metadata = given.pop("metadata")
+    return Memory(
+        id=record.memory_id(),
+        metadata={name: value for name, value in metadata.items() if value is not None},
+        **given,
+    )
+
+
+def _mem0_fields(fields: Mapping[str, Any], user_field: str) -> dict[str, Any]:
+    metadata = _metadata(fields)
+    metadata.update({name: value for name, value in fields.items() if name not in _RENAMED})
+    categories = _categories(fields)
+    if not categories and isinstance(metadata.get("category"), str):  # as in mem0's documentation
+        categories = [metadata.pop("category")]
+    scope = None
+    if (agent := _string(fields, "agent_id")) is not None:
+        scope = MemoryScope.Agent(agent)
+    elif (app := _string(fields, "app_id")) is not None:
+        scope = MemoryScope.Product(app)
+    return {
+        "text": _text(fields, "data", "memory"),
+        "said": _datetime(fields, "updated_at", "created_at"),
+        "user": _user({**metadata, **fields}, user_field),
+        "scope": scope,
+        "categories": categories,
+        "source": FactSource(SourceKind.DOCUMENT, _string(fields, "run_id") or "mem0"),
+        "expires_at": _end_of_day(_string(fields, "expiration_date")),
+        "metadata": metadata,
+    }
+
+
+def _crewai_fields(fields: Mapping[str, Any], user_field: str | None) -> dict[str, Any]:
+    metadata = _metadata(fields)
+    for name in ("scope", "source"):
+        if (value := _string(fields, name)) is not None and value != "/":
+            metadata.setdefault(name, value)
+    if fields.get("private"):
+        metadata.setdefault("private", True)
+    user = None if user_field is None else _user({**metadata, **fields}, user_field)
+    if user_field == "scope" and user is not None:  # a path, with the user as its last part
+        user = user.strip("/").rpartition("/")[2] or None
+    importance = fields.get("importance")
+    if not isinstance(importance, int | float) or isinstance(importance, bool):
+        importance = 0.5
+    return {
+        "text": _text(fields, "content"),
+        "said": _datetime(fields, "created_at"),
+        "user": user,
+        "categories": _categories(fields),
+        "source": FactSource(SourceKind.DOCUMENT, "crewai"),
+        "importance": float(min(max(importance, 0), 1)),
+        "metadata": metadata,
+    }
+
+
+def _metadata(fields: Mapping[str, Any]) -> dict[str, Any]:
+    own = fields.get("metadata")
+    return {**own} if isinstance(own, Mapping) else {}
+
+
+def _categories(fields: Mapping[str, Any]) -> list[str]:
+    given = fields.get("categories")
+    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+
+
+def _string(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a field as a string if it is a number or a string that is not blank; else None."""
+    value = fields.get(name)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _user(fields: Mapping[str, Any], name: str) -> str | None:
+    user, given = _string(fields, name), fields.get(name)
+    if user is None and given is not None and not isinstance(given, str):
+        raise ValueError(f"{name!r} is not the name of one user")
+    return user
+
+
+def _text(fields: Mapping[str, Any], *names: str) -> str:
+    """Return the first of the named fields that is not blank."""
+    for name in names:
+        if (text := _string(fields, name)) is not None:
+            return text
+    raise ValueError(f"has no text in {' or '.join(map(repr, names))}")
+
+
+def _datetime(fields: Mapping[str, Any], *names: str) -> datetime:
+    """Return the first of the named fields that is an ISO 8601 time; UTC if it has no time zone."""
+    for name in names:
+        if (text := _string(fields, name)) is not None:
+            try:
+                return _utc(datetime.fromisoformat(text))
+            except (ValueError, OverflowError):  # not a time, or outside the years 1 to 9999 in UTC
+                continue
+    raise ValueError(f"has no time in {' or '.join(map(repr, names))}")
+
+
+def _utc(when: datetime) -> datetime:
+    return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _end_of_day(day: str | None) -> datetime | None:
+    """Return when a memory expires: at the end of its last day, on which mem0 still shows it."""
+    if day is None:
+        return None
+    try:
+        return _utc(datetime.fromisoformat(day) + timedelta(days=1))
+    except ValueError:
+        raise ValueError("has an 'expiration_date' that is not a date") from None
+    except OverflowError:  # 9999-12-31, which some applications write for "never"
+        return None

@@ -1,0 +1,52 @@
+"""Results of exports and imports: ExportReport, ImportReport, ImportProblem."""
+
+from dataclasses import dataclass
+
+from factmem.models.display import Displayed
+from factmem.models.places import Place
+
+__all__ = ["ExportReport", "ImportProblem", "ImportReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport(Displayed):
+    """The contents of a bundle that was written."""
+
+    places: tuple[Place, ...]
+    entries: int
+    """How many entries (saves and forgets) were written, in all places together."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportProblem:
+    """A file, fact or memory of another library that was not imported. It is left unchanged."""
+
+    item: str
+    """The path of a file of Koog; the id of a memory, or its position if it has none."""
+    reason: str
+    """The reason, without any content of the item."""
+
+    def __str__(self) -> str:
+        return f"{self.item!r}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport(Displayed):
+    """The result of an import: from a bundle, from rows, or from another library.
+
+    The subjects of a bundle's places have no description, as in the bundle.
+    """
+
+    places: tuple[Place, ...]
+    entries: int
+    """How many entries (saves and forgets) were read for these places."""
+    new: int
+    """How many of these entries were not in the store before."""
+    problems: tuple[ImportProblem, ...] = ()
+    """What could not be imported from another library. An invalid bundle raises instead."""
+
+    @property
+    def known(self) -> int:
+        """How many of the entries were skipped, because an earlier import had added them."""
+        return self.entries - self.new

@@ -198,7 +198,7 @@ def _check_third_parties(module: str, file: Path) -> None:
         assert package != "asyncio", f"factmem.{module} imports asyncio: use anyio"
         assert package != "typer" or _room(module) == "cli", f"factmem.{module}"
         is_browser = module.startswith("cli.browse.")
-        assert is_browser or package not in {"aiohttp", "textual", "textual_serve"}
+        assert is_browser or package != "textual"
         if package in DOORS and not (package == "rich" and _room(module) == "cli"):
             assert module in DOORS[package], f"factmem.{module} imports {package}"
         elif module.partition(".")[0] not in {"cli", "integrations", "testing"}:

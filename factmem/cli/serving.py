@@ -1,9 +1,7 @@
 """Commands that serve a store: browse and mcp."""
 
-import os
-from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 import typer
@@ -25,24 +23,13 @@ app: typer.Typer = typer.Typer()
 def browse(
     ctx: typer.Context,
     embedder: EmbedderName = None,
-    web: Annotated[bool, typer.Option("--web", help="Serve it to a web browser.")] = False,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "localhost",
-    port: Annotated[int, typer.Option(min=1, max=65_535)] = 8734,
 ) -> None:
-    """Browse the store, and edit and forget values: in the terminal or in a web browser."""
-    if missing := [name for name in ("textual", "textual_serve") if find_spec(name) is None]:
-        raise CommandError(
-            f"browse needs {' and '.join(missing)}: pip install 'factmem[tui]'", ExitCode.FAILED
-        )
-    options = options_of(ctx)
-    if web:
-        _serve(options, ctx.find_root().params, embedder, host, port)
-    elif (
-        not is_terminal() and "TEXTUAL_DRIVER" not in os.environ
-    ):  # the process of a web page has no terminal
-        raise CommandError("browse needs a terminal: pass --web for a browser", ExitCode.REFUSED)
-    else:
-        anyio.run(_browse, options, load_embedder(embedder))
+    """Browse the store in the terminal, and edit and forget values."""
+    if find_spec("textual") is None:
+        raise CommandError("browse needs textual: pip install 'factmem[tui]'", ExitCode.FAILED)
+    if not is_terminal():
+        raise CommandError("browse needs a terminal: use `show` or `recall`", ExitCode.REFUSED)
+    anyio.run(_browse, options_of(ctx), load_embedder(embedder))
 
 
 async def _browse(options: Options, embedder: Embedder | None) -> None:
@@ -53,26 +40,6 @@ async def _browse(options: Options, embedder: Embedder | None) -> None:
     async with open_store(options, storage=storage) as store:
         session = BrowserSession(store, options, embedder=embedder)
         await Browser(session).run_async()
-
-
-def _serve(
-    options: Options, given: Mapping[str, Any], embedder: str | None, host: str, port: int
-) -> None:
-    if options.passphrase:
-        raise CommandError(
-            "Each page opens the store itself and cannot ask for a passphrase: use --key-env, "
-            "--key-file or --keyring"
-        )
-    open_store(options)  # raises here, not in the web page, if there is no store or no key
-    from factmem.cli.browse.web import WebBrowser
-
-    arguments: list[str] = []
-    for name in ("store", "key_env", "key_file", "store_name", "concepts"):
-        if given[name]:
-            arguments += [f"--{name.replace('_', '-')}", given[name]]
-    arguments += ["--keyring"] * bool(given["keyring"])
-    arguments += ["browse"] if embedder is None else ["browse", "--embedder", embedder]
-    WebBrowser(arguments, host, port).serve()
 
 
 @app.command()

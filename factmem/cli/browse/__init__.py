@@ -1,4 +1,4 @@
-"""`factmem browse`: the facts of a store in a terminal or a browser.
+"""`factmem browse`: the facts of a store in a terminal.
 
-Only this folder imports `textual` and `textual-serve` (extra `tui`), when the command runs.
+Only this folder imports `textual` (extra `tui`), when the command runs.
 """

@@ -1,6 +1,6 @@
 """Commands that change facts: set, forget, erase."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -55,10 +55,6 @@ def set_(
         str | None, typer.Option(help="A description of the keyword for models.")
     ] = None,
     multiple: Annotated[bool, typer.Option(help="A new keyword has many values.")] = False,
-    importance: Annotated[float, typer.Option(min=0, max=1)] = 0.5,
-    expires_in: Annotated[
-        str | None, typer.Option(help="Expire after this time span: 30d.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Save a value: replace that of a SINGLE keyword, or add to those of a MULTIPLE keyword.
@@ -67,9 +63,6 @@ def set_(
     """
     where, options = parse_place(place), options_of(ctx)
     source = FactSource(SourceKind.CODE, conversation="command line")
-    extra: dict[str, Any] = {"importance": importance, "source": source}
-    if expires_in is not None:
-        extra["expires_at"] = datetime.now(UTC) + age(expires_in)
 
     async def work(store: Store) -> AnyFact:
         held = await facts_of(store, where, keyword)
@@ -81,9 +74,9 @@ def set_(
         if concept.fact_type is FactType.SINGLE and len(given) != 1:
             raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
         fact: AnyFact = (
-            SingleFact(concept, given[0], **extra)
+            SingleFact(concept, given[0], source=source)
             if concept.fact_type is FactType.SINGLE
-            else MultipleFacts(concept, given, **extra)
+            else MultipleFacts(concept, given, source=source)
         )
         await store.save(fact, where.subject, where.scope)
         return fact

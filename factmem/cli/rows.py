@@ -1,4 +1,9 @@
-"""Rows of CSV and JSON Lines as ledger entries, with ids that make an import idempotent."""
+"""Rows of CSV and JSON Lines as facts.
+
+`csv_rows` and `json_rows` read the lines. `RowReader` finds the place and the concept of each row
+and parses its value as the kind of that concept. The id of a fact is a hash of its row, so that a
+second import recognises it.
+"""
 
 import csv
 import json
@@ -8,17 +13,14 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-import orjson
-
 from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store
 from factmem.cli.options import Options
-from factmem.cli.place_names import parse_place, place_name
+from factmem.cli.place_names import parse_place
 from factmem.cli.targets import Target, held_anywhere, held_in, target_of
 from factmem.cli.value_kinds import Kind, kind_of
-from factmem.ledger.entries import Entry, StoredFact, stamp, stored
+from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
-from factmem.models.names import is_text
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 
@@ -78,173 +80,108 @@ def json_rows(path: str) -> Iterator[Row]:
 
 
 class RowReader:
-    """Converts rows to entries, and checks them against the facts of the store. Writes nothing.
+    """Converts rows to facts, and checks them against the facts of the store. Writes nothing.
 
     Args:
         store: The store that the rows are for.
         options: The options before the command.
         place: The place of rows without a column `place`.
-        kind: The JSON type of new keywords.
     """
 
-    def __init__(
-        self, store: Store, options: Options, place: Place | None, kind: Kind | None
-    ) -> None:
+    def __init__(self, store: Store, options: Options, place: Place | None) -> None:
         self._store = store
         self._options = options
-        self._kind = kind
+        self._place = place
         self._now = datetime.now(UTC)
-        self._held: dict[str, dict[str, list[AnyFact]]] = {}
-        self._targets: dict[tuple[str, str], Target] = {}
-        self._new_targets: dict[tuple[Any, ...], Target] = {}
-        self._places: dict[str | None, tuple[Place, str]] = {}
-        if place is not None:
-            self._places[None] = place, place_name(place)
+        self._held: dict[Place, dict[str, list[AnyFact]]] = {}
+        self._targets: dict[tuple[Any, ...], Target] = {}
+        self._places: dict[str, Place] = {}
         self._kinds: dict[str, Kind] = {}
-        self._stamps: dict[str | None, str] = {}
+        """The kinds of new keywords, each that of its first row."""
         self._elsewhere: dict[str, list[AnyFact]] | None = None
 
-    async def entries(self, rows: Iterable[Row]) -> dict[Place, list[Entry]]:
-        """Return an entry for each row, by place, in the order of the file.
+    async def facts(self, rows: Iterable[Row]) -> list[PlacedFact[Any]]:
+        """Return the fact of each row, in the order of the file.
 
         Raises:
             CommandError: A row is invalid; the message contains its line number and no value.
         """
-        found: dict[str, tuple[Place, dict[str, Entry]]] = {}
-        now = stamp(self._now)
+        found: list[PlacedFact[Any]] = []
         for row in rows:
             try:
                 _check_columns(row.columns)
-                place, name = self._place_of(row.columns)
-                target = self._known_target(row.columns, name)
-                if target is None:
-                    target = await self._target(row, place, name)
-                row_id = _row_id(place, row.columns)
-                fact = self._plain_fact(row, target, row_id) or self._fact(row, target, row_id)
+                place = self._place_of(row.columns)
+                target = await self._target(row, place)
+                found.append(PlacedFact(place, self._fact(row, target, place)))
             except (CommandError, ValueError, TypeError) as exc:
                 raise CommandError(f"Line {row.line}: {exc}; nothing was imported") from None
-            _, entries = found.setdefault(name, (place, {}))
-            if row_id not in entries:
-                entries[row_id] = {"at": now, "facts": [fact]}
-        return {place: [*entries.values()] for place, entries in found.values()}
+        return found
 
-    def _plain_fact(self, row: Row, target: Target, row_id: str) -> StoredFact | None:
-        """Return the result of `_fact` for a string or a boolean, in a quarter of the time.
-
-        None for any other row.
-        """
+    def _fact(self, row: Row, target: Target, place: Place) -> AnyFact:
         columns = row.columns
-        if target.is_own or not columns.keys() <= _PLAIN:
-            return None
-        value = self._value(row, target)
-        if type(value) is not bool and not (type(value) is str and is_text(value)):
-            return None
-        concept = target.concept
-        fact: StoredFact = {
-            "id": row_id,
-            "keyword": concept.keyword,
-            "description": concept.description,
-            "type": "SINGLE" if concept.fact_type is FactType.SINGLE else "MULTIPLE",
-            "timestamp": self._stamp(columns),
-            "source": {"kind": _SOURCE.kind.value},
+        fields: dict[str, Any] = {
+            "timestamp": _time(columns, "timestamp") or self._now,
+            "expires_at": _time(columns, "expires_at"),
+            "source": FactSource(SourceKind.DOCUMENT),
+            "id": _row_id(place, columns),
         }
-        if fact["type"] == "SINGLE":
-            fact["value"] = value
-        else:
-            fact["values"] = [value]
-        return fact
-
-    def _stamp(self, columns: Mapping[str, Any]) -> str:
-        """Return the time of a row; cached, because many rows have the same time."""
-        said = columns.get("timestamp")
-        text = None if said is None else str(said)
-        if text not in self._stamps:
-            self._stamps[text] = stamp(self._fields(columns)["timestamp"])
-        return self._stamps[text]
-
-    def _value(self, row: Row, target: Target) -> Any:
-        value = row.columns["value"]
-        return target.json_value(value) if row.is_typed else target.value(value)
-
-    def _fact(self, row: Row, target: Target, row_id: str) -> StoredFact:
-        fields: dict[str, Any] = {**self._fields(row.columns), "id": row_id}
-        value = self._value(row, target)
+        if columns.get("importance") is not None:
+            fields["importance"] = float(columns["importance"])
+        value = columns["value"]
+        value = target.json_value(value) if row.is_typed else target.value(value)
         if target.concept.fact_type is FactType.SINGLE:
-            return stored(SingleFact(target.concept, value, **fields))
-        return stored(MultipleFacts(target.concept, [value], **fields))
+            return SingleFact(target.concept, value, **fields)
+        return MultipleFacts(target.concept, [value], **fields)
 
-    def _place_of(self, columns: Mapping[str, Any]) -> tuple[Place, str]:
-        word = columns.get("place")
-        if word not in self._places:
-            if word is None:
+    def _place_of(self, columns: Mapping[str, Any]) -> Place:
+        if (word := columns.get("place")) is None:
+            if self._place is None:
                 raise CommandError("the row has no place: add a column 'place', or pass --place")
-            place = parse_place(str(word))
-            self._places[word] = place, place_name(place)
-        return self._places[word]
+            return self._place
+        name = str(word)
+        if name not in self._places:
+            self._places[name] = parse_place(name)
+        return self._places[name]
 
-    def _known_target(self, columns: Mapping[str, Any], name: str) -> Target | None:
-        """Return the target of a keyword if an earlier row of the place had the keyword."""
-        return self._targets.get((name, str(columns["keyword"])))
-
-    async def _target(self, row: Row, place: Place, name: str) -> Target:
+    async def _target(self, row: Row, place: Place) -> Target:
+        """Return the concept of a row and its kinds; cached, as a file has many rows of each."""
         columns = row.columns
         keyword = str(columns["keyword"])
-        if name not in self._held:
-            self._held[name] = await held_in(self._store, place)
+        if place not in self._held:
+            self._held[place] = await held_in(self._store, place)
         if self._elsewhere is None:  # read only once: a file may have thousands of new keywords
             self._elsewhere = await held_anywhere(self._store)
-        held = self._held[name].get(keyword, [])
+        held = self._held[place].get(keyword, [])
         # In a place without the keyword, the columns and other places decide what it is.
-        said = (keyword, *map(columns.get, ("type", "description", "fact_type")))
-        if not held and said in self._new_targets:
-            return self._new_targets[said]
-        kind = Kind(columns["type"]) if "type" in columns else self._kind
+        said = (place if held else None, keyword, *map(columns.get, _TARGET))
+        if said in self._targets:
+            return self._targets[said]
+        kind = Kind(columns["type"]) if "type" in columns else None
         began = self._kinds.get(keyword, kind)
-        if not held and kind is not began:
+        if not held and kind not in (None, began):
             raise CommandError(f"{keyword!r} has {began} values, not {kind}")
-        target = await target_of(
+        if began is None and row.is_typed:
+            began = kind_of(columns["value"])
+        target = self._targets[said] = await target_of(
             self._store,
             self._options,
             keyword,
             held,
             elsewhere=self._elsewhere,
             kind=kind,
-            kind_if_new=self._kind_if_new(row, keyword),
+            kind_if_new=began,
             description=columns.get("description"),
             multiple=columns.get("fact_type") == FactType.MULTIPLE,
         )
-        if held:
-            self._targets[name, keyword] = target
-        else:
-            self._new_targets[said] = target
         if len(target.held) == 1:
             self._kinds.setdefault(keyword, min(target.held))
         return target
 
-    def _kind_if_new(self, row: Row, keyword: str) -> Kind | None:
-        """Return the kind of a keyword that is not in the store: that of its first row."""
-        if keyword in self._kinds:
-            return self._kinds[keyword]
-        return kind_of(row.columns["value"]) if row.is_typed else None
-
-    def _fields(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        fields: dict[str, Any] = {"timestamp": self._now, "source": _SOURCE}
-        for name in ("timestamp", "expires_at"):
-            if columns.get(name) is not None:
-                try:
-                    when = datetime.fromisoformat(str(columns[name]))
-                except ValueError:
-                    raise CommandError(f"{name} must be a time: 2026-03-01T12:00:00Z") from None
-                fields[name] = when if when.tzinfo else when.replace(tzinfo=UTC)
-        if columns.get("importance") is not None:
-            fields["importance"] = float(columns["importance"])
-        return fields
-
 
 _NAMES = frozenset(COLUMNS)
-_PLAIN = _NAMES - {"importance", "expires_at"}
-_SOURCE = FactSource(SourceKind.DOCUMENT)
 _NEEDED = frozenset({"keyword", "value"})
+_TARGET = ("type", "description", "fact_type")
+"""The columns that say what a new keyword is."""
 
 
 def _check_columns(columns: Mapping[str, Any]) -> None:
@@ -254,11 +191,17 @@ def _check_columns(columns: Mapping[str, Any]) -> None:
         raise CommandError(f"the column {min(missing)!r} is missing")
 
 
+def _time(columns: Mapping[str, Any], name: str) -> datetime | None:
+    if columns.get(name) is None:
+        return None
+    try:
+        when = datetime.fromisoformat(str(columns[name]))
+    except ValueError:
+        raise CommandError(f"{name} must be a time: 2026-03-01T12:00:00Z") from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
 def _row_id(place: Place, columns: Mapping[str, Any]) -> str:
     """Return an id that is a hash of the row, with which a second import recognises it."""
     said = [place.identity, {name: columns[name] for name in sorted(columns) if name != "place"}]
-    try:
-        plain = orjson.dumps(said)
-    except TypeError:  # a whole number of more than 64 bits
-        plain = json.dumps(said).encode()
-    return f"row-{sha256(plain).hexdigest()[:32]}"
+    return f"row-{sha256(json.dumps(said).encode()).hexdigest()[:32]}"

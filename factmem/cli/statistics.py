@@ -1,16 +1,12 @@
 """The command stats: the contents of a store and its growth."""
 
-import os
 from collections import Counter
-from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from factmem.cli.opening import Store, run
 from factmem.cli.options import Json
-from factmem.cli.output import counted, print_json, print_line, print_table, shown
+from factmem.cli.output import counted, print_json, print_line, print_table
 from factmem.cli.place_names import place_name
 from factmem.providers.results import PlaceInfo
 
@@ -20,6 +16,7 @@ app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 _WIDTH = 40
+_LISTED = 10
 
 
 class _Statistics:
@@ -53,21 +50,9 @@ async def _count_store(store: Store) -> _Statistics:
 
 
 @app.command()
-def stats(
-    ctx: typer.Context,
-    top: Annotated[
-        int, typer.Option(min=1, help="The number of places and concepts to list.")
-    ] = 10,
-    svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Also write the chart of growth as SVG.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def stats(ctx: typer.Context, as_json: Json = False) -> None:
     """Count places, values and bytes, by place and by concept, and chart saves over time."""
     found = run(ctx, _count_store)
-    growth = found.growth(31)
-    if svg is not None:
-        _write_svg(svg, growth)
     values = sum(info.count for info in found.places)
     size = sum(info.bytes for info in found.places)
     if as_json:
@@ -85,25 +70,15 @@ def stats(
     held = counted(len(found.places), "place")
     print_line(f"{held}, {counted(values, 'value')}, {counted(size, 'byte')}")
     print_line("")
-    largest = sorted(found.places, key=lambda info: (-info.count, place_name(info.place)))[:top]
+    largest = sorted(found.places, key=lambda info: (-info.count, place_name(info.place)))[:_LISTED]
     print_table(
         ("place", "values", "bytes"),
         [(place_name(info.place), info.count, info.bytes) for info in largest],
     )
     print_line("")
-    print_table(("concept", "values"), found.values.most_common(top))
+    print_table(("concept", "values"), found.values.most_common(_LISTED))
     print_line("")
-    print_table(("saved", "entries", ""), [(*row, bar) for row, bar in _bars(growth)])
-
-
-def _bars(growth: list[tuple[str, int]]) -> list[tuple[tuple[str, int], str]]:
+    growth = found.growth(31)
     most = max((count for _, count in growth), default=1)
-    return [(row, "█" * max(1, round(row[1] * _WIDTH / most))) for row in growth]
-
-
-def _write_svg(path: str, growth: list[tuple[str, int]]) -> None:
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=72, file=nowhere, force_terminal=True)
-        for (when, count), bar in _bars(growth):
-            console.print(Text(f"{shown(when):<11}{count:>8,} {bar}"))
-        console.save_svg(path, title="Saves over time")
+    bars = [(when, count, "█" * max(1, round(count * _WIDTH / most))) for when, count in growth]
+    print_table(("saved", "entries", ""), bars)

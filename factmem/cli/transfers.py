@@ -1,13 +1,12 @@
 """Commands that move facts: export, import."""
 
 import os
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-import anyio
 import typer
 from rich.console import Console
 from rich.progress import Progress
@@ -18,23 +17,18 @@ from factmem.cli.options import Json, Options, Reveal, options_of
 from factmem.cli.output import counted, print_error, print_json, print_line
 from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.rows import RowReader, csv_rows, json_rows
-from factmem.cli.value_kinds import Kind
 from factmem.concurrency.garbage import paused_collection
-from factmem.encryption.key import Key
-from factmem.ledger.entries import Entry
 from factmem.models.places import Place
 from factmem.transfer.bundle import export_facts, import_facts
+from factmem.transfer.reports import ImportReport
 
 __all__ = ["app"]
 
 app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
-_AT_A_TIME = 50_000
-"""Rows in one call of the store, which first reads the place. A killed import continues after the
-last completed call."""
-_PLACES_AT_ONCE = 4
-"""One place waits for the disk while the next one is encoded."""
+_MANY = 50_000
+"""Rows of a large import. The collector is paused for small ones too, which costs nothing."""
 
 
 class Format(StrEnum):
@@ -48,15 +42,7 @@ class Format(StrEnum):
     MEM0 = "mem0"
 
 
-class _Imported(NamedTuple):
-    """The number of entries that were read, the number of new ones, and problems."""
-
-    read: int
-    new: int
-    problems: Sequence[str] = ()
-
-
-_Work: TypeAlias = Callable[[Store], Awaitable[_Imported]]
+_Work: TypeAlias = Callable[[Store], Awaitable[ImportReport]]
 
 PlaceOptions = Annotated[
     list[str] | None, typer.Option("--place", help="Only this place; can be repeated.")
@@ -105,16 +91,10 @@ def import_(
         Format | None, typer.Option("--format", help="By default detected from the file.")
     ] = None,
     place: PlaceOptions = None,
-    kind: Annotated[
-        Kind | None, typer.Option("--type", help="The JSON type of new keywords in rows.")
-    ] = None,
     user_field: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The field with the user of a memory; user_id in mem0."),
     ] = None,
-    keyword: Annotated[
-        str, typer.Option(help="The keyword of memories without a category.")
-    ] = "notes",
     koog_key_env: Annotated[
         str | None, typer.Option(help="The environment variable with the key of Koog's files.")
     ] = None,
@@ -132,15 +112,18 @@ def import_(
     elif chosen is Format.KOOG:
         work = _koog(file, koog_key_env)
     elif chosen in {Format.CREWAI, Format.MEM0}:
-        work = _memories(file, chosen, options_of(ctx), only, user_field, keyword)
+        work = _memories(file, chosen, options_of(ctx), only, user_field)
     else:
-        work = _rows(file, chosen, options_of(ctx), only, kind)
-    with paused_collection(_AT_A_TIME):  # it would scan all rows repeatedly
-        read, new, problems = run(ctx, work, creates=True)
+        work = _rows(file, chosen, options_of(ctx), only)
+    with paused_collection(_MANY):  # it would scan all rows repeatedly
+        report = run(ctx, work, creates=True)
+    problems = [*map(str, report.problems)]
     if as_json:
-        print_json({"format": chosen.value, "read": read, "new": new, "problems": [*problems]})
+        counts = {"read": report.entries, "new": report.new}
+        print_json({"format": chosen.value, **counts, "problems": problems})
     else:
-        print_line(f"Read {counted(read, 'entry', 'entries')}, {new:,} of them new")
+        entries = counted(report.entries, "entry", "entries")
+        print_line(f"Read {entries}, {report.new:,} of them new")
         for problem in problems:
             print_error(problem)
 
@@ -162,10 +145,9 @@ def _format_of(path: str) -> Format:
 
 
 def _bundle(path: str, only: list[Place]) -> _Work:
-    async def work(store: Store) -> _Imported:
+    async def work(store: Store) -> ImportReport:
         with _bar() as progress:
-            report = await import_facts(path, store, places=only or None, progress=progress)
-        return _Imported(report.entries, report.new)
+            return await import_facts(path, store, places=only or None, progress=progress)
 
     return work
 
@@ -174,12 +156,7 @@ def _koog(path: str, key_env: str | None) -> _Work:
     from factmem.transfer.koog import import_koog
 
     key = None if key_env is None else Key.from_env(key_env)
-
-    async def work(store: Store) -> _Imported:
-        report = await import_koog(path, store, key=key)
-        return _Imported(report.entries, report.new, [*map(str, report.problems)])
-
-    return work
+    return lambda store: import_koog(path, store, key=key)
 
 
 def _memories(
@@ -188,7 +165,6 @@ def _memories(
     options: Options,
     only: list[Place],
     user_field: str | None,
-    keyword: str,
 ) -> _Work:
     """Import the memories of another library into the place that `--place` names."""
     if len(only) != 1:
@@ -202,17 +178,10 @@ def _memories(
     if subject.entity is None and (user_field is not None or chosen is Format.MEM0):
         subject = replace(subject, per_entity=True)
 
-    async def work(store: Store) -> _Imported:
-        given: dict[str, Any] = {"scope": scope, "subject": subject, "keyword": keyword}
-        given |= {"concepts": options.concepts}
-        if user_field is not None:
-            given["user_field"] = user_field
-        read = import_mem0 if chosen is Format.MEM0 else import_crewai
-        with _bar():
-            report = await read(path, store, **given)
-        return _Imported(report.entries, report.new, [*map(str, report.problems)])
-
-    return work
+    read = import_mem0 if chosen is Format.MEM0 else import_crewai
+    given: dict[str, Any] = {} if user_field is None else {"user_field": user_field}
+    given |= {"scope": scope, "subject": subject, "concepts": options.concepts}
+    return lambda store: read(path, store, **given)
 
 
 @contextmanager
@@ -224,43 +193,16 @@ def _bar() -> Generator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _rows(
-    path: str, chosen: Format, options: Options, only: list[Place], kind: Kind | None
-) -> _Work:
+def _rows(path: str, chosen: Format, options: Options, only: list[Place]) -> _Work:
     if len(only) > 1:
         raise CommandError(
             "Rows can be imported into one --place only: use a column 'place' for more"
         )
     rows = csv_rows(path) if chosen is Format.CSV else json_rows(path)
 
-    async def work(store: Store) -> _Imported:
-        reader = RowReader(store, options, only[0] if only else None, kind)
-        return await _write_entries(store, await reader.entries(rows))
+    async def work(store: Store) -> ImportReport:
+        facts = await RowReader(store, options, only[0] if only else None).facts(rows)
+        with _bar() as progress:
+            return await import_facts(facts, store, progress=progress)
 
     return work
-
-
-async def _write_entries(store: Store, found: dict[Place, list[Entry]]) -> _Imported:
-    """Write entries, several places at a time."""
-    total = sum(map(len, found.values()))
-    new = done = 0
-    limiter = anyio.CapacityLimiter(_PLACES_AT_ONCE)
-
-    async def write(place: Place, entries: list[Entry]) -> None:
-        nonlocal new, done
-        async with limiter:
-            for start in range(0, len(entries), _AT_A_TIME):
-                part = entries[start : start + _AT_A_TIME]
-                count = await store.replay(part, place.subject, place.scope)
-                new += count  # not `new += await`: another place may have added in the meantime
-                done += len(part)
-                progress(done, total)
-
-    with _bar() as progress:
-        try:
-            async with anyio.create_task_group() as group:
-                for place, entries in found.items():
-                    group.start_soon(write, place, entries)
-        except ExceptionGroup as failed:  # the first error has cancelled the other places
-            raise failed.exceptions[0] from None
-    return _Imported(total, new)

@@ -132,8 +132,7 @@ async def import_facts(
             from its current position to its end. Or an iterable of `PlacedFact`.
         into: The store to import into.
         places: Import only these places; all by default.
-        progress: Called after each place of a bundle, with the number of finished places and of all
-            places.
+        progress: Called after each place, with the number of finished places and of all places.
 
     Raises:
         TypeError: `into` is not a `FactStore`, `source` is of another type or open in text mode, or
@@ -150,8 +149,7 @@ async def import_facts(
         expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
     wanted = None if places is None else {each.identity for each in checked_places(places)}
     if _are_rows(source):
-        written, rows, unknown = await import_rows(source, into, wanted)
-        return ImportReport(tuple(written), rows, unknown)
+        return await import_rows(source, into, wanted, progress)
     done: list[Place] = []
     read = new = 0
     async with open_source(source) as whole:

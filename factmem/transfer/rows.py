@@ -1,6 +1,6 @@
 """Imports of rows: facts with their own places and times."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.places import Identity, Place
 from factmem.models.values import Canonical, canonical
 from factmem.providers.base import FactStore
+from factmem.transfer.reports import ImportReport
 
 __all__ = ["import_rows"]
 
@@ -18,24 +19,26 @@ _Content: TypeAlias = tuple[str, str, tuple[Canonical, ...]]
 
 
 async def import_rows(
-    rows: Iterable[PlacedFact[Any]], into: FactStore, wanted: set[Identity] | None
-) -> tuple[list[Place], int, int]:
+    rows: Iterable[PlacedFact[Any]],
+    into: FactStore,
+    wanted: set[Identity] | None,
+    progress: Callable[[int, int], None] | None,
+) -> ImportReport:
     """Write rows to a store, each recorded at the time of its fact.
 
     All rows are checked before the first is written. Each place is written in one step.
-
-    Returns:
-        The places, the number of rows read for them, and the number of these that were new.
     """
     by_place = _by_place(rows, wanted)
     for place, _ in by_place:  # a view raises here, before anything is written
         await into.replay([], place.subject, place.scope)
     new = read = 0
-    for place, facts in by_place:
+    for done, (place, facts) in enumerate(by_place, 1):
         read += len(facts)
         known = await into.entries(place.subject, place.scope)
         new += await into.replay(_unknown(known, facts), place.subject, place.scope)
-    return [place for place, _ in by_place], read, new
+        if progress is not None:
+            progress(done, len(by_place))
+    return ImportReport(tuple(place for place, _ in by_place), read, new)
 
 
 def _by_place(

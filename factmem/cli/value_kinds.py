@@ -69,20 +69,21 @@ def parsed(text: str, held: Collection[Kind], keyword: str) -> JsonValue:
     Raises:
         CommandError: The value has none of these kinds, or is ambiguous between them.
     """
-    others = [kind for kind in held if kind is not Kind.TEXT]
-    for kind in others:
-        value = _json(text)
-        if value is not _NO_JSON and (
-            kind_of(value) is kind or (kind is Kind.NUMBER and kind_of(value) is Kind.INTEGER)
-        ):
-            if Kind.TEXT in held and kind is not Kind.NULL:
-                raise CommandError(
-                    f"{keyword!r} has {_kind_names(held)} values: select one with --type"
-                )
-            return check_kind(value, held, keyword)
+    value = _json(text)
+    kind = None if value is _NO_JSON else kind_of(value)
+    if kind is not Kind.TEXT and kind in _with_integers(held):
+        if Kind.TEXT in held and kind is not Kind.NULL:
+            raise CommandError(
+                f"{keyword!r} has {_kind_names(held)} values: select one with --type"
+            )
+        return check_kind(value, held, keyword)
     if Kind.TEXT in held:
         return text
     raise CommandError(f"{keyword!r} has {_kind_names(held)} values, and the new value is not one")
+
+
+def _with_integers(held: Collection[Kind]) -> set[Kind]:
+    return {*held, Kind.INTEGER} if Kind.NUMBER in held else {*held}
 
 
 _NO_JSON: Any = object()

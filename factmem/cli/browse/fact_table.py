@@ -48,8 +48,6 @@ _FOUND: dict[str, tuple[int, Callable[[Row], str]]] = {
 _NARROW = 40
 """The minimum width of the value, in cells; the columns on the right are hidden first."""
 
-_MOST_STRIPS = 1_000
-
 _JOINED_EMOJI = re.compile("(?<=[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])\u200d")
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
@@ -78,12 +76,12 @@ class FactTable(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"fact-table--header", "fact-table--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open"),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("up", "move(-1)", "Up", show=False),
+        Binding("down", "move(1)", "Down", show=False),
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home,g", "edge(0)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
+        Binding("home", "edge(0)", "First", show=False),
+        Binding("end", "edge(1)", "Last", show=False),
     ]
     cursor: reactive[int] = reactive(0)
 
@@ -98,9 +96,6 @@ class FactTable(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._rows: Sequence[Row] = ()
         self._columns = _PLACED
-        self._strips: dict[tuple[int, int, Style], Strip] = {}
-        """Drawn lines by row, width and style: a key press redraws all lines and changes only
-        two."""
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -116,7 +111,6 @@ class FactTable(ScrollView, can_focus=True):
         """Show other rows; with `keep_cursor` the cursor stays on its value if it is among them."""
         stays = self._position_of(self.row, rows) if keep_cursor else 0
         self._rows = rows
-        self._strips.clear()
         is_search = bool(rows) and rows[0].relevance is not None
         self._columns = _FOUND if is_search else _PLACED
         self.virtual_size = Size(0, len(rows) + 1)
@@ -149,14 +143,8 @@ class FactTable(ScrollView, can_focus=True):
         style = (
             self.get_component_rich_style("fact-table--cursor") if is_cursor else self.rich_style
         )
-        key = index, width, style
-        if (strip := self._strips.get(key)) is None:
-            row = self._rows[index]
-            strip = self._line(lambda column: self._columns[column][1](row), style, width)
-            if len(self._strips) >= _MOST_STRIPS:
-                self._strips.clear()
-            self._strips[key] = strip
-        return strip
+        row = self._rows[index]
+        return self._line(lambda column: self._columns[column][1](row), style, width)
 
     def _line(self, cell: Callable[[str], str], style: Style, width: int) -> Strip:
         segments = [

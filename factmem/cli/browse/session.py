@@ -1,13 +1,12 @@
 """BrowserSession: the reads, searches, edits and undos of the browser, without its display."""
 
 import json
-from bisect import bisect_right
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
 
@@ -21,7 +20,7 @@ from factmem.embedding.base import Embedder
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.memory.records import RecordUpdate, update_record
-from factmem.models.facts import AnyFact, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -29,7 +28,7 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory
 
-__all__ = ["BrowserSession", "PlaceRows", "Row", "editable"]
+__all__ = ["BrowserSession", "Row", "editable"]
 
 _FOUND = 200
 """The maximum of matches of a search: more than anyone reads, and fast to rank."""
@@ -63,39 +62,13 @@ def editable(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-class PlaceRows(Sequence[Row]):
-    """The current values of a place, in the order of their keywords.
-
-    A row is created on access: a screen shows about forty of 100,000.
-    """
-
-    def __init__(self, place: Place, facts: Sequence[AnyFact]) -> None:
-        self._place = place
-        self.facts: Sequence[AnyFact] = sorted(facts, key=_keyword)  # an edit does not move rows
-        self._ends: list[int] | None = None
-        if any(isinstance(fact, MultipleFacts) for fact in self.facts):
-            self._ends = [*accumulate(len(fact.values) for fact in self.facts)]
-
-    def __len__(self) -> int:
-        return len(self.facts) if self._ends is None else self._ends[-1]
-
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        at = range(len(self))[index]
-        if self._ends is None:
-            return Row(self._place, self.facts[at])
-        number = bisect_right(self._ends, at)
-        fact = self.facts[number]
-        return Row(self._place, fact, at - self._ends[number] + len(fact.values))
-
-
-def _keyword(fact: AnyFact) -> str:
-    return fact.concept.keyword
+def _rows_of(place: Place, facts: Sequence[AnyFact]) -> list[Row]:
+    """Return the values of facts in the order of their keywords, so that an edit moves no row."""
+    return [
+        Row(place, fact, position)
+        for fact in sorted(facts, key=lambda each: each.concept.keyword)
+        for position in range(len(fact.values))
+    ]
 
 
 class BrowserSession:
@@ -119,9 +92,8 @@ class BrowserSession:
         self._embedder = embedder
         self._memory: AgentMemory | None = None
         self._undo: list[tuple[str, Callable[[], Awaitable[bool]]]] = []
-        self._versions: dict[Place, str] = {}
-        self._rows: PlaceRows | None = None
-        """The rows of the followed place."""
+        self._followed: tuple[Place, str] | None = None
+        """The place that is shown, and its version."""
         self.title = options.location if not options.is_database else "PostgreSQL"
         self.is_local = isinstance(store, LocalFileMemoryProvider)
 
@@ -142,38 +114,27 @@ class BrowserSession:
         """Return the current values of a place, in the order of their keywords."""
         version = await self._store.version(place.subject, place.scope)
         facts = await self._store.load_all(place.subject, place.scope)
-        self._versions = {place: version}  # only one place is followed at a time
+        self._followed = place, version
         # In a thread: sorting 100,000 facts would block the screen for too long.
-        self._rows = await run_sync(PlaceRows, place, facts)
-        return self._rows
+        return await run_sync(_rows_of, place, facts)
 
     async def changed_rows(self, place: Place) -> Sequence[Row] | None:
         """Return the new rows if the place has changed since the last call; otherwise None."""
-        since = self._versions.get(place)
-        if since is None or await self._store.version(place.subject, place.scope) == since:
+        if self._followed is None or self._followed[0] != place:
             return None
-        changes = await self._store.changes(place.subject, place.scope, since=since)
-        if changes is None or self._rows is None:
-            return await self.rows(place)
-        known = {fact.id: fact for fact in self._rows.facts if _keyword(fact) in changes.facts}
-        facts = [fact for fact in self._rows.facts if _keyword(fact) not in changes.facts]
-        for found in changes.facts.values():
-            facts += [known[each] if isinstance(each, str) else each for each in found]
-        self._versions[place] = changes.version
-        self._rows = PlaceRows(place, facts)
-        return self._rows
+        if self._followed[1] == await self._store.version(place.subject, place.scope):
+            return None
+        return await self.rows(place)
 
-    async def search(self, question: str, within: Place | None = None) -> list[Row]:
-        """Return the values that are relevant to a question, in one place or in all, best first."""
+    async def search(self, question: str) -> list[Row]:
+        """Return the values of the whole store that are relevant to a question, best first."""
         # Imported here, because the import takes a fifth of the time to the first screen.
         from factmem.memory.agent_memory import AgentMemory
 
         if self._memory is None:
             self._memory = AgentMemory(self._store, embedder=self._embedder)
-        places = [within] if within is not None else await self.places()
-        found = await self._memory.view(places=places).recall(
-            question, limit=_FOUND, min_score=0.01
-        )
+        view = self._memory.view(places=await self.places())
+        found = await view.recall(question, limit=_FOUND, min_score=0.01)
         return [
             Row(match.place, match.fact, position, match.relevance)
             for match in found

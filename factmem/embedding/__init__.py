@@ -7,7 +7,7 @@ from factmem.embedding.base import Embedder, QueryEmbedder
 from factmem.embedding.callable import CallableEmbedder
 from factmem.embedding.litellm import LiteLLMEmbedder
 from factmem.embedding.openai import OpenAIEmbedder
-from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder, TransformerModel
+from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 
 __all__ = [
     "CallableEmbedder",
@@ -16,5 +16,4 @@ __all__ = [
     "OpenAIEmbedder",
     "QueryEmbedder",
     "SentenceTransformerEmbedder",
-    "TransformerModel",
 ]

@@ -8,25 +8,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
-from factmem._arguments import expect_within
 from factmem.concurrency.per_loop import Workers
 from factmem.embedding.vectors import EmbeddingModel
 from factmem.errors import EmbeddingError, MissingExtraError
 
-__all__ = ["SentenceTransformerEmbedder", "TransformerModel"]
-
-
-class TransformerModel(Protocol):
-    """The required part of `SentenceTransformer`.
-
-    `encode_query` and `encode_document`, which version 5 added, are used if the model has them.
-    """
-
-    def encode(self, sentences: list[str], **options: Any) -> Any:
-        """Return one row of numbers for each sentence."""
-        ...
+__all__ = ["SentenceTransformerEmbedder"]
 
 
 class SentenceTransformerEmbedder(EmbeddingModel):
@@ -37,39 +25,22 @@ class SentenceTransformerEmbedder(EmbeddingModel):
     The first call loads the model, and downloads it if it is not on this machine;
     `options={"local_files_only": True}` prevents the download. Any number of tasks, threads and
     event loops may use an instance; one call computes at a time. If a call is cancelled while it
-    computes, it finishes in its thread and its result is discarded.
+    computes, it finishes in its thread and its result is discarded. For a model that your program
+    has loaded, use a `CallableEmbedder`.
 
     Args:
         model: The model's name or folder.
         options: Further arguments of `SentenceTransformer`: `device`, `cache_folder`, `revision`
             and so on.
-        loaded: A loaded model to use; `model` is then only the name under which its vectors are
-            stored.
-        dimensions: The expected length of a vector; by default the model's own.
-        batch_size: The maximum of strings that are computed at once.
 
     Raises:
-        ValueError: `model` is empty, a number is not positive, or `options` are passed with a
-            loaded model.
+        ValueError: `model` is empty.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        options: Mapping[str, Any] | None = None,
-        loaded: TransformerModel | None = None,
-        dimensions: int | None = None,
-        batch_size: int = 32,
-    ) -> None:
-        if loaded is not None and options:
-            raise ValueError(
-                "options cannot be used with loaded: pass the options where you load the model"
-            )
-        super().__init__(model, dimensions)
+    def __init__(self, model: str, *, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(model, None)
         self._options = dict(options or {})
-        self._loaded = loaded
-        self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
+        self._loaded: Any = None
         self._workers = Workers(abandon=True)
         self._lock = threading.Lock()
 
@@ -104,10 +75,9 @@ class SentenceTransformerEmbedder(EmbeddingModel):
             try:
                 if self._loaded is None:
                     self._loaded = self._load()
+                # Before version 5 a model has one method for questions and documents.
                 encode = getattr(self._loaded, method, self._loaded.encode)
-                encoded: object = encode(
-                    texts, batch_size=self._batch_size, show_progress_bar=False
-                )
+                encoded: object = encode(texts, show_progress_bar=False)
             except MissingExtraError:
                 raise
             except Exception as exc:
@@ -117,7 +87,7 @@ class SentenceTransformerEmbedder(EmbeddingModel):
                 ) from exc
         return encoded
 
-    def _load(self) -> TransformerModel:
+    def _load(self) -> object:
         try:
             package: Any = import_module("sentence_transformers")
         except ImportError as exc:
@@ -125,5 +95,5 @@ class SentenceTransformerEmbedder(EmbeddingModel):
                 "Local embedding needs sentence-transformers: pip install "
                 "'factmem[sentence-transformers]'"
             ) from exc
-        model: TransformerModel = package.SentenceTransformer(self._model, **self._options)
+        model: object = package.SentenceTransformer(self._model, **self._options)
         return model

@@ -154,7 +154,7 @@ async def test_a_model_is_loaded_once_and_in_a_thread(monkeypatch: pytest.Monkey
     package: Any = ModuleType("sentence_transformers")
     package.SentenceTransformer = load
     monkeypatch.setitem(sys.modules, "sentence_transformers", package)
-    embedder = SentenceTransformerEmbedder("mini", options={"device": "cpu"}, batch_size=8)
+    embedder = SentenceTransformerEmbedder("mini", options={"device": "cpu"})
     assert loaded == []
 
     async with anyio.create_task_group() as tasks:
@@ -164,7 +164,7 @@ async def test_a_model_is_loaded_once_and_in_a_thread(monkeypatch: pytest.Monkey
     (model,) = loaded
     assert (model.names, model.options) == (("mini",), {"device": "cpu"})
     assert sorted(sentences for _, sentences, _ in model.calls) == [["a"], ["b"], ["c"], ["d"]]
-    assert model.calls[0][2] == {"batch_size": 8, "show_progress_bar": False}
+    assert model.calls[0][2] == {"show_progress_bar": False}
     assert threading.get_ident() not in model.threads
     assert embedder.dimensions == 2
 
@@ -175,11 +175,14 @@ async def test_a_model_is_loaded_once_and_in_a_thread(monkeypatch: pytest.Monkey
     ids=["before 5", "from 5 on"],
 )
 async def test_questions_and_documents_are_distinguished(
-    make: type[Model], documents: str, queries: str
+    make: type[Model], documents: str, queries: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The package does it if its version can."""
     model = make()
-    embedder = SentenceTransformerEmbedder("mini", loaded=model)
+    package: Any = ModuleType("sentence_transformers")
+    package.SentenceTransformer = lambda _: model
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    embedder = SentenceTransformerEmbedder("mini")
 
     await embedder.embed(["a"])
     found = await embedder.embed_queries(["bb"])
@@ -217,18 +220,16 @@ async def test_a_missing_package_names_its_extra(
 
 
 @pytest.mark.parametrize("make", [LiteLLMEmbedder, SentenceTransformerEmbedder])
-def test_wrong_options_are_refused(make: Any) -> None:
-    """They raise before anything is loaded or sent."""
+def test_a_model_needs_a_name(make: Any) -> None:
+    """An error is raised before anything is loaded or sent."""
     with pytest.raises(ValueError, match="model must be a non-empty string"):
         make("")
-    with pytest.raises(ValueError, match="batch_size"):
-        make("m", batch_size=0)
-    with pytest.raises(ValueError, match="dimensions"):
-        make("m", dimensions=-1)
     assert repr(make("m")) == f"{make.__name__}('m')"
 
 
-def test_a_loaded_model_refuses_options() -> None:
-    """They would be ignored."""
-    with pytest.raises(ValueError, match="options cannot be used with loaded"):
-        SentenceTransformerEmbedder("m", loaded=Model(), options={"device": "cpu"})
+@pytest.mark.parametrize("option", ["batch_size", "dimensions"])
+def test_litellm_refuses_wrong_numbers(option: str) -> None:
+    """The error names the argument."""
+    given: dict[str, Any] = {option: -1}
+    with pytest.raises(ValueError, match=option):
+        LiteLLMEmbedder("m", **given)

@@ -1,7 +1,9 @@
 """A call that hangs occupies a thread of the embedder only."""
 
+import sys
 import threading
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import anyio
@@ -50,9 +52,14 @@ async def test_a_cancelled_caller_leaves_the_other_threads_alone(hanging: Hangin
     assert current_default_thread_limiter().borrowed_tokens == 0
 
 
-async def test_a_cancelled_call_is_not_computed(hanging: Hanging) -> None:
+async def test_a_cancelled_call_is_not_computed(
+    hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A queued call is dropped once its caller has gone."""
-    embedder = SentenceTransformerEmbedder("test", loaded=hanging)
+    package: Any = ModuleType("sentence_transformers")
+    package.SentenceTransformer = lambda _: hanging
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    embedder = SentenceTransformerEmbedder("test")
     await given_up(embedder, hanging, "first", calls=1)
     await given_up(embedder, hanging, "second", calls=1)
     hanging.may_end.set()

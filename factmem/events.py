@@ -1,4 +1,9 @@
-"""Events of memory operations. Each operation ends in one event."""
+"""Events of memory operations. Each operation ends in one event.
+
+Code that runs an operation enters `MemoryEvents.operation` and fills the `OperationInProgress` that
+it yields. At the end of the block this becomes a `MemoryEvent` and is passed to the listeners. A
+context variable gives nested operations the correlation id of the outer one.
+"""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence

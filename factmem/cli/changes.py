@@ -1,4 +1,8 @@
-"""Commands that change facts: set, forget, erase."""
+"""Commands that change facts: set, forget, erase.
+
+`targets.target_of` finds the concept of a keyword and parses values, so that a typed value keeps
+the kind of JSON that the application saved. Commands that remove something call `confirm` first.
+"""
 
 from datetime import timedelta
 from typing import Annotated, Any

@@ -1,4 +1,9 @@
-"""Commands that show facts: places, show, history, why, recall."""
+"""Commands that show facts: places, show, history, why, recall.
+
+Each command reads through `opening.run` and prints either JSON, with the forms of `records`, or a
+table. Values of an encrypted store are printed only to a terminal unless `--reveal` is passed, and
+`Options.check_revealed` is called before anything is read.
+"""
 
 from typing import Annotated, Any
 

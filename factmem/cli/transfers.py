@@ -1,4 +1,8 @@
-"""Commands that move facts: export, import."""
+"""Commands that move facts: export, import.
+
+An import first detects the format of its file. For each format a function returns the work to do on
+the open store, so that wrong arguments are refused before a store is opened.
+"""
 
 import os
 from collections.abc import Awaitable, Callable, Generator

@@ -1,4 +1,7 @@
-"""The history of a concept: every save, confirmation, supersession and forgetting. Pure."""
+"""The history of a concept: every save, confirmation, supersession and forgetting. Pure.
+
+The entries about the keyword are traced, and each effect becomes a `HistoryEntry`.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""The current values of a ledger: Item, and Topic for the items of one keyword."""
+"""The current values of a ledger: Item, and Topic for the items of one keyword.
+
+`outdated` decides which values of a statement are already superseded when it is recorded.
+`ChangeLog` remembers which facts changed, for readers that follow a place without loading it again.
+"""
 
 from collections import deque
 from collections.abc import Collection, Iterator

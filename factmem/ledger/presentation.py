@@ -1,4 +1,8 @@
-"""Conversion of current values to facts."""
+"""Conversion of current values to facts.
+
+A load of a large place spends most of its time here. Facts are therefore made without validation,
+and the usual case, a keyword with one string, has a shorter way.
+"""
 
 from copy import deepcopy
 from datetime import datetime

@@ -1,4 +1,8 @@
-"""Facts that quote or mention purged values: finding the values, and removing them from quotes."""
+"""Facts that quote or mention purged values: finding the values, and removing them from quotes.
+
+`QuotedValues` is a tree of the words of all purged values, so that each quote is searched once,
+whatever the number of values.
+"""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,11 @@
 """Removal of history from ledgers: compaction, tidying and purging.
 
-Pure functions on entries. A changed entry keeps its position and its time, so that a place can be
-rewritten record by record.
+Pure functions on entries. A changed entry keeps its position and its time, so that a store can
+rewrite it alone.
+
+Each function traces the entries, chooses the lives of values to remove, and lets `Rest` write the
+entries without them. What other entries depend on stays: the stub of a save that replaced something,
+the floor of a retraction, the mark of a superseded value.
 """
 
 from bisect import bisect_right

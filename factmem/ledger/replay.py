@@ -1,4 +1,8 @@
-"""Entries from outside the store: validation, and selection of those new to a place."""
+"""Entries from outside the store: validation, and selection of those new to a place.
+
+Imports use `unknown_entries`, which makes a second import of the same entries add nothing. The
+functions of an application that add or edit entries go through `amended` and `edited`.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

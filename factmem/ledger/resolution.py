@@ -3,6 +3,9 @@
 A SINGLE concept has the value of the subject with the lowest priority level; on a tie that of the
 narrower scope; on a tie that of the place that confirmed it last. The values of a MULTIPLE concept are
 combined, and a value in several places counts once, in the first of them.
+
+`resolve` does this for one user's places. `resolve_entities` does it for places of several users:
+facts of different users never hide each other, so it resolves once for each of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

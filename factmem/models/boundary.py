@@ -1,4 +1,8 @@
-"""Boundary: the places that a view may read and write. It can be narrowed, never widened."""
+"""Boundary: the places that a view may read and write. It can be narrowed, never widened.
+
+It holds identities as tuples, because stores and views compare them for every fact. `allows` is the
+check. `listings` and `identities` let a store avoid a listing of places that `allows` would reject.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Display of reports and facts: tables for notebooks and `rich`, rows for data frames, escapes."""
+"""Display of reports and facts: tables for notebooks and `rich`, rows for data frames, escapes.
+
+A class inherits `Displayed` and describes itself as a `Sheet`; HTML and rich's table are made from
+that. Everything shown passes `shown`, because a value may contain markup or control characters.
+"""
 
 import json
 import re

@@ -1,4 +1,11 @@
-"""Facts and their concepts: immutable, hashable values, safe to share between tasks."""
+"""Facts and their concepts: immutable, hashable values, safe to share between tasks.
+
+A `Concept` says what a fact is about and of which type its values are; its codec validates them. A
+`SingleFact` or `MultipleFacts` has the values, and the fields of `AnyFact`, which both share.
+Constructors validate. Facts that a store returns were validated when they were saved, and are made
+by `stored_facts` instead. The overloads are for type checkers: they infer the kind of fact that a
+load returns.
+"""
 
 import os
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,9 @@
-"""Places of facts: subjects, scopes, and pairs of a subject and a scope."""
+"""Places of facts: subjects, scopes, and pairs of a subject and a scope.
+
+Stores know a place by its `Identity`, four strings. Entities with several levels are one string
+with the prefix "//", and `MemorySubject.every` has the prefix "///"; `of` rejects both prefixes, so
+no user's name can be mistaken for several users.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
 """ValueCodec: conversion of the values of one type to JSON and back.
 
 A value can be anything that pydantic can validate and serialise. `ValueCodec.dump` parses its own
-output and compares: it rejects a value that would not be equal after loading.
+output and compares: it rejects a value that would not be equal after loading. `canonical` gives the
+form in which the ledger compares stored values.
 """
 
 from dataclasses import fields, is_dataclass

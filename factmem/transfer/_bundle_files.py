@@ -1,4 +1,8 @@
-"""Bundle files: opening for reading, and atomic writing."""
+"""Bundle files: opening for reading, and atomic writing.
+
+`open_source` and `open_target` accept a path or a file object. A new file at a path is a `_Draft`
+until it is complete: a bundle is plain text, so a killed export must leave nothing behind.
+"""
 
 import fcntl
 import os

@@ -8,6 +8,10 @@ unless you omit it, the history. Any `FactStore` can import a bundle of any othe
 
 **A bundle is not encrypted**, even if its store is. Its digest detects damage, not forgery. Protect
 it like the facts themselves.
+
+`_bundle_files` opens the files, `_bundle_lines` writes and reads the lines, and `rows` imports facts
+that are no bundle. An import reads a bundle twice: first to verify all of it, then to write place
+by place. `_Contents.marks` ties the second reading to the first.
 """
 
 import os

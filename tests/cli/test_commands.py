@@ -59,8 +59,8 @@ def test_set_show_history_forget_erase(store: list[str]) -> None:
     facts = {each["keyword"]: each for each in ask(*store, "show", ALICE, "--reveal")}
     assert facts["age"]["value"] == 37
     assert facts["pets"]["values"] == ["Miso", "Rex"]
-    told = ask(*store, "history", ALICE, "age", "--reveal")
-    assert [each["fact"]["value"] for each in told] == [36, 37]
+    changes = ask(*store, "history", ALICE, "age", "--reveal")
+    assert [each["fact"]["value"] for each in changes] == [36, 37]
     [why] = ask(*store, "why", ALICE, "age", "--reveal")
     assert why["sources"] == [{"kind": "code", "conversation": "command line"}]
     [match] = ask(*store, "recall", "which pets", "--limit", "1", "--reveal")
@@ -121,9 +121,9 @@ def test_a_keyword_keeps_its_kind(store: list[str]) -> None:
     fill(store)
     bob = "product/my-app/user/bob"
     for text in ("seven", "3.5", "true", "[7]"):
-        told = call(*store, "set", bob, "age", text, code=ExitCode.USAGE)
-        assert "'age' has integer values" in told
-        assert text not in told
+        printed = call(*store, "set", bob, "age", text, code=ExitCode.USAGE)
+        assert "'age' has integer values" in printed
+        assert text not in printed
     call(*store, "set", bob, "age", "7", "--type", "text", code=ExitCode.USAGE)
     call(*store, "set", bob, "city", "Paris", code=ExitCode.USAGE)  # a new keyword without --type
     call(*store, "set", ALICE, "ide-theme", "a", "b", code=ExitCode.USAGE)
@@ -210,9 +210,9 @@ def test_wrong_rows_are_rejected(tmp_path: Path, text: str) -> None:
     file = tmp_path / "rows.csv"
     file.write_text(text)
 
-    told = call("--store", str(tmp_path / "m"), "import", str(file), code=ExitCode.USAGE)
+    printed = call("--store", str(tmp_path / "m"), "import", str(file), code=ExitCode.USAGE)
 
-    assert "Line" in told
+    assert "Line" in printed
     assert not (tmp_path / "m").exists()
 
 
@@ -269,8 +269,8 @@ def test_doctor_reports_damage_and_the_command_that_repairs_it(
     lines[damaged] = b"x" * 20 + lines[damaged][20:]
     journal.write_bytes(b"".join(lines))
 
-    told = call(*store, "doctor", code=ExitCode.DAMAGED)
-    assert f"salvage {ALICE}" in told
+    printed = call(*store, "doctor", code=ExitCode.DAMAGED)
+    assert f"salvage {ALICE}" in printed
     call(*store, "show", ALICE, "--reveal", code=ExitCode.DAMAGED)
     call(*store, "verify", code=ExitCode.DAMAGED)
     assert ask(*store, "salvage", ALICE, "--yes")["kept"] >= 1
@@ -375,9 +375,9 @@ def test_reading_creates_nothing(tmp_path: Path) -> None:
 def test_a_password_in_a_url_is_refused() -> None:
     """The list of processes would show it."""
     for url in ("postgresql://app:secret@db/app", "postgresql://db/app?password=secret"):
-        told = call("--store", url, "places", code=ExitCode.USAGE)
-        assert "PGPASSWORD" in told
-        assert "secret" not in told
+        printed = call("--store", url, "places", code=ExitCode.USAGE)
+        assert "PGPASSWORD" in printed
+        assert "secret" not in printed
 
 
 def test_stats_count_by_place_and_concept(store: list[str]) -> None:
@@ -452,10 +452,10 @@ def test_memories_of_crewai_are_imported_once(store: list[str], tmp_path: Path) 
     concepts = ["--concepts", "tests.cli.test_commands:CONCEPTS"]
     command = [*store, *concepts, "import", str(file), "--place", "product/my-app/user"]
 
-    told = ask(*command, "--user-field", "scope")
+    report = ask(*command, "--user-field", "scope")
 
-    assert (told["format"], told["read"], told["new"]) == ("crewai", 2, 2)
-    [problem] = told["problems"]
+    assert (report["format"], report["read"], report["new"]) == ("crewai", 2, 2)
+    [problem] = report["problems"]
     assert problem == "'r0': has no time in 'created_at'"
     assert ask(*command, "--user-field", "scope")["new"] == 0
     [fact] = ask(*store, "show", ALICE, "city", "--reveal")

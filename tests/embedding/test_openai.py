@@ -220,9 +220,9 @@ async def test_no_error_repeats_an_input_or_a_key(status: int) -> None:
         with pytest.raises(EmbeddingError) as caught:
             await embedder.embed([SECRET])
 
-    told = "".join(traceback.format_exception(caught.value))
-    assert "4711" not in told
-    assert KEY not in told
+    printed = "".join(traceback.format_exception(caught.value))
+    assert "4711" not in printed
+    assert KEY not in printed
 
 
 async def test_a_string_that_cannot_be_sent_raises() -> None:

@@ -131,8 +131,8 @@ def test_purging_removes_only_matching_values(
     )
     for then in moments(entries):
         past = _numbered(Ledger(entries, until=then), then)
-        kept = [told for number, told in past if number not in gone]
-        found = [told for _, told in _numbered(Ledger(rest, until=then), then)]
+        kept = [each for number, each in past if number not in gone]
+        found = [each for _, each in _numbered(Ledger(rest, until=then), then)]
         assert sorted(found, key=str) == sorted(kept, key=str)
 
 
@@ -193,8 +193,8 @@ def test_a_purge_removes_the_messages_before_later_quotes() -> None:
     """They may contain the purged words; earlier messages and other conversations do not."""
 
     def said(value: str, keyword: str, **source: Any) -> Any:
-        told: Any = {"kind": "user", "before": f"before {value}", **source}
-        return saved(value, fact_id=value, keyword=keyword, kind="SINGLE", source=told)
+        given: Any = {"kind": "user", "before": f"before {value}", **source}
+        return saved(value, fact_id=value, keyword=keyword, kind="SINGLE", source=given)
 
     secret = said("pin", "k", conversation="chat", message=4, quote="it is 1234")
     kept = [
@@ -300,9 +300,9 @@ def test_forgets_find_an_id_that_several_concepts_share() -> None:
         entry(3, saved("a", fact_id="two")),
     ]
 
-    told = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
+    found = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
 
-    assert [one.action for one in told] == ["saved", "forgotten", "saved"]
+    assert [one.action for one in found] == ["saved", "forgotten", "saved"]
 
 
 @searched
@@ -318,10 +318,10 @@ def test_the_history_has_each_save_and_forget_once(steps: list[Step]) -> None:
             expected.append("ended")
         expected += ["ended" for said in each.get("retract", []) if said["keyword"] == "theme"]
 
-    told = history(entries, concept)
+    found = history(entries, concept)
 
-    assert [_event(one) for one in told] == expected
-    assert [one.recorded_at for one in told] == sorted(one.recorded_at for one in told)
+    assert [_event(one) for one in found] == expected
+    assert [one.recorded_at for one in found] == sorted(one.recorded_at for one in found)
 
 
 def _event(one: HistoryEntry) -> str:
@@ -336,9 +336,9 @@ def test_a_save_of_current_values_is_a_confirmation(steps: list[Step]) -> None:
     trace = Trace(entries)
     concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)
 
-    told = [one.action for one in history(entries, concept) if one.fact]
+    found = [one.action for one in history(entries, concept) if one.fact]
 
-    assert told == [
+    assert found == [
         "superseded"
         if all(value.is_superseded for value in save.values)
         else "saved"
@@ -354,9 +354,9 @@ def test_the_history_omits_a_save_without_remaining_values() -> None:
     """The ledger needs it only as a stub."""
     entries = [entry(1, saved("a")), entry(2, saved(fact_id="two"))]
 
-    told = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
+    found = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
 
-    assert [one.fact.values for one in told if one.fact] == [("a",)]
+    assert [one.fact.values for one in found if one.fact] == [("a",)]
 
 
 def test_a_purge_of_another_save_keeps_the_end_of_a_value() -> None:

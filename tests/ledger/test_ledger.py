@@ -114,8 +114,8 @@ def test_facts_are_the_items(steps: list[Step]) -> None:
             own, key=str
         )
         last = own[-1:] if types.get(keyword) == "SINGLE" else own
-        told = [(fact_id, value) for key, fact_id, value in everything if key == keyword]
-        assert sorted(told, key=str) == sorted(last, key=str)
+        current = [(fact_id, value) for key, fact_id, value in everything if key == keyword]
+        assert sorted(current, key=str) == sorted(last, key=str)
     assert len(ledger.confirmations(now)) == len(items)
 
 

@@ -232,9 +232,9 @@ class TestPlaces:
     async def test_only_named_places_are_exported(self) -> None:
         """A user can get the data of that user alone; an empty place is not an error."""
         store = await full_store()
-        nobody = Place(PRODUCT, USER.of("nobody"))
+        empty = Place(PRODUCT, USER.of("nobody"))
 
-        bundle = await bundle_of(store, places=[PLACES[2], nobody, PLACES[2]])
+        bundle = await bundle_of(store, places=[PLACES[2], empty, PLACES[2]])
 
         assert identities((await import_facts(io.BytesIO(bundle), store)).places) == [
             PLACES[2].identity
@@ -475,10 +475,10 @@ class TestDamage:
         """The digest is right, but another program wrote the entries."""
         lines = [HEADER, PLACE, orjson.dumps({**ENTRY, **changed}) + b"\n"]
 
-        told = await refused(sealed(lines))
+        error = await refused(sealed(lines))
 
-        assert message in told
-        assert "Line 3" in told
+        assert message in error
+        assert "Line 3" in error
 
     @table(
         "line",
@@ -532,10 +532,10 @@ class TestDamage:
 
     async def test_a_later_version(self) -> None:
         """This is not damage; the error says that the reader is too old."""
-        told = await refused(sealed([b'{"format":"factmem-bundle","version":2,"x":[]}\n']))
+        error = await refused(sealed([b'{"format":"factmem-bundle","version":2,"x":[]}\n']))
 
-        assert "version 2" in told
-        assert "update factmem" in told
+        assert "version 2" in error
+        assert "update factmem" in error
 
     async def test_a_large_bundle_that_changes_under_the_import(
         self, monkeypatch: pytest.MonkeyPatch
@@ -737,10 +737,10 @@ async def test_a_report_can_be_compared() -> None:
 
 async def test_progress_is_reported_after_each_place(tmp_path: Path) -> None:
     """An import reports how many places were requested; a failing callback stops it."""
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     def tell(*counts: int) -> None:
-        told.append((counts[0], counts[1]))
+        reported.append((counts[0], counts[1]))
 
     source, target = InMemoryProvider(), InMemoryProvider()
     people = [USER.of(f"p{number}") for number in range(3)]
@@ -749,15 +749,17 @@ async def test_progress_is_reported_after_each_place(tmp_path: Path) -> None:
             await source.save(SingleFact(Concept("theme", "A theme"), value), person, AGENT)
 
     await export_facts(source, tmp_path / "all.jsonl", progress=tell)
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert reported == [(1, 3), (2, 3), (3, 3)]
 
-    told.clear()
+    reported.clear()
     places = [Place(AGENT, people[1]), Place(AGENT, people[2])]
     await import_facts(tmp_path / "all.jsonl", target, places=places, progress=tell)
-    assert told == [(1, 2), (2, 2)]
+    assert reported == [(1, 2), (2, 2)]
 
     with pytest.raises(ValueError, match="x not in list"):
-        await export_facts(source, tmp_path / "none.jsonl", progress=lambda *_: told.remove((9, 9)))
+        await export_facts(
+            source, tmp_path / "none.jsonl", progress=lambda *_: reported.remove((9, 9))
+        )
     assert not (tmp_path / "none.jsonl").exists()
     with pytest.raises(TypeError, match="progress=lambda"):
         await import_facts(tmp_path / "all.jsonl", target, progress=5)  # type: ignore[arg-type]

@@ -1,4 +1,10 @@
-"""Browser: the application of `factmem browse`."""
+"""Browser: the application of `factmem browse`.
+
+It connects three parts of the screen (`PlacesTree`, `FactTable`, `FactPage`) with a
+`BrowserSession`, which reads and writes the store. Reading runs in workers of textual: a group runs
+one at a time, and opening another place cancels the reading of the last one. `_follow` looks for
+changes of other processes.
+"""
 
 from collections.abc import Awaitable, Sequence
 from typing import Any, ClassVar

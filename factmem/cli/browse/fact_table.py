@@ -1,4 +1,9 @@
-"""FactTable: a table that draws only visible rows; 100,000 rows scroll as fast as ten."""
+"""FactTable: a table that draws only visible rows; 100,000 rows scroll as fast as ten.
+
+textual's own `DataTable` keeps a cell for each value and measures all of them. This table accesses
+a row when its line is drawn: `render_line` asks for one line of the screen, `_widths` shares the
+width among the columns, and `_fitted` cuts a string to its cells.
+"""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,9 @@
-"""BrowserSession: the reads, searches, edits and undos of the browser, without its display."""
+"""BrowserSession: the reads, searches, edits and undos of the browser, without its display.
+
+A row is one value of a fact. Every change compares the stored value with that of the row first, as
+another process may have changed it since the screen was drawn. An undo is a function on a stack,
+and is refused in the same case.
+"""
 
 import json
 import os

@@ -189,7 +189,7 @@ def names(ledger: Ledger, now: str) -> list[ForgottenItem]:
 def _current(ledger: Ledger, now: str) -> list[tuple[str, Any, list[Any]]]:
     topics = [
         (keyword, topic, [item for item in topic.items.values() if item.is_alive(now)])
-        for keyword, topic in ledger._topics.items()
+        for keyword, topic in ledger._by_keyword.items()
     ]
     return sorted((each for each in topics if each[2]), key=lambda each: each[2][0].number)
 

@@ -291,7 +291,7 @@ class TakesAnything(InMemoryProvider):
 class _Rounding(_Shelves):
     async def present(self, identity: Any, present: Any, **options: Any) -> Any:
         def rounded(ledger: Ledger, now: str) -> Any:
-            for topic in ledger._topics.values():
+            for topic in ledger._by_keyword.values():
                 for item in topic.items.values():
                     if isinstance(item.value, int) and abs(item.value) >= 2**64:
                         item.value = float(item.value)

@@ -1,4 +1,4 @@
-"""The current values of a ledger: Item, and Topic for the items of one keyword.
+"""The current values of a ledger: Item, and KeywordItems for the items of one keyword.
 
 `outdated` decides which values of a statement are already superseded when it is recorded.
 `ChangeLog` remembers which facts changed, for readers that follow a place without loading it again.
@@ -13,7 +13,7 @@ from factmem.ledger.entries import SourceEntry, StoredFact, moment, stamp
 from factmem.ledger.statements import Retractions, digest_of, said_at
 from factmem.models.values import Canonical, JsonValue, canonical
 
-__all__ = ["NO_SOURCE", "ChangeLog", "Item", "Topic", "Touched", "outdated", "values_of"]
+__all__ = ["NO_SOURCE", "ChangeLog", "Item", "KeywordItems", "Touched", "outdated", "values_of"]
 
 
 NO_SOURCE: list[SourceEntry | None] = [None]
@@ -137,7 +137,7 @@ def _source_key(source: SourceEntry | None) -> str:
     return "" if source is None else repr(sorted(source.items()))
 
 
-class Topic:
+class KeywordItems:
     """The items of one keyword, by the canonical form of their values, oldest first.
 
     Most keywords have one item, which is stored without a dictionary: 100,000 dictionaries take 20 MB
@@ -164,32 +164,32 @@ class Topic:
         self.key: Canonical = ""
         """The canonical form of the value of `only`."""
         self.only: Item | None = None
-        """The item of a topic that never had a second one, else None."""
+        """The item if there never was a second one, else None."""
         self._items: dict[Canonical, Item] | None = None
         self._names: dict[tuple[str, int], Canonical] | None = None
 
     def fields(self) -> list[Any]:
-        """Return this topic as plain JSON, for `restored`."""
+        """Return the items as plain JSON, for `restored`."""
         retractions = None if self.retractions is None else self.retractions.fields()
         items = [item.fields() for item in self.items.values()]
         return [self.description, self.fact_type, items, retractions]
 
     @classmethod
-    def restored(cls, fields: list[Any], texts: dict[str, str]) -> "Topic":
-        """Return the topic of `fields`; see `Item.restored`."""
+    def restored(cls, fields: list[Any], texts: dict[str, str]) -> "KeywordItems":
+        """Return the items of `fields`; see `Item.restored`."""
         description, fact_type, items, retractions = fields
         single = "SINGLE" if fact_type == "SINGLE" else "MULTIPLE"
-        topic = cls(texts.setdefault(description, description), single)
+        held = cls(texts.setdefault(description, description), single)
         if len(items) == 1:
-            topic.only = item = Item.restored(items[0], texts)
-            topic.key = canonical(item.value)
+            held.only = item = Item.restored(items[0], texts)
+            held.key = canonical(item.value)
         else:
             for each in items:
                 item = Item.restored(each, texts)
-                topic.add(canonical(item.value), item)
+                held.add(canonical(item.value), item)
         if retractions is not None:
-            topic.retractions = Retractions.restored(retractions)
-        return topic
+            held.retractions = Retractions.restored(retractions)
+        return held
 
     @property
     def items(self) -> dict[Canonical, Item]:
@@ -282,11 +282,11 @@ def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
         yield from enumerate(fact["values"])
 
 
-def outdated(topic: Topic | None, fact: StoredFact, at: str) -> Collection[int]:
+def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection[int]:
     """Return the positions of the values of a statement that later statements supersede."""
     marked = fact.get("superseded", ())
     said, is_single = said_at(fact, at), fact["type"] == "SINGLE"
-    retractions = None if topic is None else topic.retractions
+    retractions = None if held is None else held.retractions
     found: set[int] = set()
     for position, value in values_of(fact):
         key = canonical(value)
@@ -294,16 +294,16 @@ def outdated(topic: Topic | None, fact: StoredFact, at: str) -> Collection[int]:
             position in marked
             or (retractions is not None and retractions.ended_after(said, key))
             or (is_single and retractions is not None and said < retractions.floor)
-            or (is_single and topic is not None and _has_later(topic, key, said, at))
+            or (is_single and held is not None and _has_later(held, key, said, at))
         ):
             found.add(position)
     return found
 
 
-def _has_later(topic: Topic, key: Canonical, said: str, at: str) -> bool:
+def _has_later(held: KeywordItems, key: Canonical, said: str, at: str) -> bool:
     return any(
         item.said > said and other != key and item.is_alive(at)
-        for other, item in topic.items.items()
+        for other, item in held.items.items()
     )
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
-from factmem.ledger.items import ChangeLog, Item, Topic, Touched, outdated, values_of
+from factmem.ledger.items import ChangeLog, Item, KeywordItems, Touched, outdated, values_of
 from factmem.ledger.presentation import all_presented, changed, presented, single
 from factmem.ledger.statements import Retractions, name_of, said_at
 from factmem.models.facts import AnyFact, Concept, FactType, L
@@ -52,7 +52,7 @@ class LedgerState(NamedTuple):
     """The latest superseded statements."""
     passed: dict[str, str]
     """The last descriptions of keywords, if they are not current."""
-    topics: dict[str, Topic]
+    by_keyword: dict[str, KeywordItems]
     free: dict[str, int]
     """The next free position of each fact."""
     expiries: list[tuple[str, str]]
@@ -70,7 +70,7 @@ class Ledger:
         """When the last entry was recorded; empty before the first."""
         self.may_expire: bool = False
         """Whether any value ever had an expiry; if not, reading does not need the time."""
-        self._topics: dict[str, Topic] = {}
+        self._by_keyword: dict[str, KeywordItems] = {}
         self._number = 0
         self._free: dict[str, int] = {}
         """The next free position of each fact ever saved as MULTIPLE, about 120 bytes each, until a
@@ -106,15 +106,15 @@ class Ledger:
 
     def state(self) -> LedgerState:
         """Return the ledger's state, not copied: do not modify it."""
-        at, late, topics = self.recorded_at, list(self._late), self._topics
-        return LedgerState(at, self._number, late, self._passed, topics, self._free, self._expiries)
+        at, late, held = self.recorded_at, list(self._late), self._by_keyword
+        return LedgerState(at, self._number, late, self._passed, held, self._free, self._expiries)
 
     @classmethod
     def restored(cls, state: LedgerState) -> "Ledger":
         """Return a ledger with this state, which must not be used elsewhere."""
         ledger = cls()
         ledger.recorded_at, ledger._number, late = state[:3]
-        ledger._passed, ledger._topics, ledger._free = state[3:6]
+        ledger._passed, ledger._by_keyword, ledger._free = state[3:6]
         ledger._late = deque(late, maxlen=_MOST_LATE) if late else _NONE_LATE
         ledger._expiries = sorted(state.expiries)
         ledger.may_expire = bool(ledger._expiries)
@@ -122,42 +122,42 @@ class Ledger:
 
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
-        topic = self._topics.get(keyword)
+        held = self._by_keyword.get(keyword)
         description: Any = fact.get("description")
         if description is None:
             description = self.last_description(keyword) or keyword
-        if topic is None and fact["type"] == "SINGLE" and "superseded" not in fact:
+        if held is None and fact["type"] == "SINGLE" and "superseded" not in fact:
             self._begin(keyword, description, fact, at)
             return
-        past = outdated(topic, fact, at) if "stated" in fact else ()
+        past = outdated(held, fact, at) if "stated" in fact else ()
         if past and len(past) == sum(1 for _ in values_of(fact)):
             for position, value in values_of(fact):
                 self._passed_over(fact, value, position, at)
             self._note_late(fact["id"])
-            if topic is None or topic.description != description:
+            if held is None or held.description != description:
                 self._passed[keyword] = description
             return
         self._passed.pop(keyword, None)
         # Not the string of the entry, so that 100,000 keywords share two strings.
         fact_type = "SINGLE" if fact["type"] == "SINGLE" else "MULTIPLE"
-        if topic is None:
-            topic = self._topics[keyword] = Topic()
-        elif topic.description != description or topic.fact_type != fact_type:
+        if held is None:
+            held = self._by_keyword[keyword] = KeywordItems()
+        elif held.description != description or held.fact_type != fact_type:
             self._note(keyword, None)
-        topic.description = self._texts.setdefault(description, description)
+        held.description = self._texts.setdefault(description, description)
         if "expires_at" in fact:
             self._note_expiry(fact["expires_at"], keyword)
-        topic.fact_type = fact_type
+        held.fact_type = fact_type
         if fact_type == "SINGLE":
-            self._replace(topic, fact, at)
+            self._replace(held, fact, at)
         else:
-            self._add(topic, fact, at, past)
+            self._add(held, fact, at, past)
 
     def _begin(self, keyword: str, description: str, fact: StoredFact, at: str) -> None:
         """Save the first value of a keyword: most facts of a large place are one."""
         self._passed.pop(keyword, None)
         text = self._texts.setdefault(description, description)
-        topic = self._topics[keyword] = Topic(text, "SINGLE")
+        held = self._by_keyword[keyword] = KeywordItems(text, "SINGLE")
         if "expires_at" in fact:
             self._note_expiry(fact["expires_at"], keyword)
         if self._log is not None:
@@ -165,16 +165,16 @@ class Ledger:
         if "value" in fact:
             value = fact["value"]
             self._number += 1
-            topic.key = value if type(value) is str else canonical(value)
-            topic.only = item = Item(self._number, value, fact, 0, at)
+            held.key = value if type(value) is str else canonical(value)
+            held.only = item = Item(self._number, value, fact, 0, at)
             self._touched(item, fact, 0)
 
     def _note_expiry(self, expires_at: str, keyword: str) -> None:
         self.may_expire = True
         insort(self._expiries, (expires_at, keyword))
 
-    def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
-        replaced = topic.clear()
+    def _replace(self, held: KeywordItems, fact: StoredFact, at: str) -> None:
+        replaced = held.clear()
         if self._log is not None:
             self._note(fact["keyword"], None)
         if "value" in fact:
@@ -187,18 +187,18 @@ class Ledger:
             else:
                 self._number += 1
                 item = Item(self._number, value, fact, 0, at)
-            topic.add(key, item)
+            held.add(key, item)
             self._touched(item, fact, 0)
         for gone in replaced.values():
             self._dropped(gone, at)
 
-    def _add(self, topic: Topic, fact: StoredFact, at: str, past: Collection[int]) -> None:
+    def _add(self, held: KeywordItems, fact: StoredFact, at: str, past: Collection[int]) -> None:
         values = fact.get("values")
         if not values:
             return
         fact_id, position = fact["id"], 0
         positions = fact.get("positions") or range(len(values))
-        shift = topic.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
+        shift = held.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
         for said_position, value in zip(positions, values, strict=True):
             # Shifted if the id was saved before: its positions are taken.
             position = said_position + max(shift, 0)
@@ -206,48 +206,48 @@ class Ledger:
                 self._passed_over(fact, value, position, at)
                 continue
             key = canonical(value)
-            item = topic.get(key)
+            item = held.get(key)
             if item is not None and item.is_alive(at):
                 item.confirm(fact, at)
             else:
                 if item is not None:
                     self._note(fact["keyword"], item.fact_id, value)
-                    self._dropped(topic.remove(key), at)
+                    self._dropped(held.remove(key), at)
                 self._number += 1
                 item = Item(self._number, value, fact, position, at)
-                topic.add(key, item)
+                held.add(key, item)
             self._note(fact["keyword"], item.fact_id, value)
             self._touched(item, fact, position)
         self._free[fact_id] = position + 1
 
     def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
         for keyword, fact_id, position in forgotten:
-            topic = self._topics.get(keyword)
-            key = None if topic is None else topic.named(fact_id, position)
-            if topic is not None and key is not None:
-                item = topic.remove(key)
+            held = self._by_keyword.get(keyword)
+            key = None if held is None else held.named(fact_id, position)
+            if held is not None and key is not None:
+                item = held.remove(key)
                 self._note(keyword, fact_id, item.value)
                 self._dropped(item, at)
 
     def _retract(self, retracted: RetractedValue, at: str) -> None:
         keyword = retracted["keyword"]
-        topic = self._topics.get(keyword)
-        if topic is None:
-            topic = self._topics[keyword] = Topic()
-        if topic.retractions is None:
-            topic.retractions = Retractions()
-        topic.retractions.add(retracted, at)
+        held = self._by_keyword.get(keyword)
+        if held is None:
+            held = self._by_keyword[keyword] = KeywordItems()
+        if held.retractions is None:
+            held.retractions = Retractions()
+        held.retractions.add(retracted, at)
         digest = retracted.get("digest")
-        key = None if digest is None else topic.digested(digest)
-        item = None if key is None else topic.get(key)
+        key = None if digest is None else held.digested(digest)
+        item = None if key is None else held.get(key)
         if key is None or item is None:
             return
         if item.said > said_at(retracted, at):
             self._note_late(name_of(retracted))
             return
-        topic.remove(key)
-        if topic.fact_type == "SINGLE" and item.is_alive(at):
-            topic.retractions.floor = max(topic.retractions.floor, item.said)
+        held.remove(key)
+        if held.fact_type == "SINGLE" and item.is_alive(at):
+            held.retractions.floor = max(held.retractions.floor, item.said)
         self._note(keyword, item.fact_id, item.value)
         self._dropped(item, at)
 
@@ -275,23 +275,23 @@ class Ledger:
 
     def matching(self, condition: Condition, now: str) -> list[ForgottenItem]:
         """Return the current items that meet a condition."""
-        topics = self._topics
+        by_keyword = self._by_keyword
         if condition.keyword is not None:
-            topic = topics.get(condition.keyword)
-            topics = {} if topic is None else {condition.keyword: topic}
+            held = by_keyword.get(condition.keyword)
+            by_keyword = {} if held is None else {condition.keyword: held}
         return [
             (keyword, item.fact_id, item.position)
-            for keyword, topic in topics.items()
-            for key, item in topic.items.items()
+            for keyword, held in by_keyword.items()
+            for key, item in held.items.items()
             if item.is_alive(now) and condition.is_met_by(keyword, key, item)
         ]
 
     def is_current(self, name: ForgottenItem, now: str) -> bool:
         """Return whether an item named by a forgetting is current."""
         keyword, fact_id, position = name
-        topic = self._topics.get(keyword)
-        key = None if topic is None else topic.named(fact_id, position)
-        return topic is not None and key is not None and topic.items[key].is_alive(now)
+        held = self._by_keyword.get(keyword)
+        key = None if held is None else held.named(fact_id, position)
+        return held is not None and key is not None and held.items[key].is_alive(now)
 
     def is_superseded(self, fact: StoredFact) -> bool:
         """Return whether all values of a recent statement were superseded at once."""
@@ -303,8 +303,8 @@ class Ledger:
 
     def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
         """Return the current items of a keyword, oldest first, by the canonical form of values."""
-        topic = self._topics.get(keyword)
-        items = {} if topic is None else topic.items
+        held = self._by_keyword.get(keyword)
+        items = {} if held is None else held.items
         return {key: item for key, item in items.items() if item.is_alive(now)}
 
     def last_description(self, keyword: str) -> str:
@@ -314,8 +314,8 @@ class Ledger:
 
     def description(self, keyword: str) -> str:
         """Return a keyword's description as it was last saved; empty if it never was."""
-        topic = self._topics.get(keyword)
-        return "" if topic is None else topic.description
+        held = self._by_keyword.get(keyword)
+        return "" if held is None else held.description
 
     def load(self, concept: Concept[Any, L], now: str) -> list[L]:
         """Return the current items of a concept's keyword as facts of the concept.
@@ -323,12 +323,12 @@ class Ledger:
         Raises:
             StoredFactError: A value does not fit the concept's type.
         """
-        topic = self._topics.get(concept.keyword)
-        if topic is None:
+        held = self._by_keyword.get(concept.keyword)
+        if held is None:
             return []
-        item = topic.only
+        item = held.only
         if item is None or item.expires_at is not None or concept.fact_type is not FactType.SINGLE:
-            facts: list[Any] = presented(concept, topic.alive(now))
+            facts: list[Any] = presented(concept, held.alive(now))
         else:  # nearly always
             facts = [single(concept, item)]
         return facts
@@ -340,8 +340,8 @@ class Ledger:
         keywords of `concepts`, whose facts are those of `load`.
         """
         named = {concept.keyword: concept for concept in concepts}
-        with paused_collection(len(self._topics)):
-            return all_presented(self._topics, named, now)
+        with paused_collection(len(self._by_keyword)):
+            return all_presented(self._by_keyword, named, now)
 
     def version(self, now: str) -> str:
         """Return a token that changes whenever the result of `load_all` may change.
@@ -377,7 +377,7 @@ class Ledger:
             touched.setdefault(keyword, Touched())
         named = {concept.keyword: concept for concept in concepts}
         return {
-            keyword: changed(keyword, self._topics[keyword], each, named.get(keyword), now)
+            keyword: changed(keyword, self._by_keyword[keyword], each, named.get(keyword), now)
             for keyword, each in touched.items()
         }
 
@@ -385,15 +385,15 @@ class Ledger:
         """Return when each current value was last confirmed, as stamps in no order."""
         return [
             item.confirmed_at
-            for topic in self._topics.values()
-            for item in topic.items.values()
+            for held in self._by_keyword.values()
+            for item in held.items.values()
             if item.is_alive(now)
         ]
 
     def keywords(self, now: str) -> list[str]:
         """Return the keywords with a current value, sorted."""
-        return sorted(keyword for keyword, topic in self._topics.items() if topic.alive(now))
+        return sorted(keyword for keyword, held in self._by_keyword.items() if held.alive(now))
 
     def __len__(self) -> int:
         """The number of items, expired ones included."""
-        return sum(len(topic) for topic in self._topics.values())
+        return sum(len(held) for held in self._by_keyword.values())

@@ -12,7 +12,7 @@ from typing import Any
 
 from factmem.errors import StoredFactError
 from factmem.ledger.entries import moment, source_of
-from factmem.ledger.items import NO_SOURCE, Item, Topic, Touched
+from factmem.ledger.items import NO_SOURCE, Item, KeywordItems, Touched
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -28,29 +28,29 @@ __all__ = ["all_presented", "changed", "presented", "single"]
 
 
 def all_presented(
-    topics: dict[str, Topic], named: dict[str, Concept[Any, Any]], now: str
+    by_keyword: dict[str, KeywordItems], named: dict[str, Concept[Any, Any]], now: str
 ) -> list[AnyFact]:
-    """Return all current facts of topics, by the order of their oldest current values."""
+    """Return all current facts of all keywords, by the order of their oldest current values."""
     facts: list[AnyFact] = []
     order: list[int] = []
-    for keyword, topic in topics.items():
-        only = topic.only
+    for keyword, held in by_keyword.items():
+        only = held.only
         if (
             only is not None
             and only.expires_at is None
-            and topic.fact_type == "SINGLE"
+            and held.fact_type == "SINGLE"
             and not named
         ):
             # Nearly all keywords of a large place, in a shorter way with the same result.
             text = str if type(only.value) is str else json_type()
-            concept = stored_concept(keyword, topic.description, FactType.SINGLE, text)
+            concept = stored_concept(keyword, held.description, FactType.SINGLE, text)
             facts.append(single(concept, only))
             order.append(only.number)
             continue
-        items = topic.alive(now)
+        items = held.alive(now)
         if not items:
             continue
-        concept = named.get(keyword) or concept_of(keyword, topic, items)
+        concept = named.get(keyword) or concept_of(keyword, held, items)
         if concept.fact_type is FactType.SINGLE:
             facts.append(single(concept, items[-1]))
             order.append(items[0].number)
@@ -64,30 +64,30 @@ def all_presented(
     return facts
 
 
-def concept_of(keyword: str, topic: Topic, items: list[Item]) -> Concept[Any, Any]:
+def concept_of(keyword: str, held: KeywordItems, items: list[Item]) -> Concept[Any, Any]:
     """Return a concept for values of unknown type: strings, or any JSON."""
     is_all_text = True
     for item in items:
         if type(item.value) is not str:
             is_all_text = False
             break
-    fact_type = FactType.SINGLE if topic.fact_type == "SINGLE" else FactType.MULTIPLE
+    fact_type = FactType.SINGLE if held.fact_type == "SINGLE" else FactType.MULTIPLE
     value_type = str if is_all_text else json_type()
-    return stored_concept(keyword, topic.description, fact_type, value_type)
+    return stored_concept(keyword, held.description, fact_type, value_type)
 
 
 def changed(
-    keyword: str, topic: Topic, touched: Touched, named: Concept[Any, Any] | None, now: str
+    keyword: str, held: KeywordItems, touched: Touched, named: Concept[Any, Any] | None, now: str
 ) -> list[AnyFact | str]:
     """Return the facts of a keyword; unchanged facts as their ids."""
     items: list[Item] = []
-    for item in topic.items.values():
+    for item in held.items.values():
         if item.expires_at is None or item.expires_at > now:
             items.append(item)
         else:
             touched.ids.add(item.fact_id)
             touched.is_text &= type(item.value) is str
-    concept = named or concept_of(keyword, topic, items)
+    concept = named or concept_of(keyword, held, items)
     is_whole = touched.is_whole or not (named or touched.is_text)
     if is_whole or concept.fact_type is FactType.SINGLE:
         return [*presented(concept, items)]

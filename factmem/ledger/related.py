@@ -104,9 +104,9 @@ def refolded(
     part = Ledger({**each, "at": at} for at, each in left if each is not None).state()
     whole = ledger.state()
     numbers: list[tuple[Item, int]] = []
-    for keyword, topic in part.topics.items():
-        known = whole.topics.get(keyword)
-        for key, item in topic.items.items():
+    for keyword, held in part.by_keyword.items():
+        known = whole.by_keyword.get(keyword)
+        for key, item in held.items.items():
             old = None if known is None else known.get(key)
             if old is None or (old.fact_id, old.position) != (item.fact_id, item.position):
                 return None
@@ -117,7 +117,7 @@ def refolded(
         whole._replace(
             recorded_at=times[-1] if times else "",
             passed=_replaced(whole.passed, part.passed, touched.names),
-            topics=_replaced(whole.topics, part.topics, touched.names),
+            by_keyword=_replaced(whole.by_keyword, part.by_keyword, touched.names),
             free=_replaced(whole.free, part.free, touched.names),
             expiries=[each for each in whole.expiries if each[1] not in touched.names]
             + part.expiries,

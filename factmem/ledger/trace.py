@@ -128,7 +128,7 @@ class Trace(Ledger):
         before = len(self.forgotten[-1])
         super()._retract(retracted, at)
         ended = list(self.forgotten[-1].values())[before:]
-        retractions = self._topics[retracted["keyword"]].retractions
+        retractions = self._by_keyword[retracted["keyword"]].retractions
         floor = "" if retractions is None else retractions.floor
         self.retracted[-1].append((ended[0] if ended else None, floor))
 

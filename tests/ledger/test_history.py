@@ -140,7 +140,7 @@ def _numbered(ledger: Ledger, now: str) -> list[tuple[int, Any]]:
     """Return each current item with its number, which both folds of a ledger share."""
     return [
         (item.number, (keyword, item.value, item.fact_id, item.timestamp, item.confirmed_at))
-        for keyword, topic in ledger._topics.items()
+        for keyword, topic in ledger._by_keyword.items()
         for item in topic.items.values()
         if item.is_alive(now)
     ]

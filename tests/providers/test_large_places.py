@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
-from factmem.ledger.items import Topic
+from factmem.ledger.items import KeywordItems
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
@@ -288,13 +288,13 @@ async def test_a_place_that_changes_during_the_write_gets_no_summary(
     await fill(store)
     await store.load_all(ALICE, AGENT)
     view = store._folder.blocking.reading.views.all()[0][1]
-    real = Topic.fields
+    real = KeywordItems.fields
 
-    def changing(self: Topic) -> list[Any]:
+    def changing(self: KeywordItems) -> list[Any]:
         view.position = None
         return real(self)
 
-    monkeypatch.setattr(Topic, "fields", changing)
+    monkeypatch.setattr(KeywordItems, "fields", changing)
 
     await store.aclose()
 

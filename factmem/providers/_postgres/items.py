@@ -10,7 +10,7 @@ import orjson
 import pydantic_core
 
 from factmem.ledger.entries import Entry
-from factmem.ledger.items import Item, Topic, values_of
+from factmem.ledger.items import Item, KeywordItems, values_of
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.presentation import concept_of, presented
 from factmem.models.facts import AnyFact, Concept
@@ -94,7 +94,7 @@ def found_facts(
         now: The time for expiry.
         only: The facts to return of a MULTIPLE keyword; None for all.
     """
-    topic = ledger.state().topics.get(keyword)
+    topic = ledger.state().by_keyword.get(keyword)
     items = [] if topic is None else topic.alive(now)
     if topic is None or not items:
         return []
@@ -154,7 +154,7 @@ def conversations_of(entries: Iterable[Entry]) -> set[int]:
     return {hashed(name) for name in names if name is not None}
 
 
-def _stored(keyword: str, topic: Topic, items: Iterable[Item]) -> bytes:
+def _stored(keyword: str, topic: KeywordItems, items: Iterable[Item]) -> bytes:
     # The numbers of items depend on the entries that were folded; a digest must not.
     fields = [[0, *item.fields()[1:]] for item in items]
     whole = [keyword, topic.description, topic.fact_type, fields]
@@ -195,7 +195,7 @@ class StoredItem(NamedTuple):
             StoredFactError: A value does not fit that type.
         """
         if concept is None:
-            topic = Topic()
+            topic = KeywordItems()
             topic.description, topic.fact_type = self.description, self.fact_type
             concept = concept_of(self.keyword, topic, self.items)
         return presented(concept, self.items)[0]

@@ -191,7 +191,7 @@ class PlaceSearch:
             now = self._places.now(ledger)
             facts = [
                 each
-                for keyword in ledger.state().topics
+                for keyword in ledger.state().by_keyword
                 for each in found_facts(ledger, keyword, now)
             ]
         return _Plan(state, facts, None, ())
@@ -225,7 +225,7 @@ class PlaceSearch:
         named: list[int] = []
         for keyword, each in touched.items():
             ledger = ledgers[keyword]
-            topic = ledger.state().topics.get(keyword)
+            topic = ledger.state().by_keyword.get(keyword)
             about = None if topic is None else (topic.description, topic.fact_type)
             is_whole = each.is_whole or about != each.before
             now = self._places.now(ledger)

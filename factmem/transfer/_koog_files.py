@@ -42,18 +42,17 @@ def store_in(root: Path) -> Path:
         raise ValueError(
             f"{str(root)!r} is not a folder: pass the root of Koog's LocalFileMemoryProvider"
         )
-    if _is_store(root):
-        return root
-    found = sorted(child for child in root.iterdir() if not child.is_symlink() and _is_store(child))
-    if len(found) == 1:
-        return found[0]
-    if found:
+    children = sorted(child for child in root.iterdir() if not child.is_symlink())
+    found = [root] if _is_store(root) else [child for child in children if _is_store(child)]
+    if not found:
+        raise ValueError(
+            f"{str(root)!r} contains no store of Koog: expected a folder named agent, feature, "
+            f"product or organization in it, or one level below"
+        )
+    if len(found) > 1:
         names = ", ".join(repr(child.name) for child in found)
         raise ValueError(f"{str(root)!r} contains several stores of Koog: pass one of {names}")
-    raise ValueError(
-        f"{str(root)!r} contains no store of Koog: expected a folder named agent, feature, product "
-        f"or organization in it, or one level below"
-    )
+    return found[0]
 
 
 def _is_store(folder: Path) -> bool:

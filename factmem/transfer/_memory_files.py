@@ -19,7 +19,7 @@ import json
 import os
 import pickle
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -35,10 +35,26 @@ from factmem.errors import MissingExtraError
 
 Library: TypeAlias = Literal["mem0", "crewai"]
 
-_CHROMA = "chroma.sqlite3"
+_FILES: dict[Library, tuple[str, ...]] = {
+    "crewai": (
+        "memories.lance",
+        "long_term_memory_storage.db",
+        *(f"{name}/**/chroma.sqlite3" for name in ("short_term", "entities", "entity")),
+    ),
+    "mem0": ("collection/*/storage.sqlite", "chroma.sqlite3", "*.faiss"),
+}
+"""The files of each library in its folder. A store may be both, so the more special one is first."""
 _HISTORY = "history.db"
-_LANCE = "memories.lance"
-_LONG_TERM = "long_term_memory_storage.db"
+"""mem0's history, which is read if the vectors are on a server."""
+_EXPECTED: dict[Library, str] = {
+    "mem0": "pass the folder of its vector store, its history.db, or a JSON file with the result "
+    "of get_all()",
+    "crewai": "expected memories.lance, long_term_memory_storage.db, or folders short_term and "
+    "entities. For another storage, pass a JSON file of [record.model_dump(mode='json') for record "
+    "in memory.list_records(limit=...)]",
+}
+_TABLES: dict[str, Library] = {"long_term_memories": "crewai", "history": "mem0", "points": "mem0"}
+
 _COLUMNS = [
     *("id", "content", "scope", "categories_str", "metadata_str", "importance", "created_at"),
     *("source", "private"),
@@ -46,28 +62,22 @@ _COLUMNS = [
 """The columns of CrewAI's table, without the vectors, which take most of the space."""
 _BATCH = 10_000
 
-_EXPECTED: dict[Library, str] = {
-    "mem0": "pass the folder of its vector store, its history.db, or a JSON file with the result "
-    "of get_all()",
-    "crewai": f"expected {_LANCE}, {_LONG_TERM}, or folders short_term and entities. For another "
-    "storage, pass a JSON file of [record.model_dump(mode='json') for record in "
-    "memory.list_records(limit=...)]",
-}
-
 
 class Record(NamedTuple):
-    """A record of another library: its id and its fields."""
+    """A record of another library."""
 
-    id: str
+    name: str
+    """Its id, or its position in its file if it has none."""
     fields: Mapping[str, Any] | None
     """None if it cannot be read."""
     is_numbered: bool = False
-    """Whether the id is only a position in one file, and so not unique across files."""
+    """Whether the name is only a position, and so not unique across files."""
 
-    def memory_id(self) -> str:
-        """Return a unique id: the record's own, or a digest of its fields."""
+    @property
+    def id(self) -> str:
+        """A unique id: the record's own, or a digest of its fields."""
         if not self.is_numbered:
-            return self.id
+            return self.name
         # Not orjson, which rejects wide integers and lone surrogates that other libraries store.
         fields = json.dumps(self.fields, default=str, sort_keys=True)
         return sha256(fields.encode()).hexdigest()[:32]
@@ -82,17 +92,14 @@ def library_of(path: str | os.PathLike[str]) -> Library | None:
     """
     where = Path(expect_path(path, "path", "library_of('memory')"))
     if where.is_dir():
-        marks = {"crewai": bool(_crewai_files(where)), "mem0": bool(_mem0_files(where))}
-    elif where.suffix == ".json":
-        first = next(iter(_json_records(where)), None)
-        fields = {} if first is None else first.fields or {}
-        marks = {"crewai": "content" in fields, "mem0": "memory" in fields}
-    else:
+        return next((library for library in _FILES if _files_in(where, library)), None)
+    if where.suffix != ".json":
         tables = _tables_of(where)
-        marks = {"crewai": "long_term_memories" in tables, "mem0": "history" in tables}
-    if marks["crewai"]:
+        return next((library for table, library in _TABLES.items() if table in tables), None)
+    fields = next((record.fields or {} for record in _json_records(where)), {})
+    if "content" in fields:
         return "crewai"
-    return "mem0" if marks["mem0"] else None
+    return "mem0" if "memory" in fields else None
 
 
 def records_of(path: Path, library: Library) -> list[Record]:
@@ -103,13 +110,9 @@ def records_of(path: Path, library: Library) -> list[Record]:
         MissingExtraError: It is a LanceDB table, and lancedb is not installed.
         OSError: It cannot be read.
     """
-    if path.is_dir():
-        files = _mem0_files(path) if library == "mem0" else _crewai_files(path)
-    elif path.exists():
-        files = [path]
-    else:
+    if not path.exists():
         raise ValueError(f"{str(path)!r} does not exist")
-    found = [_records_in(file, library) for file in files]
+    found = [_records_in(file, library) for file in _files_in(path, library)]
     if not found or None in found:
         raise ValueError(f"{str(path)!r} contains no memories of {library}: {_EXPECTED[library]}")
     records = [record for each in found for record in each or ()]
@@ -117,47 +120,32 @@ def records_of(path: Path, library: Library) -> list[Record]:
     return [each for each in records if "linked_memory_ids" not in (each.fields or {})]
 
 
-def _mem0_files(folder: Path) -> list[Path]:
-    """Return the vector stores in a folder or one level below; else the history in the folder."""
+def _files_in(path: Path, library: Library) -> list[Path]:
+    """Return the files of a library in a folder, or one level below; or the path itself."""
+    if not path.is_dir() or path.suffix == ".lance":  # a table of LanceDB is a folder
+        return [path]
+    folders = [path, *sorted(each for each in path.iterdir() if each.is_dir())]
     found = [
-        file
-        for each in _with_children(folder)
-        for file in [
-            *sorted(each.glob("collection/*/storage.sqlite")),
-            each / _CHROMA,
-            *(index.with_suffix(".json") for index in sorted(each.glob("*.faiss"))),
-        ]
-        if file.is_file() and file.parent.name != "mem0migrations"  # mem0's telemetry
+        file.with_suffix(".json") if file.suffix == ".faiss" else file
+        for folder in folders
+        for pattern in _FILES[library]
+        for file in sorted(folder.glob(pattern))
+        if folder.name != "mem0migrations"  # mem0's telemetry
     ]
-    history = folder / _HISTORY
-    return found or [history] * history.is_file()
+    if not found and library == "mem0" and (path / _HISTORY).is_file():
+        return [path / _HISTORY]
+    return [*dict.fromkeys(file for file in found if file.exists())]
 
 
-def _crewai_files(folder: Path) -> list[Path]:
-    """Return the stores in a folder, or one level below."""
-    if folder.name == _LANCE:
-        return [folder]
-    found = [each / name for each in _with_children(folder) for name in (_LANCE, _LONG_TERM)]
-    older = [folder / name for name in ("short_term", "entities", "entity")]
-    return [
-        *(each for each in found if each.exists()),
-        *(file for each in older if each.is_dir() for file in sorted(each.rglob(_CHROMA))),
-    ]
-
-
-def _with_children(folder: Path) -> list[Path]:
-    return [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
-
-
-def _records_in(file: Path, library: Library) -> list[Record] | None:
+def _records_in(file: Path, library: Library) -> Iterable[Record] | None:
     """Return the records of a file; None if it has none of the tables that are known here."""
-    if file.name == _LANCE:
-        return [*_lance_records(file)]
     if file.suffix in {".json", ".jsonl"}:
         return _json_records(file)
-    if file.name == _CHROMA:
-        return [*_chroma_records(file, library)]
+    if file.suffix == ".lance":
+        return [*_lance_records(file)]
     tables = _tables_of(file)
+    if "embedding_metadata" in tables:
+        return [*_chroma_records(file, library)]
     if "points" in tables:
         return [*_qdrant_records(file)]
     if "history" in tables:

@@ -5,7 +5,7 @@ a memory to all users.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -33,15 +33,15 @@ class Memory:
     text: str
     said: datetime
     source: FactSource
-    user: str | None = None
+    user: str | None
     """The library's name for the user that the memory is about."""
+    categories: Sequence[str]
+    """The first one becomes the concept; the others are stored as metadata."""
+    metadata: dict[str, JsonValue]
     scope: MemoryScope | None = None
     """Its scope, if the library has one for it; None for the scope of the import."""
-    categories: Sequence[str] = ()
-    """The first one becomes the concept; the others are stored as metadata."""
     importance: float = 0.5
     expires_at: datetime | None = None
-    metadata: dict[str, JsonValue] = field(default_factory=dict)
 
 
 def memory_of(record: Record, library: Library, user_field: str | None) -> Memory:
@@ -52,43 +52,32 @@ def memory_of(record: Record, library: Library, user_field: str | None) -> Memor
     """
     if record.fields is None:
         raise ValueError("cannot be read")
-    given: dict[str, Any]
     if library == "mem0":
-        given = _mem0_fields(record.fields, user_field or "user_id")
-    else:
-        given = _crewai_fields(record.fields, user_field)
-    metadata = given.pop("metadata")
-    return Memory(
-        id=record.memory_id(),
-        metadata={name: value for name, value in metadata.items() if value is not None},
-        **given,
-    )
+        return _of_mem0(record.id, record.fields, user_field or "user_id")
+    return _of_crewai(record.id, record.fields, user_field)
 
 
-def _mem0_fields(fields: Mapping[str, Any], user_field: str) -> dict[str, Any]:
+def _of_mem0(memory_id: str, fields: Mapping[str, Any], user_field: str) -> Memory:
     metadata = _metadata(fields)
     metadata.update({name: value for name, value in fields.items() if name not in _RENAMED})
     categories = _categories(fields)
     if not categories and isinstance(metadata.get("category"), str):  # as in mem0's documentation
         categories = [metadata.pop("category")]
-    scope = None
-    if (agent := _string(fields, "agent_id")) is not None:
-        scope = MemoryScope.Agent(agent)
-    elif (app := _string(fields, "app_id")) is not None:
-        scope = MemoryScope.Product(app)
-    return {
-        "text": _text(fields, "data", "memory"),
-        "said": _datetime(fields, "updated_at", "created_at"),
-        "user": _user({**metadata, **fields}, user_field),
-        "scope": scope,
-        "categories": categories,
-        "source": FactSource(SourceKind.DOCUMENT, _string(fields, "run_id") or "mem0"),
-        "expires_at": _end_of_day(_string(fields, "expiration_date")),
-        "metadata": metadata,
-    }
+    agent, app = _string(fields, "agent_id"), _string(fields, "app_id")
+    return Memory(
+        memory_id,
+        _text(fields, "data", "memory"),
+        _datetime(fields, "updated_at", "created_at"),
+        FactSource(SourceKind.DOCUMENT, _string(fields, "run_id") or "mem0"),
+        _user({**metadata, **fields}, user_field),
+        categories,
+        _present(metadata),
+        scope=MemoryScope.Agent(agent) if agent else MemoryScope.Product(app) if app else None,
+        expires_at=_end_of_day(_string(fields, "expiration_date")),
+    )
 
 
-def _crewai_fields(fields: Mapping[str, Any], user_field: str | None) -> dict[str, Any]:
+def _of_crewai(memory_id: str, fields: Mapping[str, Any], user_field: str | None) -> Memory:
     metadata = _metadata(fields)
     for name in ("scope", "source"):
         if (value := _string(fields, name)) is not None and value != "/":
@@ -101,15 +90,20 @@ def _crewai_fields(fields: Mapping[str, Any], user_field: str | None) -> dict[st
     importance = fields.get("importance")
     if not isinstance(importance, int | float) or isinstance(importance, bool):
         importance = 0.5
-    return {
-        "text": _text(fields, "content"),
-        "said": _datetime(fields, "created_at"),
-        "user": user,
-        "categories": _categories(fields),
-        "source": FactSource(SourceKind.DOCUMENT, "crewai"),
-        "importance": float(min(max(importance, 0), 1)),
-        "metadata": metadata,
-    }
+    return Memory(
+        memory_id,
+        _text(fields, "content"),
+        _datetime(fields, "created_at"),
+        FactSource(SourceKind.DOCUMENT, "crewai"),
+        user,
+        _categories(fields),
+        _present(metadata),
+        importance=float(min(max(importance, 0), 1)),
+    )
+
+
+def _present(metadata: dict[str, Any]) -> dict[str, JsonValue]:
+    return {name: value for name, value in metadata.items() if value is not None}
 
 
 def _metadata(fields: Mapping[str, Any]) -> dict[str, Any]:

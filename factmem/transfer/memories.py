@@ -59,9 +59,8 @@ async def import_mem0(
     memories that mem0 has updated since, so an import can be repeated after a failure or a kill. It
     does not remove memories that mem0 has deleted since.
 
-    mem0's files are opened only for reading, in a worker thread. Nothing in them is executed: the
-    pickled points of Qdrant's local mode are read without calling anything that they name. No LLM
-    calls.
+    mem0's files are opened only for reading, in a worker thread. No code in the pickled points of
+    Qdrant's local mode is run. No LLM calls.
 
     Args:
         path: The folder of the local vector store (Qdrant, Chroma or FAISS) or its parent; a JSON
@@ -171,7 +170,7 @@ class _Import:
                 memory = memory_of(record, library, user_field)
                 place = self._place_of(memory)
             except ValueError as exc:
-                self._problems.append(ImportProblem(record.id, str(exc)))
+                self._problems.append(ImportProblem(record.name, str(exc)))
             else:
                 found.setdefault(place.identity, (place, []))[1].append(memory)
         for _, memories in found.values():  # entries of a place are recorded in order of time

@@ -16,7 +16,7 @@ from factmem.cli.output import counted, print_json, print_line
 from factmem.cli.place_argument import PlaceWord
 from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.reads import facts_of
-from factmem.cli.targets import target_of
+from factmem.cli.targets import known_facts, target_of
 from factmem.cli.value_kinds import Kind
 from factmem.ledger.entries import stamp
 from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
@@ -69,9 +69,9 @@ def set_(
     source = FactSource(SourceKind.CODE, conversation="command line")
 
     async def work(store: Store) -> AnyFact:
-        held = await facts_of(store, where, keyword)
-        target = await target_of(
-            store, options, keyword, held, kind=kind, description=description, multiple=multiple
+        known = [] if options.concept(keyword) else await known_facts(store, where, keyword)
+        target = target_of(
+            options, keyword, known, kind=kind, description=description, multiple=multiple
         )
         given = [target.value(each) for each in values]
         concept = target.concept
@@ -147,7 +147,7 @@ async def _condition(
     held = await facts_of(store, place, keyword)
     if not held:
         raise CommandError(f"{place_name(place)} has no facts of {keyword!r}", ExitCode.NOTHING)
-    target = await target_of(store, options_of(ctx), keyword, held)
+    target = target_of(options_of(ctx), keyword, held)
     condition: dict[str, Any] = {"concept": target.concept}
     if value is not None:
         condition["value"] = target.value(value)

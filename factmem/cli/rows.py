@@ -162,14 +162,12 @@ class RowReader:
             raise CommandError(f"{keyword!r} has {began} values, not {kind}")
         if began is None and row.is_typed:
             began = kind_of(columns["value"])
-        target = self._targets[said] = await target_of(
-            self._store,
+        known = held or self._elsewhere.get(keyword, [])
+        target = self._targets[said] = target_of(
             self._options,
             keyword,
-            held,
-            elsewhere=self._elsewhere,
-            kind=kind,
-            kind_if_new=began,
+            known,
+            kind=kind if known else began,
             description=columns.get("description"),
             multiple=columns.get("fact_type") == FactType.MULTIPLE,
         )

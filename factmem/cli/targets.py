@@ -1,5 +1,6 @@
 """Target: the concept of a keyword in a store, and the kinds of its values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import Place
 from factmem.models.stored_facts import stored_concept
 
-__all__ = ["Target", "held_anywhere", "held_in", "target_of"]
+__all__ = ["Target", "held_anywhere", "held_in", "known_facts", "target_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,40 +64,41 @@ async def held_anywhere(store: Store) -> dict[str, list[AnyFact]]:
     return found
 
 
-async def _elsewhere(store: Store, keyword: str) -> list[AnyFact]:
-    """Return the current facts of a keyword, from the first place that has the keyword."""
+async def known_facts(store: Store, place: Place, keyword: str) -> list[AnyFact]:
+    """Return the current facts of a keyword in a place, or in the first one that has the keyword."""
+    if held := await facts_of(store, place, keyword):
+        return held
     for info in await store.places():
         if found := await facts_of(store, info.place, keyword):
             return found
     return []
 
 
-async def target_of(
-    store: Store,
+def target_of(
     options: Options,
     keyword: str,
-    held: list[AnyFact],
+    facts: Sequence[AnyFact],
     *,
-    elsewhere: dict[str, list[AnyFact]] | None = None,
     kind: Kind | None = None,
-    kind_if_new: Kind | None = None,
     description: str | None = None,
     multiple: bool = False,
 ) -> Target:
-    """Return the target for a keyword: the application's concept, the stored one, or a new one.
+    """Return the target for a keyword: the application's concept, that of `facts`, or a new one.
+
+    Args:
+        options: The options before the command.
+        keyword: The keyword.
+        facts: Its current facts; empty for a new keyword.
+        kind: The kind of a new keyword, or one of the kinds that its values have.
+        description: The description; by default that of the last fact, or the keyword.
+        multiple: Whether a new keyword has many values.
 
     Raises:
         CommandError: `kind` contradicts the stored values, or is missing for a new keyword.
     """
     if (own := options.concept(keyword)) is not None:
         return Target(own, frozenset(), is_own=True)
-    facts = held
     if not facts:
-        facts = (
-            await _elsewhere(store, keyword) if elsewhere is None else elsewhere.get(keyword, [])
-        )
-    if not facts:
-        kind = kind or kind_if_new
         if kind is None:
             raise CommandError(
                 f"The keyword {keyword!r} is new: pass --type "

@@ -157,7 +157,7 @@ class BrowserSession:
             CommandError: The new value does not have the kind of the keyword's values, or the old
                 value is no longer current.
         """
-        new = await self._parse_typed(row, text)
+        new = self._parse_typed(row, text)
         source = FactSource(SourceKind.CODE, conversation="factmem browse")
         changed = _with_value(row.fact, row.position, new)
         if not await self._update(row.place, row.fact, changed, source):
@@ -171,7 +171,7 @@ class BrowserSession:
         )
         return f"Saved {keyword}"
 
-    async def _parse_typed(self, row: Row, text: str) -> Any:
+    def _parse_typed(self, row: Row, text: str) -> Any:
         keyword = row.fact.concept.keyword
         is_escaped = isinstance(row.value, str) and editable(row.value) != row.value
         if is_escaped and text.startswith('"'):
@@ -179,7 +179,7 @@ class BrowserSession:
                 text = json.loads(text)
             except ValueError:
                 raise CommandError("The value must be a JSON string") from None
-        target = await target_of(self._store, self._options, keyword, [row.fact])
+        target = target_of(self._options, keyword, [row.fact])
         value = target.value(text)
         return target.concept.codec.dump(value, keyword) if target.is_own else value
 

@@ -13,12 +13,12 @@ from unicodedata import normalize
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect_path
+from factmem.encryption.ciphers import NONCE_BYTES, open_sealed
+from factmem.encryption.key import Key
 from factmem.ledger.entries import Entry
 from factmem.models.checked import checked_subjects
 from factmem.models.places import LOWEST_PRIORITY, Identity, MemorySubject, Place
 from factmem.providers.base import FactStore
-from factmem.storage.encryption.ciphers import NONCE_BYTES, open_sealed
-from factmem.storage.encryption.key import Key
 from factmem.transfer._checks import check_store
 from factmem.transfer._koog_facts import entries_of
 from factmem.transfer._koog_files import Unseal, content_of, paths_in, place_names, store_in

@@ -28,7 +28,7 @@ from factmem.models.places import (
 )
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.storage.encryption.key import Key
+from factmem.encryption.key import Key
 from factmem.transfer.koog import import_koog
 from factmem.transfer.reports import ImportReport
 

@@ -6,7 +6,6 @@ and is refused in the same case.
 """
 
 import json
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -22,6 +22,7 @@ from factmem.cli.output import counted, print_error, print_json, print_line
 from factmem.cli.place_names import parse_place, place_name
 from factmem.cli.rows import RowReader, csv_rows, json_rows
 from factmem.concurrency.garbage import paused_collection
+from factmem.encryption.key import Key
 from factmem.models.places import Place
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.reports import ImportReport

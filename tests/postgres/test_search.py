@@ -14,19 +14,19 @@ import psycopg
 import pytest
 
 from factmem.embedding.callable import CallableEmbedder
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, identity_of
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
-from factmem.providers._postgres import chunks, rewriting, schema
+from factmem.providers._postgres import schema
 from factmem.providers._postgres.driver import Session
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.learning import RetractedFact
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.recall.match import RecallResult
 from factmem.recall.query import RecallSettings
-from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.clock import START, SettableClock
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore
@@ -467,16 +467,12 @@ async def test_a_searched_place_is_not_read(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that recalls needs none of it in memory, after saves of others neither."""
-    monkeypatch.setattr(chunks, "LINES", 5)
-    monkeypatch.setattr(rewriting, "FOLD_FROM", 8)
-    monkeypatch.setattr(rewriting, "LOOSE", 2)
+    monkeypatch.setattr("factmem.providers._sql.places._LARGE", 0)
     first = new_store(search_from=1)
     for number in range(30):
         await first.save(MultipleFacts(NOTES, [f"number{number}"]), ANN, APP)
     assert await memory_of(first).recall("number3")
-    monkeypatch.setattr(
-        "factmem.providers._postgres.blocking.PostgresPlaces.view", lambda *_: 1 / 0
-    )
+    monkeypatch.setattr("factmem.providers._postgres.places.PostgresPlaces.view", lambda *_: 1 / 0)
     cold = new_store(search_from=1)
     assert "number7" in str(values_in(await memory_of(cold).recall("number7")))
     await first.save(SingleFact(KNOWN[2], "zanzibar"), ANN, APP)
@@ -503,25 +499,6 @@ async def test_many_recalls_and_saves_at_once(new_store: NewStore) -> None:
     model = InMemoryProvider()
     await model.save_many(await stores[0].load_all(ANN, APP), ANN, APP)
     await same(memory_of(stores[1]), memory_of(model))
-
-
-async def test_tables_of_the_version_before_are_searched(
-    cluster: Cluster, new_store: NewStore, store: str
-) -> None:
-    """Rows are made from the entries that are there."""
-    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{store}"')
-    dsn = cluster.dsn(database=store)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(schema, "LATEST", 3)
-        old = PostgresMemoryProvider(dsn, store=store, search_from=None)
-        await fill(old, 20)
-        await old.aclose()
-
-    result = await memory_of(new_store(dsn=dsn, search_from=1), FUSED).recall("number7")
-
-    assert "number7" in str(values_in(result))
-    assert result.is_semantic
 
 
 async def test_a_value_that_does_not_fit_its_type_is_reported(new_store: NewStore) -> None:

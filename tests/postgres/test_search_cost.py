@@ -39,14 +39,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         sent.append(query)
         return rows(self, query, *args, **options)
 
-    rows_of = Session._rows_of
-
-    def _rows_of(self: Session, exchange: Any) -> Any:
-        sent.append(exchange.name)
-        return rows_of(self, exchange)
-
     monkeypatch.setattr(Session, "_rows", _rows)
-    monkeypatch.setattr(Session, "_rows_of", _rows_of)
     return sent
 
 

@@ -71,11 +71,15 @@ class Connections:
     def run(
         self,
         work: Callable[[PostgresSession, int], R],
+        *,
+        is_read: bool = False,
     ) -> R:
         """Do work on a connection; repeat it on another one after some failures.
 
-        `work` gets the number of earlier attempts that may have committed: it must check whether
-        they did.
+        Args:
+            work: Gets the number of earlier attempts that may have committed: it must check whether
+                they did.
+            is_read: Whether it writes nothing, so that its outcome is never unknown.
 
         Raises:
             StoreBusyError: No connection, or no lock, was free in time. Nothing was written.
@@ -88,7 +92,7 @@ class Connections:
             done = self._attempt(work, unknown, deadline)
             if not isinstance(done, _Failed):
                 return done
-            unknown += done.is_unknown
+            unknown += done.is_unknown and not is_read
             pause = min(_LONGEST_PAUSE, 0.02 * 2**attempt) * random.uniform(0.5, 1.5)  # noqa: S311
             if not done.is_repeatable or time.monotonic() + pause > deadline:
                 raise _error(done, is_unknown=unknown > 0) from _cause(done)

@@ -126,7 +126,7 @@ class PostgresPlaces(StoredPlaces):
         self.connections.run(lambda session, _: self.tables.make(session))
 
     def _run(self, work: Callable[[CoreSession, int], R]) -> R:
-        return self.connections.run(work)
+        return self.connections.run(work, is_read=True)
 
     def _write(self, work: Callable[[CoreSession, int], R]) -> R:
         return self.connections.run(work)

@@ -22,8 +22,8 @@ import anyio
 import orjson
 import psycopg
 
-from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.encryption import Aes256GCMEncryptor
+from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
 from tests.postgres.proxy import Proxy
 from tests.postgres.saver import APP, PERSON, USERS

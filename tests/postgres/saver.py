@@ -14,11 +14,11 @@ from typing import NamedTuple
 import anyio
 import orjson
 
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import StorageError, UnknownOutcomeError
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.encryption import Aes256GCMEncryptor
 
 THINGS = Concept("things", "Things", FactType.MULTIPLE)
 PERSON = MemorySubject("person", "", 1, per_entity=True)

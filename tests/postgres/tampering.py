@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 import psycopg
 
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import FactmemError
 from factmem.models.places import Identity, MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, languages, theme
 from tests.postgres.cluster import Cluster
 

@@ -1,4 +1,4 @@
-"""Rows of a plain store that another program made unreadable raise factmem's error, without values.
+"""Rows of a plain store that another program changed or removed raise factmem's error, without values.
 
 The errors of parsers are `ValueError`s, as those of wrong arguments, and quote what they parse.
 """
@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from factmem.errors import CorruptJournalError
-from factmem.providers._postgres import chunks, rewriting
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.conftest import NewStore
@@ -34,14 +33,6 @@ LINES = {
     "none": b"",
     "wide": b'{"wide":true,"facts":secret',
 }
-DIRECTORIES = {
-    "short": b"directory = substring(directory, 1, 20)",
-    "cut off": b"directory = substring(directory, 1, length(directory) - 3)",
-    "longer": b"directory = directory || '\\x00'",
-    "of another count": b"directory = overlay(directory PLACING '\\x02' FROM 1 FOR 1)",
-    "of no lines": b"directory = substring('\\x00'::bytea || directory, 2, 0)",
-    "without its lines": b"lines = 'secret'",
-}
 
 
 def _change(dsn: str, store: str, statement: str, *given: object) -> None:
@@ -52,7 +43,9 @@ def _change(dsn: str, store: str, statement: str, *given: object) -> None:
 
 async def _fails(read: Read, store: PostgresMemoryProvider) -> None:
     for _ in range(2):
-        with pytest.raises(CorruptJournalError, match="of a place cannot be read") as caught:
+        with pytest.raises(
+            CorruptJournalError, match=r"of a place (cannot be read|are missing)"
+        ) as caught:
             await read(store)
         assert "secret" not in str(caught.value)
 
@@ -77,24 +70,41 @@ async def test_a_time(new_store: NewStore, dsn: str, store: str, at: int, line: 
     await _fails(READS["load all"], new_store())
 
 
-@pytest.mark.parametrize("changed", DIRECTORIES.values(), ids=DIRECTORIES)
+@pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-async def test_a_chunk(
-    new_store: NewStore,
-    dsn: str,
-    store: str,
-    read: Read,
-    changed: bytes,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_removed_row(
+    new_store: NewStore, dsn: str, store: str, read: Read, number: int
 ) -> None:
-    monkeypatch.setattr(chunks, "LINES", 5)
-    monkeypatch.setattr(rewriting, "FOLD_FROM", 8)
-    monkeypatch.setattr(rewriting, "LOOSE", 2)
-    async with new_store() as one:
-        for number in range(9):
-            await one.save(languages(f"v{number}"), USER, AGENT)
-    _change(dsn, store, f"UPDATE factmem.chunks SET {changed.decode()} WHERE first = 1")
+    """The row of the place says how many bytes its lines have."""
+    one = new_store()
+    for value in ("v0", "v1", "v2"):
+        await one.save(languages(value), USER, AGENT)
+    _change(dsn, store, "DELETE FROM factmem.entries WHERE number = %s", number)
     await _fails(read, new_store())
+
+
+async def test_a_follower_notices_a_removed_row(new_store: NewStore, dsn: str, store: str) -> None:
+    """It reads the new rows of a place that it has read before."""
+    one, follower = new_store(), new_store()
+    await one.save(languages("v0"), USER, AGENT)
+    await follower.load(LANGUAGES, USER, AGENT)
+    await one.save_many([languages("v1")], USER, AGENT)
+    await one.save_many([languages("v2")], USER, AGENT)
+    _change(dsn, store, "DELETE FROM factmem.entries WHERE number = 2")
+    await _fails(READS["load"], follower)
+
+
+async def test_a_place_of_which_a_row_was_removed_can_be_erased(
+    new_store: NewStore, dsn: str, store: str
+) -> None:
+    """Its facts are not counted."""
+    one = new_store()
+    for value in ("v0", "v1"):
+        await one.save(languages(value), USER, AGENT)
+    _change(dsn, store, "DELETE FROM factmem.entries WHERE number = 2")
+
+    assert (await new_store().erase(USER, AGENT)).count is None
+    assert await new_store().places() == []
 
 
 @pytest.mark.parametrize("names", [b"secret", b'["secret"]', b"7"])

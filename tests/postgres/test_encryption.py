@@ -6,6 +6,7 @@ import anyio
 import psycopg
 import pytest
 
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import (
     CorruptJournalError,
     DecryptionError,
@@ -15,7 +16,6 @@ from factmem.errors import (
 )
 from factmem.models.places import MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.conftest import NewStore
 
@@ -63,6 +63,8 @@ async def test_the_server_sees_no_name_and_no_value(
             for secret in ("swordfish", "marlene", "languages"):
                 assert secret.encode().hex() not in str(rows)
                 assert secret not in str(rows)
+        topics = "SELECT FROM factmem.topics JOIN factmem.stores USING (store) WHERE name = %s"
+        assert connection.execute(topics, [store]).fetchall() == []
 
 
 async def test_a_store_opens_with_its_key_only(
@@ -159,7 +161,7 @@ async def test_a_rotation_that_was_cut_short_is_finished_by_another(
     provider = sealed()
     await _saved(provider)
     with monkeypatch.context() as patched:
-        patched.setattr("factmem.providers._postgres.keys.PostgresKeys._outdated", lambda _: 1 / 0)
+        patched.setattr("factmem.providers._sql.keys.StoreKeys._outdated", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await provider.keys.rotate(OTHER)
 
@@ -235,9 +237,9 @@ async def test_a_place_put_under_another_name_does_not_verify(
         ).fetchall()
         one, two = (row[0] for row in found)
         for table in ("places", "entries"):
-            for old, new in ((one, "00" * 16), (two, one), ("00" * 16, two)):
+            for old, new in ((one, bytes(16)), (two, one), (bytes(16), two)):
                 connection.execute(
-                    f"UPDATE factmem.{table} SET place = %s::uuid WHERE place = %s::uuid",
+                    f"UPDATE factmem.{table} SET place = %s WHERE place = %s",
                     [new, old],
                 )
 
@@ -308,12 +310,32 @@ async def test_verify_without_an_anchor_reads_every_place(
 
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
-            f"UPDATE factmem.places SET subject = gen_random_uuid() WHERE place = {_place(store)}"
+            "UPDATE factmem.places SET subject = set_byte(subject, 0, 255 - get_byte(subject, 0)) "
+            f"WHERE place = {_place(store)}"
         )
 
     error = CorruptJournalError if kind == "plain" else TamperedError
     with pytest.raises(error, match="keys of other names"):
         await new_store(**options).verify()
+
+
+@pytest.mark.parametrize("kind", ["plain", "sealed"])
+async def test_progress_counts_places(new_store: NewStore, kind: str) -> None:
+    """Each call reports the number of places that are done, and of all."""
+    provider = new_store(**({} if kind == "plain" else {"encryption": Aes256GCMEncryptor(KEY)}))
+    for number in range(5):
+        await provider.save(languages("a"), PERSON.of(f"p{number}"), AGENT)
+    calls: dict[str, list[tuple[int, int]]] = {"anchor": [], "verify": [], "rotate": []}
+
+    anchor = await provider.anchor(progress=lambda *done: calls["anchor"].append(done))
+    await provider.verify(anchor, progress=lambda *done: calls["verify"].append(done))
+    if kind == "sealed":
+        await provider.keys.rotate(OTHER, progress=lambda *done: calls["rotate"].append(done))
+
+    whole = [(number, 5) for number in range(1, 6)]
+    assert calls == {"anchor": whole, "verify": whole, "rotate": whole if kind == "sealed" else []}
+    with pytest.raises(TypeError, match="progress"):
+        await provider.verify(progress=5)  # type: ignore[arg-type]
 
 
 async def test_an_anchor_of_another_store_is_refused(new_store: NewStore) -> None:

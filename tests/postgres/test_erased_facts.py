@@ -7,11 +7,9 @@ import anyio
 import psycopg
 import pytest
 
-from factmem.errors import StorageError
-from factmem.providers._postgres import schema
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
-from tests.postgres.conftest import Login, NewStore
+from tests.postgres.conftest import NewStore
 from tests.regressions.test_erased_facts import (  # noqa: F401 - collected here too
     Workers,
     test_a_purged_value_is_not_learned_again,
@@ -107,34 +105,3 @@ async def test_an_erasure_under_way_is_waited_for(
 
     assert outcomes == [True]
     assert await new_store().places() == []
-
-
-async def test_tables_of_an_earlier_release_are_migrated(
-    new_store: NewStore, login: Login, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At the first use, by a role that may; facts stay."""
-    dsn = login.dsn.replace("dbname=postgres", f"dbname={store}").replace(
-        "user=app", "user=postgres"
-    )
-    with psycopg.connect(login.dsn.replace("user=app", "user=postgres"), autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE "{store}"')
-    with monkeypatch.context() as patched:
-        patched.setattr(schema, "LATEST", 1)
-        await new_store(dsn=dsn, search_from=None).migrate()
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            connection.execute(
-                "INSERT INTO factmem.stores (name, id, mode, slots, generation) "
-                "VALUES (%s, %s, 'plain', '[]', 1)",
-                [store, "00" * 16],
-            )
-    restricted = new_store(dsn=dsn.replace("user=postgres", "user=app"))
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("GRANT USAGE ON SCHEMA factmem TO app")
-        connection.execute("GRANT ALL ON ALL TABLES IN SCHEMA factmem TO app")
-    with pytest.raises(StorageError, match="as their owner"):
-        await restricted.load_all(USER, AGENT)
-
-    newer = new_store(dsn=dsn)
-    assert await newer.load_all(USER, AGENT) == []
-    await newer.save(theme("dark"), USER, AGENT)
-    assert [fact.value for fact in await restricted.load(THEME, USER, AGENT)] == ["dark"]

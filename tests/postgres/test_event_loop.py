@@ -225,7 +225,7 @@ async def test_cancelled_scopes_leave_whole_saves(new_store: NewStore, cluster: 
         async with anyio.create_task_group() as group:
             group.start_soon(save, "begun", 0)
             await anyio.wait_all_tasks_blocked()
-            while provider._database._commits._queue:  # until the thread takes it
+            while provider._database._commits._queue:  # noqa: ASYNC110 - a thread takes it
                 await anyio.sleep(0.001)
             group.start_soon(save, "queued", 1)
             group.start_soon(provider.save, languages("kept"), USER, AGENT)

@@ -7,13 +7,13 @@ import anyio
 import psycopg
 import pytest
 
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
 from factmem.ledger.entries import Amendment, encoded, stored
 from factmem.models.places import identity_of
-from factmem.providers._postgres.batches import Batch, Save
-from factmem.providers._postgres.driver import Session
+from factmem.providers._sql.batches import Batch, Save
+from factmem.providers._sql.session import Session
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing._contracts.faults import Interrupt
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.providers import FaultContract

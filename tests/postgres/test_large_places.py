@@ -11,17 +11,17 @@ from typing import Any
 
 import psycopg
 import pytest
+from factmem.providers._postgres.batches import Save
 
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError
 from factmem.ledger.entries import Entry, encoded, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import identity_of
 from factmem.providers._postgres import chunks, rewriting
-from factmem.providers._postgres.batches import Save
 from factmem.providers._postgres.driver import Session
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.encryption import Aes256GCMEncryptor
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.conftest import NewStore

@@ -8,12 +8,12 @@ import orjson
 import psycopg
 import pytest
 
+from factmem.encryption import Aes256GCMEncryptor, KeyFile, RenewableEncryption
 from factmem.errors import StorageError, TamperedError, WrongKeyError
 from factmem.models.places import MemorySubject
-from factmem.providers._postgres.keys import PostgresKeys
+from factmem.providers._sql.keys import StoreKeys
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.shredding import ShreddingStore
-from factmem.encryption import Aes256GCMEncryptor, KeyFile, RenewableEncryption
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.conftest import NewStore
 
@@ -95,13 +95,13 @@ async def test_what_was_erased_opens_in_no_copy(
     assert receipt.copies_remain
     assert not receipt.key_destroyed
     during: list[Copy] = []
-    rewrap = PostgresKeys._rewrap
+    rewrap = StoreKeys._rewrap
 
     def watched(*arguments: object) -> None:
         rewrap(*arguments)  # type: ignore[arg-type]
         during.append(database.copy())
 
-    monkeypatch.setattr(PostgresKeys, "_rewrap", watched)
+    monkeypatch.setattr(StoreKeys, "_rewrap", watched)
     done = await provider.shred()
 
     assert (done.began_at > receipt.erased_at, done.places) == (True, 1)
@@ -180,7 +180,7 @@ async def test_one_that_was_cut_short_is_done_again(
     """Wherever it ended, the store opens, and the next call finishes."""
     provider = opened()
     await provider.save(theme("dark"), ALICE, AGENT)
-    owner = PostgresKeys if step.startswith("_") else KeyFile
+    owner = StoreKeys if step.startswith("_") else KeyFile
     whole, calls = getattr(owner, step), 0
 
     def broken(*arguments: object) -> object:

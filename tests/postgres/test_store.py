@@ -76,7 +76,7 @@ async def test_tables_of_a_later_version_are_refused(database: str, new_store: N
     """Before anything is read or written."""
     await new_store(dsn=database).save(theme("dark"), USER, AGENT)
     with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("UPDATE factmem.format SET version = %s", [schema.LATEST + 1])
+        connection.execute("UPDATE factmem.format SET version = %s", [schema.VERSION + 1])
 
     later = new_store(dsn=database)
 
@@ -171,7 +171,7 @@ async def test_long_places_are_read_in_parts(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer has a limited number of entries."""
-    monkeypatch.setattr("factmem.providers._postgres.places.LARGEST_ANSWER", 3)
+    monkeypatch.setattr("factmem.providers._sql.places.LARGEST_ANSWER", 3)
     provider = new_store()
     for number in range(10):
         await provider.save(languages(f"v{number}"), USER, AGENT)
@@ -186,7 +186,7 @@ async def test_many_places_are_listed_in_parts(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each question lists and reads a limited number of them."""
-    monkeypatch.setattr("factmem.providers._postgres.reads._MOST_LISTED", 3)
+    monkeypatch.setattr("factmem.providers._sql.reads._MOST_LISTED", 3)
     provider = new_store()
     people = [MemorySubject("person", "", 1, per_entity=True).of(f"p{n}") for n in range(10)]
     for person in people:
@@ -307,7 +307,7 @@ async def test_own_saves_are_folded_at_the_next_read(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few are kept for the next read, and many are read back; the reader sees all of them."""
-    monkeypatch.setattr("factmem.providers._postgres.views._MOST_UNREAD", 3)
+    monkeypatch.setattr("factmem.providers._sql.views._MOST_UNREAD", 3)
     provider = new_store(max_staleness=timedelta(minutes=1))
     await provider.load_all(USER, AGENT)
     view = provider._places.known(identity_of(USER, AGENT))

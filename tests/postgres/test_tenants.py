@@ -11,7 +11,7 @@ from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler
 
-TABLES = ("stores", "places", "entries", "indexes")
+TABLES = ("stores", "places", "entries", "topics", "indexes")
 SEARCHES = ("searches", "items", "terms", "spaces", "vectors")
 
 
@@ -64,9 +64,7 @@ async def test_a_row_of_another_store_cannot_be_written(
     with psycopg.connect(login.dsn, autocommit=True) as connection:
         connection.execute("SET factmem.store = '1000000'")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute(
-                "INSERT INTO factmem.entries VALUES (gen_random_uuid(), 1, 0, 0, 1, '')"
-            )
+            connection.execute("INSERT INTO factmem.entries VALUES ('\\x00', 1, 0, 0, 1, '')")
 
 
 async def test_the_owner_takes_a_role(new_store: NewStore, login: Login) -> None:

@@ -229,7 +229,7 @@ class PlaceReader:
         if last == end:
             sealer.check_tail(extent, tag, tail)
             if read not in {size, UNKNOWN}:
-                raise self.damaged("Entries of a place are missing")
+                raise self.damaged("Entries of a place are missing or were changed")
         with paused_collection(sum(sizes) // FACT_BYTES):
             entries = _about(keyword, bodies, ats) if keyword else entries_of(bodies, ats)
         position = Position(extent, end, tag, size, read)

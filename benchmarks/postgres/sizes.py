@@ -20,7 +20,8 @@ import psycopg
 from factmem.ledger.entries import Entry, encoded, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, identity_of
-from factmem.providers._postgres.batches import made_number
+from factmem.providers._sql.batches import made_number
+from factmem.providers._sql.lines import split
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
 
@@ -42,23 +43,28 @@ def fill(store: PostgresMemoryProvider, dsn: str, places: int) -> None:
     """Copy places of 20 entries each into the tables, in the form that saves write."""
     reader, _ = store._places.run(lambda session, _: store._places.writing(session))
     bodies = [encoded([stored(SingleFact(each, "a short sentence"))]) for each in CONCEPTS]
+    topics = [split(body, is_sealed=False)[0].topics for body in bodies]
     size, now = sum(map(len, bodies)), int(time.time() * 1e6)
+    users = (identity_of(USER.of(f"user-{number}"), APP) for number in range(places))
+    identities = {reader.key(identity): identity for identity in users}
+    store_number = reader.store.number
     with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
         columns = "place, store, made, last, recorded_at, bytes, mark, scope, subject, names"
         with cursor.copy(f"COPY factmem.places ({columns}) FROM STDIN") as copy:
-            for number in range(places):
-                identity = identity_of(USER.of(f"user-{number}"), APP)
+            for key, identity in identities.items():
                 row = reader.new_row(identity)
-                key, made = reader.key(identity), made_number(0)
-                given = (key, reader.store.number, made, FACTS, now, size, 0)
+                given = (key, store_number, made_number(0), FACTS, now, size, 0)
                 copy.write_row((*given, row.scope, row.subject, row.names))
-        with cursor.copy(
-            "COPY factmem.entries (place, number, at, mark, store, line) FROM STDIN"
-        ) as copy:
-            for number in range(places):
-                key = reader.key(identity_of(USER.of(f"user-{number}"), APP))
+        columns = "place, number, at, mark, store, line"
+        with cursor.copy(f"COPY factmem.entries ({columns}) FROM STDIN") as copy:
+            for key in identities:
                 for each, body in enumerate(bodies, 1):
-                    copy.write_row((key, each, now, 0, reader.store.number, body))
+                    copy.write_row((key, each, now, 0, store_number, body))
+        with cursor.copy("COPY factmem.topics (place, number, topic, store) FROM STDIN") as copy:
+            for key in identities:
+                for each, found in enumerate(topics, 1):
+                    for topic in found:
+                        copy.write_row((key, each, topic, store_number))
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
 

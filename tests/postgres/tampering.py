@@ -84,8 +84,6 @@ def _flipped(random: Random, value: Any) -> Any:
         changed = bytearray(value)
         changed[position] ^= 1 << random.randrange(8)
         return bytes(changed)
-    if isinstance(value, uuid.UUID):
-        return uuid.UUID(int=value.int ^ 1 << random.randrange(128))
     if isinstance(value, str):  # base64 in JSON
         position = random.randrange(len(value))
         return value[:position] + random.choice("abcXYZ019") + value[position + 1 :]

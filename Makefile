@@ -4,7 +4,6 @@
 PYTHON ?= python3
 VENV ?= .venv
 KILLS = 1000
-STATES = 1000000
 ROTATIONS = 200
 LEARNING = 60
 WEB_SECONDS = 60
@@ -17,7 +16,6 @@ SEED = 1
 # The short form of the storms, a few seconds each: make storm SHORT=1
 ifdef SHORT
 KILLS = 20
-STATES = 4000
 ROTATIONS = 2
 WEB_SECONDS = 5
 LEARNING = 15
@@ -72,14 +70,13 @@ postgres: $(VENV)/.installed-test
 failover: $(VENV)/.installed-test
 	$(python) -m tests.postgres.faults --failovers $(FAILOVERS)
 
-# The sweeps among the tests, then kills and crashes for as long as you like: make storm KILLS=5000 STATES=5000000
-# Both count in all: half of the kills and of the states are of encrypted stores.
+# The sweeps among the tests, then kills for as long as you like: make storm KILLS=5000
+# They count in all: half of the kills are of encrypted stores.
 storm: $(VENV)/.installed-test
 	$(python) -m pytest -n 2 --dist worksteal -m '(storm or hypothesis) and not postgres' --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
-	$(python) -m tests.storage.crash_sweep --states $(STATES)
 	$(python) -m tests.storms.learning --seconds $(LEARNING)
 ifndef SHORT
 	$(python) -m tests.scaling

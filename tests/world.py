@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from factmem.agent.context import AgentContext
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import (
     ChatResponse,
@@ -32,8 +34,6 @@ from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.facts import SAID
 

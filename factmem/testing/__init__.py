@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         ProviderContract,
         SearchedStoreContract,
     )
-    from factmem.testing.storages import StorageContract
 
 __all__ = [
     "Damage",
@@ -53,7 +52,6 @@ __all__ = [
     "SearchedFacts",
     "SearchedStoreContract",
     "SettableClock",
-    "StorageContract",
     "StoreFolder",
 ]
 
@@ -85,6 +83,5 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "ProviderContract",
                 "SearchedStoreContract",
             ),
-            "factmem.testing.storages": ("StorageContract",),
         },
     )

@@ -2,20 +2,15 @@
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
+import anyio
 import pytest
 
 from factmem.concurrency.garbage import _Pause, paused_collection
-from factmem.ledger.entries import encoded, stamped
-from factmem.providers._arguments import stored_facts
-from factmem.providers._place_reader import PlaceView
-from factmem.storage.base import (
-    JournalName,
-    Position,
-    Reading,
-    Record,
-)
-from factmem.testing.facts import theme
+from factmem.models.facts import Concept, SingleFact
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.testing.facts import AGENT, PERSON, USER
 
 MANY = 100_000
 
@@ -88,27 +83,30 @@ def test_a_child_forked_meanwhile_has_the_collector_on() -> None:
         assert gc.get_threshold()[0] == 0
 
 
-@pytest.mark.parametrize("facts_per_record", [1, 1000])
-def test_a_large_place_is_folded_without_a_collection(facts_per_record: int) -> None:
-    """However many facts a record has, the collector does not run."""
-    facts = stored_facts([theme(f"value {each}") for each in range(facts_per_record)])
-    line = stamped(encoded(facts), "2026-01-01T00:00:00.000000Z")
-    records = [Record(each + 1, line) for each in range(5000 // facts_per_record)]
+@pytest.mark.parametrize("facts_per_save", [10, 1000])
+def test_a_large_place_is_read_without_a_collection(tmp_path: Path, facts_per_save: int) -> None:
+    """However many facts were saved at once, the collector does not run while they are folded."""
+    facts = [SingleFact(Concept(f"note-{each}", "A note"), "value") for each in range(5000)]
+    writer, reader = LocalFileMemoryProvider(tmp_path), LocalFileMemoryProvider(tmp_path)
+
+    async def save() -> None:
+        async with anyio.create_task_group() as tasks:
+            for first in range(0, len(facts), facts_per_save):
+                some = facts[first : first + facts_per_save]
+                tasks.start_soon(writer.save_many, some, USER, AGENT)
+
+    anyio.run(save)
+    anyio.run(reader.load_all, PERSON.of("nobody"), AGENT)  # the database is open now
     runs: list[str] = []
 
     def note(phase: str, info: dict[str, int]) -> None:
         runs.append(phase)
 
-    def read(name: JournalName, after: Position | None) -> Reading:
-        gc.callbacks.append(note)
+    gc.callbacks.append(note)
+    try:
         gc.collect(0)
         runs.clear()
-        return Reading(records, None, is_from_start=True, is_end=True)
-
-    view = PlaceView()
-    try:
-        view.follow(("a",), read)
+        anyio.run(reader.version, USER, AGENT)
     finally:
         gc.callbacks.remove(note)
-    assert view.is_warm
-    assert len(runs) <= 2  # none, or one when the pause is over
+    assert len(runs) <= 6  # those of the event loop, and one after each pause

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from factmem.providers.storages import Storage
-from factmem.providers.storages import EncryptedStorage
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.providers.storages import SimpleStorage
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from tests.providers.local_stores import KEY
 
 

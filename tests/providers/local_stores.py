@@ -1,18 +1,16 @@
-"""Helpers that inspect a local store from outside."""
+"""Helpers that inspect and change a local store from outside."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from factmem.encryption.key import Key
 from factmem.models.places import MemorySubject
 from factmem.providers.base import FactStore
-from factmem.encryption.key import Key
-from factmem.testing.facts import (
-    AGENT,
-    LANGUAGES,
-    PERSON,
-    THEME,
-)
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME
 
-__all__ = ["ALICE", "BOB", "KEY", "current", "disk", "journal_of", "journals"]
+__all__ = ["ALICE", "BOB", "KEY", "current", "disk", "is_sound", "run"]
 
 KEY = Key.generate()
 """The key of the encrypted stores."""
@@ -26,15 +24,15 @@ def disk(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
-def journals(root: Path) -> list[Path]:
-    """Return the files of all journals and those beside them, except torn writes."""
-    return sorted(file for file in (root / "journals").iterdir() if ".torn-" not in file.name)
+def run(root: Path, statement: str, *parameters: object) -> list[Any]:
+    """Run a statement on a store's database, as another program does, and return its rows."""
+    with closing(sqlite3.connect(root / "facts.db", isolation_level=None)) as db:
+        return db.execute(statement, parameters).fetchall()
 
 
-def journal_of(root: Path) -> Path:
-    """Return the file of the only journal."""
-    (journal,) = journals(root)
-    return journal
+def is_sound(root: Path) -> bool:
+    """Return True if SQLite finds no damage in the database."""
+    return run(root, "PRAGMA integrity_check") == [("ok",)]
 
 
 async def current(store: FactStore, subject: MemorySubject = ALICE) -> list[str]:

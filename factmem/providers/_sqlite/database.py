@@ -190,10 +190,16 @@ class Database:
     # Opening
 
     def _exists(self) -> bool:
+        """Whether there is a database. One that cannot be reached is not a missing one."""
         try:
-            return self.path.exists()
+            os.lstat(self.path)
+        except FileNotFoundError:
+            return False
+        except NotADirectoryError:
+            raise ValueError(f"{str(self.root)!r} is a file: pass the path of a folder") from None
         except OSError as exc:
             raise StorageError(f"{str(self.path)!r} cannot be reached: {exc.strerror}") from exc
+        return True
 
     def _made(self) -> sqlite3.Connection:
         """Open the database for writing; create what is missing, readable by the owner only."""

@@ -155,6 +155,13 @@ class View:
             if ledger is not None:  # else the next read starts over, at the new snapshot
                 self.ledger, self.position = ledger, end
 
+    def clear(self) -> None:
+        """Forget all that was read: the database is another one now."""
+        with self.lock:
+            self.ledger, self.position = Ledger(), None
+            self.is_warm = self.was_searched = False
+            self.outdate()
+
     def outdate(self) -> None:
         """Make the next read ask the database."""
         self.checked, self.outdated = -inf, time.monotonic()
@@ -186,9 +193,12 @@ class Views:
             return view
 
     def clear(self) -> None:
-        """Drop all views."""
+        """Drop all views, and clear them, as some are in use."""
         with self._lock:
+            views = list(self._views.values())
             self._views.clear()
+        for view in views:
+            view.clear()
 
     def drop(self, identity: Identity) -> None:
         """Drop a place's view."""

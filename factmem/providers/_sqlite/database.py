@@ -70,6 +70,7 @@ class Database:
 
     def __init__(self, root: Path, busy_timeout: float, *, allow_network: bool) -> None:
         self.root, self.path = root, root / NAME
+        self._name = str(self.path)
         self._timeout = busy_timeout
         self._allow_network = allow_network
         self.epoch = 0
@@ -107,6 +108,7 @@ class Database:
         with self._writing:
             self._check_process()
             try:
+                self._close_replaced()
                 if self._writer is None and self._exists():
                     self._writer = self._made()
                 yield SqliteSession(self._writer, self._create, self._lock.held)
@@ -159,7 +161,7 @@ class Database:
         The caller releases it.
         """
         db = self._warm
-        if db is None or self._pid != os.getpid() or self._is_replaced():
+        if db is None or self._found_inode() != self._inode or self._pid != os.getpid():
             return None
         if not self._warming.acquire(blocking=False):
             return None
@@ -170,6 +172,7 @@ class Database:
 
     def prepare_warm(self) -> None:
         """Open the connection for event loops, in a worker thread."""
+        self._close_replaced()
         with self._warming:
             if self._warm is None and not self._is_fixed:
                 self._warm = self._opened_warm()
@@ -320,7 +323,7 @@ class Database:
 
     def _found_inode(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self.path)
+            found = os.lstat(self._name)
         except OSError:
             return None
         return found.st_dev, found.st_ino
@@ -350,6 +353,7 @@ class Database:
 
     def _close(self) -> None:
         self.epoch += 1
+        self._inode = None
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.return_pin(self._pin)
@@ -365,15 +369,11 @@ class Database:
 
     def _close_replaced(self) -> None:
         """Close a file that was deleted or replaced: SQLite would go on with the old one."""
-        if self._is_replaced():
-            with self._writing, self._reading, self._warming:
-                if self._is_replaced():
-                    self._close()
-                    self._lock.close()
-                    self._inode = None
-
-    def _is_replaced(self) -> bool:
-        return self._inode is not None and self._found_inode() != self._inode
+        if self._inode is None or self._found_inode() == self._inode:
+            return
+        with self._writing, self._reading, self._warming:
+            if self._pid == os.getpid():
+                self._close()
 
     def lock_for_fork(self) -> None:
         """Wait for work under way and close all connections, before a fork."""

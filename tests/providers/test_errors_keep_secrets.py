@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.errors import FactmemError
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import Storage
-from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage, Storage
 from tests.providers.local_stores import KEY
 
 VALUES = ["the safe opens with 4711", "she said four-seven-one-one", "chat-of-tuesday"]

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from factmem.storage._files import LocalFiles
 
 import factmem
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage._files import LocalFiles
 from factmem.encryption.key import Key
+from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.clock import START
 from factmem.testing.facts import (
     AGENT,

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from factmem.storage.base import IndexedJournals, Storage
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
 from factmem.providers.indexed import IndexedStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.base import IndexedJournals, Storage
-from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
-from factmem.providers.storages import SimpleStorage
+from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.testing.facts import (
     AGENT,
     THEME,

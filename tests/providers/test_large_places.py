@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from factmem.storage._reader import FolderReader
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.ledger.items import KeywordItems
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage._reader import FolderReader
-from factmem.providers.storages import Storage
-from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
+from factmem.providers.storages import EncryptedStorage, Storage
 from factmem.testing.facts import AGENT
 from tests.providers.local_stores import ALICE, KEY, disk, journal_of
 

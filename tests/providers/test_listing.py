@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
@@ -13,8 +15,6 @@ from factmem.providers.listing import ListingStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
 from factmem.testing.facts import AGENT, PERSON, USER, theme
 from tests.providers.delayed_backend import DelayedStore, Server
 

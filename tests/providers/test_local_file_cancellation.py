@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
+from factmem.encryption.key import Key
 from factmem.errors import WrongKeyError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.encryption.key import Key
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,

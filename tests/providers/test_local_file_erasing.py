@@ -16,8 +16,7 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.providers import _recent_places
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import ErasureReceipt
-from factmem.providers.storages import Storage
-from factmem.providers.storages import SimpleStorage
+from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import (
     AGENT,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from factmem.storage._files import LocalFiles
 
+from factmem.encryption.key import Key
 from factmem.errors import StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage._files import LocalFiles
-from factmem.encryption.key import Key
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
+from factmem.encryption.key import Key
 from factmem.errors import (
     CorruptJournalError,
     FactmemError,
@@ -17,8 +19,6 @@ from factmem.errors import (
 )
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
-from factmem.encryption.key import Key
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,

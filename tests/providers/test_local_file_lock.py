@@ -12,10 +12,10 @@ from time import monotonic
 
 import anyio
 import pytest
+from factmem.storage import _lock
 
 from factmem.errors import StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage import _lock
 from factmem.providers.storages import SimpleStorage
 from factmem.testing.facts import (
     AGENT,

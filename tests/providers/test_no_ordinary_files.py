@@ -1,9 +1,8 @@
-"""Other objects than files in a store's folder: they raise at once, and are never opened."""
+"""Links, pipes and other objects instead of a store's files: they raise at once, and lead nowhere."""
 
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 
 import os
-import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
 from factmem.testing.facts import AGENT, theme
-from tests.providers.local_stores import ALICE, current, disk, journal_of
+from tests.providers.local_stores import ALICE, current, is_sound
 
 
 def pipe(path: Path) -> None:
@@ -53,132 +52,122 @@ def listener(path: Path) -> None:
             os.close(here)
 
 
-INSTEAD: dict[Callable[[Path], None], str] = {
-    pipe: "a named pipe",
-    folder: "a folder",
-    link: "a symbolic link",
-    dangling_link: "a symbolic link",
-    loop: "a symbolic link",
-    device: "a symbolic link",
-    listener: "a socket",
-}
-THINGS = pytest.mark.parametrize("thing", INSTEAD, ids=lambda thing: thing.__name__)
+THINGS = pytest.mark.parametrize(
+    "thing",
+    [pipe, folder, link, dangling_link, loop, device, listener],
+    ids=lambda thing: thing.__name__,
+)
+OUTSIDE = "not a byte of this may change"
 
 
 def put_in_place(path: Path, thing: Callable[[Path], None]) -> None:
+    """Move a file out of the store, and put an object there."""
     path.rename(path.parents[2] / "moved")
     thing(path)
 
 
-def without_erasures(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the files of a store without the count of erasures, which changes first."""
-    return {path: re.sub(rb',"erased":\d+', b"", content) for path, content in files.items()}
+def restore(path: Path, thing: Callable[[Path], None]) -> None:
+    path.rmdir() if thing is folder else path.unlink()
+    (path.parents[2] / "moved").rename(path)
 
 
 @THINGS
-async def test_a_journal_that_is_not_a_file(
+async def test_a_database_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
-    """Reads and writes name the object, also in an instance that knew the file."""
+    """Reads and writes name it, also in an instance that knew the file; put back, it is read."""
     warm = LocalFileMemoryProvider(root, storage=storage)
     await warm.save(theme("dark"), ALICE, AGENT)
     assert await current(warm) == ["dark"]
-    journal = journal_of(root)
-    put_in_place(journal, thing)
-    before = without_erasures(disk(root.parent))
-
-    for store in (warm, LocalFileMemoryProvider(root, storage=storage)):
-        with pytest.raises(CorruptJournalError, match=INSTEAD[thing]) as caught:
-            await current(store)
-        assert str(journal) in str(caught.value)
-        assert "restore" in str(caught.value)
-        with pytest.raises(CorruptJournalError, match=INSTEAD[thing]):
-            await store.save(theme("light"), ALICE, AGENT)
-        with pytest.raises(CorruptJournalError, match=INSTEAD[thing]):
-            await store.erase(ALICE, AGENT)
-
-    assert without_erasures(disk(root.parent)) == before
-    journal.rmdir() if thing is folder else journal.unlink()
-    (root.parent / "moved").rename(journal)
-    assert await current(warm) == ["dark"]
-
-
-@THINGS
-async def test_a_manifest_that_is_not_a_file(
-    root: Path, storage: Storage, thing: Callable[[Path], None]
-) -> None:
-    """No new store is created over the journals."""
+    await warm.aclose()
     warm = LocalFileMemoryProvider(root, storage=storage)
-    await warm.save(theme("dark"), ALICE, AGENT)
-    manifest = root / "factmem.json"
-    manifest.rename(root.parent / "moved.json")
-    thing(manifest)
-    before = disk(root.parent)
+    assert await current(warm) == ["dark"]
+    database = root / "facts.db"
+    put_in_place(database, thing)
+    before = (root.parent.parent / "moved").read_bytes()
 
     for store in (warm, LocalFileMemoryProvider(root, storage=storage)):
-        with pytest.raises(CorruptJournalError, match=INSTEAD[thing]):
-            await store.save(theme("light"), ALICE, AGENT)
-        with pytest.raises(CorruptJournalError, match=INSTEAD[thing]):
-            await store.places()
+        for call in (
+            lambda store=store: current(store),
+            lambda store=store: store.save(theme("light"), ALICE, AGENT),
+            lambda store=store: store.erase(ALICE, AGENT),
+            lambda store=store: store.places(),
+        ):
+            with pytest.raises(CorruptJournalError, match="is not a regular file: remove it") as caught:
+                await call()
+            assert str(database) in str(caught.value)
 
-    assert disk(root.parent) == before
+    assert (root.parent.parent / "moved").read_bytes() == before
+    restore(database, thing)
+    assert await current(warm) == ["dark"]
 
 
 @THINGS
 async def test_a_lock_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
-    """Reads need no lock; the error of a write says that the object can be removed."""
+    """Reads need no lock; a write raises, and says which file it is."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
-    (root / "lock").unlink()
-    thing(root / "lock")
+    put_in_place(root / "lock", thing)
 
     assert await current(store) == ["dark"]
-    with pytest.raises(CorruptJournalError, match=f"{INSTEAD[thing]}.*remove it"):
+    with pytest.raises(StorageError, match=str(root / "lock")):
         await store.save(theme("light"), ALICE, AGENT)
 
-    (root / "lock").rmdir() if thing is folder else (root / "lock").unlink()
+    restore(root / "lock", thing)
     await store.save(theme("light"), ALICE, AGENT)
     assert await current(store) == ["light"]
 
 
+@pytest.mark.parametrize("name", ["facts.db-wal", "facts.db-shm"])
 @THINGS
-async def test_an_index_that_is_not_a_file(
-    root: Path, storage: Storage, thing: Callable[[Path], None]
+async def test_a_log_that_is_not_a_file(
+    root: Path, storage: Storage, thing: Callable[[Path], None], name: str
 ) -> None:
-    """It counts as missing and is written again; a folder is never removed for that."""
+    """It was there before the store was opened. SQLite refuses it, or does without."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+    (outside := root.parent.parent / "moved").write_text(OUTSIDE)
+    thing(root / name)
     store = LocalFileMemoryProvider(root, storage=storage)
-    await store.save(theme("dark"), ALICE, AGENT)
-    version = await store.version(ALICE, AGENT)
-    assert await store.write_index(ALICE, AGENT, b"vectors", version=version)
-    (index,) = (root / "indexes").iterdir()
-    index.unlink()
-    thing(index)
 
-    assert await store.read_index(ALICE, AGENT) is None
-    if thing is folder:
-        with pytest.raises(StorageError, match="directory"):
-            await store.write_index(ALICE, AGENT, b"vectors", version=version)
-        index.rmdir()
-    assert await store.write_index(ALICE, AGENT, b"vectors", version=version)
-
-    assert await store.read_index(ALICE, AGENT) == b"vectors"
-    index.unlink()
-    thing(index)
-    if thing is not folder:
-        await store.erase(ALICE, AGENT)
-        assert not os.path.lexists(index)
-
-
-async def test_a_folder_that_is_not_a_folder(root: Path, storage: Storage) -> None:
-    """A pipe instead of the journals' folder does not block either."""
-    store = LocalFileMemoryProvider(root, storage=storage)
-    await store.save(theme("dark"), ALICE, AGENT)
-    (root / "journals").rename(root / "moved")
-    pipe(root / "journals")
-
-    with pytest.raises(StorageError, match="Not a directory"):
-        await current(LocalFileMemoryProvider(root, storage=storage))
-    with pytest.raises(StorageError, match="Not a directory"):
+    try:
+        assert await current(store) == ["dark"]
         await store.save(theme("light"), ALICE, AGENT)
+    except StorageError as exc:
+        assert str(root) in str(exc)
+    await store.aclose()
+
+    assert outside.read_text() == OUTSIDE
+    if os.path.lexists(root / name):
+        (root / name).rmdir() if thing is folder else (root / name).unlink()
+    assert await current(LocalFileMemoryProvider(root, storage=storage)) in (["dark"], ["light"])
+    assert is_sound(root)
+
+
+@pytest.mark.parametrize("name", ["facts.db", "lock"])
+async def test_no_store_is_created_through_a_link(root: Path, storage: Storage, name: str) -> None:
+    """A link that existed before the store is not followed."""
+    root.mkdir(parents=True)
+    (root / name).symlink_to(root.parent / "elsewhere")
+
+    with pytest.raises(StorageError):
+        await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
+
+    assert not (root.parent / "elsewhere").exists()
+
+
+async def test_the_stores_own_folder_may_be_a_link(root: Path, storage: Storage) -> None:
+    """Its owner chose the location. Both paths are one store."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(theme("dark"), ALICE, AGENT)
+    link = root.with_name("link")
+    link.symlink_to(root)
+    again = LocalFileMemoryProvider(link, storage=storage)
+
+    await again.save(theme("light"), ALICE, AGENT)
+
+    assert await current(store) == ["light"]
+    await store.save(theme("dim"), ALICE, AGENT)
+    assert await current(again) == ["dim"]

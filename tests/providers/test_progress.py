@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import EncryptedStorage
 from factmem.testing.facts import AGENT, PERSON, theme
 from factmem.transfer.bundle import export_facts
 from tests.providers.local_stores import KEY

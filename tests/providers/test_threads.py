@@ -14,10 +14,10 @@ from pathlib import Path
 
 import anyio
 import pytest
-
-from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage._files import LocalFiles
+
 from factmem.encryption.key import Key
+from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,

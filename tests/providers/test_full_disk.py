@@ -9,7 +9,8 @@ import pytest
 from factmem.errors import StorageError
 from factmem.models.facts import MultipleFacts, SingleFact
 from factmem.providers._sqlite import database
-from factmem.providers._sqlite.database import Database, DiskFullError
+from factmem.providers._sqlite.database import Database
+from factmem.providers._sqlite.files import DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from factmem.errors import StorageError
-from factmem.providers._sqlite import database, network
+from factmem.providers._sqlite import files, network
 from factmem.providers._sqlite.network import network_mount
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
@@ -65,7 +65,7 @@ async def test_a_network_folder_is_refused(
     root: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is created there; the error says what to do, and an option allows it."""
-    monkeypatch.setattr(database, "network_file_system", lambda _: "nfs4")
+    monkeypatch.setattr(files, "network_file_system", lambda _: "nfs4")
 
     with pytest.raises(StorageError, match=r"\(nfs4\).*allow_network_folder=True"):
         await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)

@@ -19,7 +19,7 @@ from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.lines import counted, entries_of
 from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.sealing import NO_TAG
-from factmem.providers._sqlite.database import NAME, sync_folder
+from factmem.providers._sqlite.files import NAME, sync_folder
 from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers._sqlite.session import SqliteSession
 

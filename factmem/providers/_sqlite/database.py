@@ -22,41 +22,16 @@ Rules that measurements forced; none may be dropped:
 import os
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from factmem.concurrency.file_lock import FileLock
-from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
-from factmem.providers._sqlite import schema
+from factmem.errors import StorageError, StoreBusyError
+from factmem.providers._sqlite.files import DAMAGED, DatabaseFiles, code_of
 from factmem.providers._sqlite.guards import Guard, pin, unpin
-from factmem.providers._sqlite.network import network_file_system
 from factmem.providers._sqlite.session import SqliteSession
-
-NAME = "facts.db"
-
-_PRAGMAS = (
-    "synchronous = full",
-    "fullfsync = on",  # macOS: fsync alone does not reach the disk there
-    "checkpoint_fullfsync = on",
-    "secure_delete = on",
-    "cache_size = -16000",
-    "trusted_schema = off",
-    "cell_size_check = on",
-)
-
-_RESERVE = "reserve"
-_RESERVED = 1 << 20
-"""The bytes of a file that is given up on a full disk, because erasing needs room in the log."""
-
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-class DiskFullError(StorageError):
-    """There is no room for a write. Nothing was written."""
 
 
 class Database:
@@ -69,10 +44,9 @@ class Database:
     """
 
     def __init__(self, root: Path, busy_timeout: float, *, allow_network: bool) -> None:
-        self.root, self.path = root, root / NAME
-        self._name = str(self.path)
+        self._files = DatabaseFiles(root, busy_timeout, allow_network=allow_network)
         self._timeout = busy_timeout
-        self._allow_network = allow_network
+        self.root = root
         self.epoch = 0
         """Changes with the connections, and with the file itself."""
         self._lock = FileLock(str(root / "lock"), busy_timeout)
@@ -104,17 +78,16 @@ class Database:
     @contextmanager
     def writing(self) -> Generator[SqliteSession]:
         """Give the writer's session; a database that does not exist is created on demand."""
-        self._close_replaced()
         with self._writing:
             self._check_process()
             try:
                 self._close_replaced()
-                if self._writer is None and self._exists():
+                if self._writer is None and self._files.exists():
                     self._writer = self._made()
                 yield SqliteSession(self._writer, self._create, self._lock.held)
             except sqlite3.Error as exc:
                 self._writer = self._dropped(self._writer, exc)
-                raise self._verdict(exc) from exc
+                raise self._files.error_of(exc) from exc
 
     def _create(self) -> sqlite3.Connection:
         self._writer = self._made()
@@ -137,7 +110,7 @@ class Database:
                     yield SqliteSession(db)
             except sqlite3.Error as exc:
                 self._reader = self._dropped(self._reader, exc)
-                raise self._verdict(exc) from exc
+                raise self._files.error_of(exc) from exc
 
     @contextmanager
     def _pinned(self, db: sqlite3.Connection) -> Generator[None]:
@@ -161,7 +134,7 @@ class Database:
         The caller releases it.
         """
         db = self._warm
-        if db is None or self._found_inode() != self._inode or self._pid != os.getpid():
+        if db is None or self._files.identity() != self._inode or self._pid != os.getpid():
             return None
         if not self._warming.acquire(blocking=False):
             return None
@@ -187,146 +160,33 @@ class Database:
             if db is not None:
                 db.execute("PRAGMA busy_timeout = 0")
         except sqlite3.Error as exc:
-            raise self._verdict(exc) from exc
+            raise self._files.error_of(exc) from exc
         return db
 
     # Opening
 
-    def _exists(self) -> bool:
-        """Whether there is a database. One that cannot be reached is not a missing one."""
-        try:
-            os.lstat(self.path)
-        except FileNotFoundError:
-            return False
-        except NotADirectoryError:
-            raise ValueError(f"{str(self.root)!r} is a file: pass the path of a folder") from None
-        except OSError as exc:
-            raise StorageError(f"{str(self.path)!r} cannot be reached: {exc.strerror}") from exc
-        return True
-
     def _made(self) -> sqlite3.Connection:
-        """Open the database for writing; create what is missing, readable by the owner only."""
-        kind = None if self._allow_network else network_file_system(str(self.root))
-        if kind is not None:
-            raise StorageError(
-                f"The folder {str(self.root)!r} is on a network file system ({kind}), where locks "
-                f"between machines may not work: use a local folder, or pass "
-                f"allow_network_folder=True if only one machine uses it"
-            )
-        try:
-            made = [each for each in (self.root, *self.root.parents) if not each.exists()]
-            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._lock.held():
-                is_new = self._link_empty()
-                db = self._connected("rw")
-                try:
-                    if is_new:
-                        db.execute("PRAGMA auto_vacuum = incremental")
-                    _set_wal(db)
-                    schema.create(db)
-                except BaseException:
-                    db.close()
-                    raise
-                self._inode = self._found_inode()
-                self._guarded()
-                self._fill_reserve()
-            if is_new or made:
-                for folder in (self.root, *(each.parent for each in made)):
-                    sync_folder(folder)
-        except OSError as exc:
-            raise StorageError(
-                f"The store cannot be opened for writing: {exc.strerror}: {str(self.root)!r}. "
-                f"Nothing was written"
-            ) from exc
+        """Open the database for writing; create what is missing."""
+        db = self._files.create(self._lock)
+        self._inode = self._files.identity()
+        self._guarded()
         return db
-
-    def _link_empty(self) -> bool:
-        """Create an empty database under another name, and link it; return whether it was missing.
-
-        SQLite gives the log and its index the permissions of the database.
-        """
-        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
-            raise CorruptJournalError(
-                f"{str(self.path)!r} is not a regular file: remove it, or use another folder"
-            )
-        if self.path.exists():
-            if not self.path.stat().st_size:
-                self._check_not_emptied()
-            return False
-        made = self.root / f".facts-{os.getpid()}-{threading.get_ident()}"
-        os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        try:
-            os.link(made, self.path)
-        except FileExistsError:
-            return False
-        except OSError:  # no hard links; the lock of the store excludes other writers
-            made.replace(self.path)
-            return True
-        finally:
-            made.unlink(missing_ok=True)
-        return True
 
     def _opened(self) -> sqlite3.Connection | None:
         """Open the database for reading; return None if nothing was saved yet."""
-        if not self._exists():
+        opened = self._files.open()
+        if opened is None:
             return None
-        if self.path.is_symlink() or not self.path.is_file():
-            raise CorruptJournalError(f"{str(self.path)!r} is not a regular file: remove it")
-        self._is_fixed = False
-        if os.access(self.path, os.W_OK) and os.access(self.root, os.W_OK):
-            mode = "rw"
-        elif self._has_log():
-            mode = "ro"
-        else:
-            # The log cannot be created, and if there is none, the file does not change.
-            mode, self._is_fixed = "ro&immutable=1", True
-        db = self._connected(mode)
-        if not schema.is_there(db, self.path):
-            db.close()
-            self._check_not_emptied()
-            return None
-        self._inode = self._found_inode()
-        if mode == "rw":
+        db, self._is_fixed = opened
+        self._inode = self._files.identity()
+        if not self._is_fixed:
             self._guarded()
-        return db
-
-    def _check_not_emptied(self) -> None:
-        """Raise if an empty database had tables: the reserve is created after them."""
-        if (self.root / _RESERVE).exists():
-            raise CorruptJournalError(
-                f"{str(self.path)!r} is empty: it was overwritten. Restore it from a backup, or delete "
-                f"the folder to start with an empty store"
-            )
-
-    def _has_log(self) -> bool:
-        with suppress(FileNotFoundError):
-            return self.path.with_name(f"{NAME}-wal").stat().st_size > 0
-        return False
-
-    def _connected(self, mode: str) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=self._timeout,
-            cached_statements=64,
-        )
-        for pragma in _PRAGMAS:
-            db.execute(f"PRAGMA {pragma}")
         return db
 
     def _guarded(self) -> None:
         if self._guard is None:
-            self._guard = Guard.of(self.path)
+            self._guard = Guard.of(self._files.path)
             self._pin = -1 if self._guard is None else self._guard.take_pin()
-
-    def _found_inode(self) -> tuple[int, int] | None:
-        try:
-            found = os.lstat(self._name)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
@@ -369,7 +229,7 @@ class Database:
 
     def _close_replaced(self) -> None:
         """Close a file that was deleted or replaced: SQLite would go on with the old one."""
-        if self._inode is None or self._found_inode() == self._inode:
+        if self._inode is None or self._files.identity() == self._inode:
             return
         with self._writing, self._reading, self._warming:
             if self._pid == os.getpid():
@@ -398,40 +258,12 @@ class Database:
         self, db: sqlite3.Connection | None, exc: sqlite3.Error
     ) -> sqlite3.Connection | None:
         """Close a connection after a failure of the disk: what it has in memory may be wrong."""
-        if db is None or _code(exc) not in (*_DAMAGED, sqlite3.SQLITE_IOERR):
+        if db is None or code_of(exc) not in (*DAMAGED, sqlite3.SQLITE_IOERR):
             return db
         self.epoch += 1
         with suppress(sqlite3.Error):
             db.close()
         return None
-
-    def _verdict(self, exc: sqlite3.Error) -> Exception:
-        """Return the error for one of SQLite's; it says "damaged" only if a new connection agrees."""
-        name = getattr(exc, "sqlite_errorname", type(exc).__name__)
-        if _code(exc) in _BUSY:
-            return StoreBusyError(
-                f"Another process held the database for {self._timeout:g} s: {str(self.path)!r}. "
-                f"Nothing was written; try again, or allow more time with busy_timeout"
-            )
-        if _code(exc) in _DAMAGED:
-            with suppress(sqlite3.Error):
-                db = self._connected("ro")
-                try:
-                    if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
-                        return StorageError(
-                            f"{str(self.path)!r} could not be read, and is sound ({name}): try again"
-                        )
-                finally:
-                    db.close()
-            return CorruptJournalError(
-                f"{str(self.path)!r} is damaged ({name}). Nothing was changed: restore it from a "
-                f"backup, or save its readable places with `factmem salvage`"
-            )
-        if _code(exc) == sqlite3.SQLITE_FULL:
-            return DiskFullError(
-                f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free some room"
-            )
-        return StorageError(f"The database failed ({name}): {str(self.path)!r}")
 
     # Erasures
 
@@ -459,23 +291,12 @@ class Database:
     def reserve_given_up(self) -> Generator[None]:
         """Free the reserve for an erasure on a full disk, and fill it again if there is room."""
         with self._writing:
-            (self.root / _RESERVE).unlink(missing_ok=True)
+            self._files.give_up_reserve()
             try:
                 yield
             finally:
                 self.truncate()
-                self._fill_reserve()
-
-    def _fill_reserve(self) -> None:
-        path = self.root / _RESERVE
-        if path.exists():
-            return
-        try:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(bytes(_RESERVED))
-        except OSError:  # the disk is full: the next opening tries again
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+                self._files.fill_reserve()
 
     def has_remains(self) -> bool:
         """Whether an erasure could not empty the log."""
@@ -505,32 +326,6 @@ class _Warm:
     def release(self) -> None:
         """Unlock the connection."""
         self._lock.release()
-
-
-def _code(exc: sqlite3.Error) -> int:
-    """Return the primary result code of an error."""
-    return getattr(exc, "sqlite_errorcode", 0) & 0xFF
-
-
-def _set_wal(db: sqlite3.Connection) -> None:
-    """Make a database write ahead; SQLite itself does not wait for readers here."""
-    for _ in range(100):
-        with suppress(sqlite3.OperationalError):
-            db.execute("PRAGMA journal_mode = wal")
-            return
-        time.sleep(0.02)
-    db.execute("PRAGMA journal_mode = wal")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    if os.name == "nt":  # which has no descriptors of folders
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()

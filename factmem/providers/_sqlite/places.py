@@ -15,7 +15,8 @@ from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
 from factmem.providers._sql.views import View
-from factmem.providers._sqlite.database import Database, DiskFullError
+from factmem.providers._sqlite.database import Database
+from factmem.providers._sqlite.files import DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
 
 R = TypeVar("R")

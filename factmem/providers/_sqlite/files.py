@@ -1,0 +1,261 @@
+"""DatabaseFiles: the files of a folder's database, and the errors of SQLite about them.
+
+    facts.db        the database; `facts.db-wal` and `facts.db-shm` are its log and the index of that
+    lock            the lock of the store
+    reserve         room for erasures on a full disk
+
+`Database` keeps the connections that this class opens.
+"""
+
+import os
+import sqlite3
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from factmem.concurrency.file_lock import FileLock
+from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
+from factmem.providers._sqlite import schema
+from factmem.providers._sqlite.network import network_file_system
+
+NAME = "facts.db"
+
+_PRAGMAS = (
+    "synchronous = full",
+    "fullfsync = on",  # macOS: fsync alone does not reach the disk there
+    "checkpoint_fullfsync = on",
+    "secure_delete = on",
+    "cache_size = -16000",
+    "trusted_schema = off",
+    "cell_size_check = on",
+)
+
+_RESERVE = "reserve"
+_RESERVED = 1 << 20
+"""The bytes of a file that is given up on a full disk, because erasing needs room in the log."""
+
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class DiskFullError(StorageError):
+    """There is no room for a write. Nothing was written."""
+
+
+class DatabaseFiles:
+    """The files of one folder.
+
+    Args:
+        root: The folder.
+        busy_timeout: How many seconds a connection waits for another one.
+        allow_network: Whether the folder may be on a network file system.
+    """
+
+    def __init__(self, root: Path, busy_timeout: float, *, allow_network: bool) -> None:
+        self.root, self.path = root, root / NAME
+        self._name = str(self.path)  # `lstat` of a string takes half the time
+        self._timeout = busy_timeout
+        self._allow_network = allow_network
+
+    def exists(self) -> bool:
+        """Whether there is a database. One that cannot be reached is not a missing one."""
+        try:
+            os.lstat(self.path)
+        except FileNotFoundError:
+            return False
+        except NotADirectoryError:
+            raise ValueError(f"{str(self.root)!r} is a file: pass the path of a folder") from None
+        except OSError as exc:
+            raise StorageError(f"{str(self.path)!r} cannot be reached: {exc.strerror}") from exc
+        return True
+
+    def create(self, lock: FileLock) -> sqlite3.Connection:
+        """Open the database for writing; create what is missing, readable by the owner only."""
+        kind = None if self._allow_network else network_file_system(str(self.root))
+        if kind is not None:
+            raise StorageError(
+                f"The folder {str(self.root)!r} is on a network file system ({kind}), where locks "
+                f"between machines may not work: use a local folder, or pass "
+                f"allow_network_folder=True if only one machine uses it"
+            )
+        try:
+            made = [each for each in (self.root, *self.root.parents) if not each.exists()]
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with lock.held():
+                is_new = self._link_empty()
+                db = self.connect("rw")
+                try:
+                    if is_new:
+                        db.execute("PRAGMA auto_vacuum = incremental")
+                    _set_wal(db)
+                    schema.create(db)
+                except BaseException:
+                    db.close()
+                    raise
+                self.fill_reserve()
+            if is_new or made:
+                for folder in (self.root, *(each.parent for each in made)):
+                    sync_folder(folder)
+        except OSError as exc:
+            raise StorageError(
+                f"The store cannot be opened for writing: {exc.strerror}: {str(self.root)!r}. "
+                f"Nothing was written"
+            ) from exc
+        return db
+
+    def _link_empty(self) -> bool:
+        """Create an empty database under another name, and link it; return whether it was missing.
+
+        SQLite gives the log and its index the permissions of the database.
+        """
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
+            raise CorruptJournalError(
+                f"{str(self.path)!r} is not a regular file: remove it, or use another folder"
+            )
+        if self.path.exists():
+            if not self.path.stat().st_size:
+                self._check_not_emptied()
+            return False
+        made = self.root / f".facts-{os.getpid()}-{threading.get_ident()}"
+        os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            os.link(made, self.path)
+        except FileExistsError:
+            return False
+        except OSError:  # no hard links; the lock of the store excludes other writers
+            made.replace(self.path)
+            return True
+        finally:
+            made.unlink(missing_ok=True)
+        return True
+
+    def open(self) -> tuple[sqlite3.Connection, bool] | None:
+        """Open the database for reading; return None if nothing was saved yet.
+
+        Returns:
+            The connection, and whether the file cannot change: the folder is read-only and has no log.
+        """
+        if not self.exists():
+            return None
+        if self.path.is_symlink() or not self.path.is_file():
+            raise CorruptJournalError(f"{str(self.path)!r} is not a regular file: remove it")
+        is_fixed = False
+        if os.access(self.path, os.W_OK) and os.access(self.root, os.W_OK):
+            mode = "rw"
+        elif self._has_log():
+            mode = "ro"
+        else:
+            # The log cannot be created, and if there is none, the file does not change.
+            mode, is_fixed = "ro&immutable=1", True
+        db = self.connect(mode)
+        if not schema.is_there(db, self.path):
+            db.close()
+            self._check_not_emptied()
+            return None
+        return db, is_fixed
+
+    def _check_not_emptied(self) -> None:
+        """Raise if an empty database had tables: the reserve is created after them."""
+        if (self.root / _RESERVE).exists():
+            raise CorruptJournalError(
+                f"{str(self.path)!r} is empty: it was overwritten. Restore it from a backup, or delete "
+                f"the folder to start with an empty store"
+            )
+
+    def _has_log(self) -> bool:
+        with suppress(FileNotFoundError):
+            return self.path.with_name(f"{NAME}-wal").stat().st_size > 0
+        return False
+
+    def connect(self, mode: str) -> sqlite3.Connection:
+        """Return a new connection in one of SQLite's modes."""
+        db = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=self._timeout,
+            cached_statements=64,
+        )
+        for pragma in _PRAGMAS:
+            db.execute(f"PRAGMA {pragma}")
+        return db
+
+    def identity(self) -> tuple[int, int] | None:
+        """Return what distinguishes the database from one that replaces it; None without one."""
+        try:
+            found = os.lstat(self._name)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def error_of(self, exc: sqlite3.Error) -> Exception:
+        """Return the error for one of SQLite's; it says "damaged" only if a new connection agrees."""
+        name = getattr(exc, "sqlite_errorname", type(exc).__name__)
+        if code_of(exc) in _BUSY:
+            return StoreBusyError(
+                f"Another process held the database for {self._timeout:g} s: {str(self.path)!r}. "
+                f"Nothing was written; try again, or allow more time with busy_timeout"
+            )
+        if code_of(exc) in DAMAGED:
+            with suppress(sqlite3.Error):
+                db = self.connect("ro")
+                try:
+                    if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                        return StorageError(
+                            f"{str(self.path)!r} could not be read, and is sound ({name}): try again"
+                        )
+                finally:
+                    db.close()
+            return CorruptJournalError(
+                f"{str(self.path)!r} is damaged ({name}). Nothing was changed: restore it from a "
+                f"backup, or save its readable places with `factmem salvage`"
+            )
+        if code_of(exc) == sqlite3.SQLITE_FULL:
+            return DiskFullError(
+                f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free some room"
+            )
+        return StorageError(f"The database failed ({name}): {str(self.path)!r}")
+
+    def fill_reserve(self) -> None:
+        """Create the reserve, if it is missing and there is room."""
+        path = self.root / _RESERVE
+        if path.exists():
+            return
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(bytes(_RESERVED))
+        except OSError:  # the disk is full: the next opening tries again
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def give_up_reserve(self) -> None:
+        """Free the room of the reserve."""
+        (self.root / _RESERVE).unlink(missing_ok=True)
+
+
+def code_of(exc: sqlite3.Error) -> int:
+    """Return the primary result code of an error."""
+    return getattr(exc, "sqlite_errorcode", 0) & 0xFF
+
+
+def _set_wal(db: sqlite3.Connection) -> None:
+    """Make a database write ahead; SQLite itself does not wait for readers here."""
+    for _ in range(100):
+        with suppress(sqlite3.OperationalError):
+            db.execute("PRAGMA journal_mode = wal")
+            return
+        time.sleep(0.02)
+    db.execute("PRAGMA journal_mode = wal")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    if os.name == "nt":  # which has no descriptors of folders
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

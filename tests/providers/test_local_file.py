@@ -2,6 +2,7 @@
 
 # ruff: noqa: ASYNC240 - the tests look at the disk themselves
 
+import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ from factmem.testing.providers import (
     IndexedStoreContract,
     LearningStoreContract,
 )
+from tests.doors import watched
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk
 
 
@@ -252,3 +254,37 @@ def test_the_repr_shows_no_key(root: Path) -> None:
 
     assert key.to_base64() not in told
     assert str(root) in told
+
+
+@pytest.mark.parametrize("act", ["save", "purge", "create"])
+async def test_a_change_during_a_read(root: Path, storage: Storage, act: str) -> None:
+    """Its snapshot is older than what this process knows of the place by then: no false alarm."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(languages("java", "c"), BOB if act == "create" else ALICE, AGENT)
+    await current(store)
+    acts: dict[str, Callable[[], Awaitable[object]]] = {
+        "save": lambda: store.save(languages("rust"), ALICE, AGENT),
+        "purge": lambda: store.forget(ALICE, AGENT, concept=LANGUAGES, value="c", purge=True),
+        "create": lambda: store.save(languages("rust"), ALICE, AGENT),
+    }
+    todo = [acts[act]]
+
+    def look(sql: str) -> None:
+        if "SELECT place, names" in sql and todo:  # of `places`, after its snapshot began
+            thread = threading.Thread(target=anyio.run, args=(todo.pop(),))
+            thread.start()
+            thread.join()
+
+    wanted = {"save": ["java", "c", "rust"], "purge": ["java"], "create": ["rust"]}[act]
+    with watched(look):
+        other = LocalFileMemoryProvider(root, storage=storage)
+        await other.save(theme("dark"), BOB, AGENT)
+        await store.aclose()
+        store = LocalFileMemoryProvider(root, storage=storage)
+        await current(store)
+        await store.places()
+        assert not todo
+        for each in (store, other):
+            assert await current(each) == wanted
+                LANGUAGES, ALICE, AGENT
+            )

@@ -128,6 +128,10 @@ class PostgresSession(Session):
         columns = zip(*known.values(), strict=True)
         return self.rows(_READ_MANY, [byte_strings(known), *map(numbers, columns), most])
 
+    def renew(self) -> bool:
+        """See `Session.renew`."""
+        return False
+
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """See `Session.take_numbers`."""
         return self.rows(_HEADS, _columns(store, heads, mark, at))

@@ -195,8 +195,11 @@ class PlaceReader:
             key: NOWHERE if (position := known[identity]) is None else position.extent
             for key, identity in identities.items()
         }
+        rows = session.read_places(extents, LARGEST_ANSWER)
+        if _is_behind(rows, extents) and session.renew():
+            rows = session.read_places(extents, LARGEST_ANSWER)
         found: dict[Identity, Answer] = {}
-        for row in session.read_places(extents, LARGEST_ANSWER):
+        for row in rows:
             identity = identities[row[0]]
             found[identity] = self._answer(identity, known[identity], row, keyword)
         return found
@@ -306,3 +309,13 @@ def _about(keyword: str, bodies: Iterable[bytes], ats: Sequence[int]) -> list[En
 
 NOWHERE = Extent(0, 0, 0)
 """The extent of a place that was not read."""
+
+
+def _is_behind(rows: Sequence[Row], known: Mapping[bytes, Extent]) -> bool:
+    """Whether rows are older than what is known: this process saved after their snapshot."""
+    found = {row[0]: Extent(*row[1:4]) for row in rows}
+    for key, then in known.items():
+        extent = found.get(key, then._replace(last=0))
+        if extent.made == then.made and extent < then:
+            return True
+    return False

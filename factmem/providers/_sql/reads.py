@@ -171,7 +171,8 @@ class PlaceReads(ABC):
             reader.follow(session, views)
             return
         for view in views.values():
-            view.take(view.position, None, time.monotonic())
+            if view.position is None:  # else this process has made the store since
+                view.take(None, None, time.monotonic())
 
     def entries(self, identity: Identity) -> list[Entry]:
         """Return all entries of a place, at the times they count as recorded."""

@@ -86,6 +86,10 @@ class Session(Protocol):
         """
         ...
 
+    def renew(self) -> bool:
+        """Read the newest commit from now on; return False if each statement does so anyway."""
+        ...
+
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """Lock the rows of places, create missing ones, and increase their counters.
 

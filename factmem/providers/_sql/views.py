@@ -87,6 +87,7 @@ class View:
         with self.lock:
             if self.position is not before:
                 return False
+            self.found = None
             if answer is None:
                 if before is not None:  # erased; a place that never existed keeps its empty ledger
                     self.ledger, self.position = Ledger(), None

@@ -107,16 +107,15 @@ class Database:
                     yield SqliteSession(None)
                     return
                 with self._pinned(db):
-                    yield SqliteSession(db)
+                    yield SqliteSession(db, renew=lambda: _begin_snapshot(db))
             except sqlite3.Error as exc:
                 self._reader = self._dropped(self._reader, exc)
                 raise self._files.error_of(exc) from exc
 
     @contextmanager
     def _pinned(self, db: sqlite3.Connection) -> Generator[None]:
-        db.execute("BEGIN")
+        _begin_snapshot(db)
         try:
-            db.execute("SELECT 1 FROM stores").fetchone()  # the snapshot begins with the first read
             pin(self._pin)
             yield
         finally:
@@ -326,6 +325,40 @@ class _Warm:
     def release(self) -> None:
         """Unlock the connection."""
         self._lock.release()
+
+
+def _code(exc: sqlite3.Error) -> int:
+    """Return the primary result code of an error."""
+    return getattr(exc, "sqlite_errorcode", 0) & 0xFF
+
+
+def _begin_snapshot(db: sqlite3.Connection) -> None:
+    """Begin a read transaction at the newest commit, in place of an earlier one."""
+    if db.in_transaction:
+        db.execute("COMMIT")
+    db.execute("BEGIN")
+    db.execute("SELECT 1 FROM stores").fetchone()  # the snapshot begins with the first read
+
+
+def _set_wal(db: sqlite3.Connection) -> None:
+    """Make a database write ahead; SQLite itself does not wait for readers here."""
+    for _ in range(100):
+        with suppress(sqlite3.OperationalError):
+            db.execute("PRAGMA journal_mode = wal")
+            return
+        time.sleep(0.02)
+    db.execute("PRAGMA journal_mode = wal")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    if os.name == "nt":  # which has no descriptors of folders
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()

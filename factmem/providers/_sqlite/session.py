@@ -48,6 +48,7 @@ class SqliteSession:
         db: The connection; None if there is no database.
         create: Creates the database and returns a connection, in a session that may write.
         lock: Returns a context that holds the lock of the store, in a session that may write.
+        renew: Begins another snapshot, in a session that only reads.
     """
 
     store = 1
@@ -59,10 +60,12 @@ class SqliteSession:
         db: sqlite3.Connection | None,
         create: Callable[[], sqlite3.Connection] | None = None,
         lock: Callable[[], AbstractContextManager[None]] = nullcontext,
+        renew: Callable[[], None] | None = None,
     ) -> None:
         self.db = db
         self._create = create
         self._lock = lock
+        self._renew = renew
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -120,6 +123,13 @@ class SqliteSession:
                 columns = zip(*lines, strict=True) if lines else ((), (), ())
                 found.append((place, *row, *map(list, columns)))
         return found
+
+    def renew(self) -> bool:
+        """See `Session.renew`."""
+        if self._renew is None:
+            return False
+        self._renew()
+        return True
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """See `Session.take_numbers`."""

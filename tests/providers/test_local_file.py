@@ -286,5 +286,3 @@ async def test_a_change_during_a_read(root: Path, storage: Storage, act: str) ->
         assert not todo
         for each in (store, other):
             assert await current(each) == wanted
-                LANGUAGES, ALICE, AGENT
-            )

@@ -4,14 +4,15 @@ import asyncio  # noqa: TID251 - what programs that know asyncio only do to thei
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import WrongKeyError
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import EncryptedStorage
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,
@@ -19,7 +20,7 @@ from factmem.testing.facts import (
     languages,
     theme,
 )
-from tests.doors import Door, DoorStorage
+from tests.doors import watched
 from tests.providers.local_stores import ALICE, KEY, current
 
 NEW = Key.generate()
@@ -28,28 +29,24 @@ STOP = 20
 
 
 class Canceller:
-    """Cancels a scope from the worker thread that makes the n-th file call."""
+    """Cancels a scope from the worker thread that runs the n-th statement."""
 
     def __init__(self, scope: anyio.CancelScope, after: int) -> None:
         self._scope = scope
         self._loop = anyio.lowlevel.current_token()
+        self._thread = threading.get_ident()
         self.left = after
 
-    def __call__(self, call: str, args: tuple[Any, ...]) -> None:
-        if call in {"is_unchanged", "exists"}:
-            return  # these may be made by the loop's own thread
+    def __call__(self, sql: str) -> None:
+        if threading.get_ident() == self._thread:
+            return  # a warm read of the loop's own thread
         if self.left == 0:
             anyio.from_thread.run_sync(self._scope.cancel, token=self._loop)
         self.left -= 1
 
 
-def opened(root: Path, look: Callable[..., None], key: Key) -> LocalFileMemoryProvider:
-    storage = DoorStorage(lambda folder: Door(folder, look, is_quick=True), key)
-    return LocalFileMemoryProvider(root, storage=storage)
-
-
-def nothing(call: str, args: tuple[Any, ...]) -> None:
-    """Count the call."""
+def opened(root: Path, key: Key = KEY) -> LocalFileMemoryProvider:
+    return LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]
@@ -80,34 +77,34 @@ DONE: dict[str, tuple[Call, list[str]]] = {
 async def _found(root: Path, *keys: Key) -> list[str]:
     """Return the current values; the store opens with the first key that fits."""
     try:
-        return await current(opened(root, nothing, keys[0]))
+        return await current(opened(root, keys[0]))
     except WrongKeyError:
         return await _found(root, *keys[1:])
 
 
 @pytest.mark.parametrize("call", DONE)
-async def test_cancelled_at_every_file_call(root: Path, call: str, stride: int) -> None:
+async def test_cancelled_at_every_statement(root: Path, call: str, stride: int) -> None:
     """From then on it cannot be cancelled, so its effect is complete."""
     act, wanted = DONE[call]
     for after in range(0, 1000, stride):
         folder = root / str(after)
-        filled = opened(folder, nothing, KEY)
+        filled = opened(folder)
         await filled.save_many([theme("light"), languages("java", "c")], ALICE, AGENT)
         await filled.save(theme("dark"), ALICE, AGENT)
         scope = anyio.CancelScope()
         canceller = Canceller(scope, after)
-        with scope:
-            store = opened(folder, canceller, KEY)
+        with watched(canceller), scope:
+            store = opened(folder)
             await act(store)
 
         assert await _found(folder, KEY, NEW) == wanted
         if call != "aclose":
-            store = filled if call != "rotate" else opened(folder, nothing, NEW)
+            store = filled if call != "rotate" else opened(folder, NEW)
             await store.save(languages("after"), ALICE, AGENT)
             assert await _found(folder, KEY, NEW) == [*wanted, "after"]
         if canceller.left >= 0:
             return
-    pytest.fail("A call makes fewer than a thousand file calls")
+    pytest.fail("A call runs fewer than a thousand statements")
 
 
 @pytest.mark.parametrize("call", DONE)
@@ -116,7 +113,7 @@ async def test_cancelled_at_every_step_of_the_loop(root: Path, call: str, stride
     act, wanted = DONE[call]
     for steps in range(0, STOP, stride):
         folder = root / str(steps)
-        store = opened(folder, nothing, KEY)
+        store = opened(folder)
         await store.save_many([theme("light"), languages("java", "c")], ALICE, AGENT)
         await store.save(theme("dark"), ALICE, AGENT)
         is_done = False
@@ -138,7 +135,7 @@ async def test_cancelled_at_every_step_of_the_loop(root: Path, call: str, stride
 
 async def test_one_of_many_saves_can_be_cancelled(root: Path) -> None:
     """It may lead, follow or wait: the others are stored, and none hangs."""
-    store = opened(root, nothing, KEY)
+    store = opened(root)
     kept: list[str] = []
     tried: list[str] = []
 
@@ -172,13 +169,14 @@ async def test_a_task_cancelled_by_asyncio_blocks_no_other(root: Path) -> None:
     hangs, goes_on = threading.Event(), threading.Event()
     is_slow = False
 
-    def look(call: str, args: tuple[Any, ...]) -> None:
-        if call == "append" and is_slow:
+    def look(sql: str) -> None:
+        if sql == "COMMIT" and is_slow:
             hangs.set()
             goes_on.wait(30)
 
-    store = opened(root, look, KEY)
-    await store.save(languages("java"), ALICE, AGENT)
+    store = opened(root)
+    with watched(look):
+        await store.save(languages("java"), ALICE, AGENT)
     is_slow = True
     first = asyncio.ensure_future(store.save(languages("first"), ALICE, AGENT))
     await anyio.to_thread.run_sync(hangs.wait)
@@ -201,7 +199,7 @@ async def test_a_task_cancelled_by_asyncio_blocks_no_other(root: Path) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_asyncio_may_cancel_at_every_step(root: Path) -> None:
     """Acknowledged saves are stored, others completely or not at all, and none hangs."""
-    store = opened(root, nothing, KEY)
+    store = opened(root)
     kept: list[str] = []
 
     async def save(value: str) -> None:

@@ -93,7 +93,9 @@ async def test_a_database_that_is_not_a_file(
             lambda store=store: store.erase(ALICE, AGENT),
             lambda store=store: store.places(),
         ):
-            with pytest.raises(CorruptJournalError, match="is not a regular file: remove it") as caught:
+            with pytest.raises(
+                CorruptJournalError, match="is not a regular file: remove it"
+            ) as caught:
                 await call()
             assert str(database) in str(caught.value)
 

@@ -1,29 +1,24 @@
-"""Many threads with loops of their own, worker threads that save, and forks: no save is lost and no call hangs.
+"""Threads with loops of their own, a loop for each call, worker threads that save: nothing is lost, and no call hangs.
 
 Each test runs in a process of its own, which is killed when it takes too long.
 """
 
-import os
-import select
-import signal
 import threading
-import traceback
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import pytest
-from factmem.storage._files import LocalFiles
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import EncryptedStorage
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,
     languages,
 )
-from tests.doors import DoorStorage
 from tests.processes import apart
 from tests.providers.local_stores import ALICE, BOB, KEY
 
@@ -38,7 +33,8 @@ def text(key: Key | None) -> str | None:
 
 
 def opened(root: str, key: str | None) -> LocalFileMemoryProvider:
-    return LocalFileMemoryProvider(root, storage=DoorStorage(LocalFiles, key))
+    storage = None if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
+    return LocalFileMemoryProvider(root, storage=storage)
 
 
 async def values(store: LocalFileMemoryProvider) -> list[str]:
@@ -126,94 +122,61 @@ def test_forty_worker_threads_that_save(anyio_backend: str, root: Path) -> None:
     apart(from_worker_threads, anyio_backend, str(root), deadline=DEADLINE)
 
 
-# Forks.
-
-CHILDREN = 4
-
-
-def forked(store: LocalFileMemoryProvider, backend: str, name: str) -> tuple[int, int]:
-    """Save in a child process; return its id and a pipe that is readable after its end."""
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        # Python 3.12 and newer warn about exactly this: a fork beside threads.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child:
-        os.close(write)
-        return child, read
-    code = 1
-    try:
-        anyio.run(save_ten, store, name, backend=backend)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
-async def save_ten(store: LocalFileMemoryProvider, name: str) -> None:
-    for number in range(10):
-        await save(store, f"{name}.{number}")
-
-
-def ended(child: int, read: int) -> None:
-    """Wait for a child to exit with 0."""
-    ready, _, _ = select.select([read], [], [], DEADLINE / 2)
-    if not ready:
-        os.kill(child, signal.SIGKILL)
-    os.close(read)
-    _, status = os.waitpid(child, 0)
-    if not ready:
-        raise TimeoutError("A forked child hung")
-    assert os.waitstatus_to_exitcode(status) == 0
-
-
-def forking(backend: str, root: str, key: str | None, is_busy: bool, is_inherited: bool) -> None:
-    store, stop, acknowledged = opened(root, key), threading.Event(), list[str]()
-    anyio.run(save, store, "before", backend=backend)
-
-    async def keep_saving(name: str) -> None:
-        number = 0
-        while not stop.is_set():
-            await save(store, f"{name}.{number}")
-            acknowledged.append(f"{name}.{number}")
-            number += 1
-
-    backends = ("asyncio", "trio", "asyncio") if is_busy else ()
-    threads = [
-        threading.Thread(
-            target=anyio.run, args=(keep_saving, f"t{number}"), kwargs={"backend": each}
-        )
-        for number, each in enumerate(backends)
-    ]
-    for thread in threads:
-        thread.start()
-    children: list[tuple[int, int]] = []
-    for number in range(CHILDREN):
-        one = store if is_inherited else opened(root, key)
-        children.append(forked(one, backend, f"child{number}"))
-        anyio.run(save, store, f"parent{number}", backend=backend)
-    for child in children:
-        ended(*child)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    anyio.run(save, store, "after", backend=backend)
-
-    wanted = {"before", "after", *(f"parent{number}" for number in range(CHILDREN)), *acknowledged}
-    wanted |= {f"child{number}.{each}" for number in range(CHILDREN) for each in range(10)}
-    assert len(acknowledged) >= len(threads)
-    for each in (store, opened(root, key)):
-        found = anyio.run(values, each, backend=backend)
-        assert set(found) == wanted
-        assert len(found) == len(wanted)
+def a_loop_for_each_call(backend: str, root: str, key: str | None) -> None:
+    store, other = opened(root, key), opened(root, key)
+    wanted = []
+    for number in range(30):
+        wanted.append(f"v{number}")
+        anyio.run(save, (store, other)[number % 2], wanted[-1], backend=backend)
+        if number % 10 == 9:
+            anyio.run(store.aclose, backend=backend)
+            store = opened(root, key)
+    for one in (store, other):
+        assert sorted(anyio.run(values, one, backend=backend)) == sorted(wanted)
 
 
 @both_kinds
-@pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "committing"])
-@pytest.mark.parametrize("is_inherited", [False, True], ids=["fresh", "inherited"])
-def test_forks(
-    anyio_backend: str, root: Path, key: Key | None, is_busy: bool, is_inherited: bool
-) -> None:
-    """Child and parent use the same store or another one, whatever was running."""
-    apart(forking, anyio_backend, str(root), text(key), is_busy, is_inherited, deadline=DEADLINE)
+def test_a_loop_for_each_call(anyio_backend: str, root: Path, key: Key | None) -> None:
+    """As programs do that call `asyncio.run` for each job, with one store for all of them."""
+    apart(a_loop_for_each_call, anyio_backend, str(root), text(key), deadline=DEADLINE)
+
+
+def while_threads_close(root: str, key: str | None) -> None:
+    """Other threads open and close stores on the same folder all the time."""
+    is_over, errors = threading.Event(), list[BaseException]()
+
+    def open_and_close() -> None:
+        async def once() -> None:
+            async with opened(root, key) as store:
+                await values(store)
+
+        try:
+            while not is_over.is_set():
+                anyio.run(once)
+        except BaseException as exc:
+            errors.append(exc)
+
+    async def main() -> None:
+        store = opened(root, key)
+        for number in range(60):
+            await save(store, f"v{number}")
+        assert len(await values(store)) == 60
+
+    threads = [threading.Thread(target=open_and_close) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        anyio.run(main)
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+    assert len(anyio.run(values, opened(root, key))) == 60
+
+
+@both_kinds
+def test_stores_that_are_opened_and_closed_beside(root: Path, key: Key | None) -> None:
+    """A close takes no lock or log away from the others of the process."""
+    apart(while_threads_close, str(root), text(key), deadline=DEADLINE)

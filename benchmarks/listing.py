@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from factmem.storage._files import LocalFiles
 
 from factmem import (
     Aes256GCMEncryptor,
@@ -27,7 +28,6 @@ from factmem import (
     MemorySubject,
     SingleFact,
 )
-from factmem.storage._files import LocalFiles
 
 USER = MemorySubject("user", "The user", 1, per_entity=True)
 SHOP = MemoryScope.Product("shop")

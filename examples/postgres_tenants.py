@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from factmem import Concept, MemoryScope, MemorySubject, SingleFact
-from factmem.providers import PostgresMemoryProvider
 from factmem.encryption import KeyFile
+from factmem.providers import PostgresMemoryProvider
 
 CITY = Concept("city", "Where the user lives")
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)

@@ -63,8 +63,7 @@ def restore(
     target = options.location
     if has_store(target):
         raise CommandError(
-            f"There is already a store in {target!r}: pass another folder, or move it first",
-            ExitCode.REFUSED,
+            f"There is already a store in {target!r}: pass another folder, or move it first"
         )
     if not has_store(folder):
         raise CommandError(f"There is no backup in {folder!r}", ExitCode.NOTHING)

@@ -20,8 +20,6 @@ _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\dZ"), "<time>"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "<day>"),
     (re.compile(r"\b[0-9a-f]{16,}\b"), "<id>"),
-    (re.compile(r"/\S+/(?=memory/)"), ""),
-    (re.compile(r"damaged-[0-9a-f]+"), "<copy>"),
     (re.compile(r"\b\d{1,3},\d{3}\b|\b\d{3,}\b"), "<size>"),
     (re.compile(r" +"), " "),
 )

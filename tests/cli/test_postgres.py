@@ -88,7 +88,7 @@ def test_rows_and_keys(store: list[str], tmp_path: Path) -> None:
     assert ask(*store, "import", str(rows))["new"] == 0
     memories = ["import", str(MEM0), "--place", "product/other/user"]
     assert [ask(*store, *memories)["new"] for _ in range(2)] == [3, 0]
-    for command in (["backup", str(tmp_path / "b")], ["salvage", ALICE, "--yes"]):
+    for command in (["backup", str(tmp_path / "b")], ["salvage", str(tmp_path / "s")]):
         assert "database" in call(*store, *command, code=ExitCode.USAGE)
     if "--key-file" in store:
         other = str(tmp_path / "other.key")

@@ -189,7 +189,7 @@ def test_repeating_a_killed_import_completes_it(
     if made is _memories_file:
         command += ["--place", "product/my-app/user"]
     process = subprocess.Popen([*FACTMEM, *command])
-    while not any((tmp_path / "memory").glob("journals/*.jsonl")) and process.poll() is None:
+    while not (tmp_path / "memory" / "facts.db").exists() and process.poll() is None:
         time.sleep(0.005)
     process.kill()
     process.wait()

@@ -18,8 +18,8 @@ from factmem.models.places import Place
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.providers.storages import SimpleStorage
+from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
 from tests.tables import table

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.errors import UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
@@ -12,8 +14,6 @@ from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.facts import SAID
 from tests.world import (

@@ -6,13 +6,13 @@ from typing import Any
 
 import anyio
 import pytest
+from factmem.storage import SimpleStorage
 
 from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.memory.upkeep import move_place
 from factmem.models.facts import SingleFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
-from factmem.storage import SimpleStorage
 from tests.processes import Process, Tell
 from tests.world import AGENT, ALICE, LANGUAGES, THEME, USER, languages, theme
 

@@ -15,11 +15,9 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.recall.place_vectors import PlaceVectors
 from factmem.recall.vector_table import VectorTable
-from factmem.providers.storages import Storage
-from factmem.providers.storages import EncryptedStorage
-from factmem.providers.storages import SimpleStorage
 from tests.doubles import TopicEmbedder
 from tests.recall.conftest import KEY
 from tests.world import (

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from factmem.encryption.key import Key
 from factmem.errors import StorageError, UnboundSubjectError
 from factmem.ledger.entries import Entry
 from factmem.ledger.history import HistoryAction
@@ -28,9 +29,7 @@ from factmem.models.places import (
 )
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.encryption.key import Key
-from factmem.transfer.koog import import_koog
-from factmem.transfer.reports import ImportReport
+from factmem.transfer.koog import KoogReport, import_koog
 
 SAMPLES = Path(__file__).parent.parent / "data" / "koog"
 KEY = bytes(range(32))

@@ -52,8 +52,11 @@ class Anchors:
     def counted(self) -> int:
         """Count an anchor in the row of an encrypted store, and return how many there are.
 
-        It is committed before places are listed: those that are created from now on know of it.
+        It is committed before places are listed: those that are created from now on know of it. A
+        plain store counts none, so it may be read-only.
         """
+        if self._places.opening.encryption is None:
+            return 0
 
         def write(session: Session, _: int) -> int:
             reader = self._places.reading(session)

@@ -14,6 +14,7 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.doubles import TopicEmbedder
+from tests.recall.stored_indexes import index_count
 from tests.world import AGENT, ALICE, BOB, bare_note, found_values, recall_memory
 
 
@@ -49,10 +50,6 @@ class _locked:  # noqa: N801 - reads like a function, as `suppress` does
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def _indexes(root: Path) -> list[Path]:
-    return list(root.glob("indexes/*"))
 
 
 @pytest.fixture
@@ -114,7 +111,7 @@ async def test_a_closed_store_raises_nothing(tmp_path: Path) -> None:
         with _locked(tmp_path):
             await memory.recall("any animal?")
     await memory.aclose()
-    assert _indexes(tmp_path) == []
+    assert index_count(tmp_path) == 0
 
 
 async def test_a_cancelled_memory_writes_them_too(store: Busy) -> None:
@@ -183,7 +180,7 @@ async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
             found = await memory.recall("any animal?")
             await memory.aclose()
         assert (found_values(found), found.is_semantic, found.failures) == (["cat"], True, [])
-        assert _indexes(tmp_path) == []
+        assert index_count(tmp_path) == 0
 
         await store.save(bare_note("desk", "tea"), ALICE, AGENT)
         assert (await memory.recall("any animal?")).embedded_texts == 1

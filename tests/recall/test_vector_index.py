@@ -1,7 +1,7 @@
-"""Vectors survive a process, and damage of their file never costs a fact or a result."""
+"""Vectors survive a process, and damage of their row never costs a fact or a result."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from factmem.recall.place_vectors import PlaceVectors
 from factmem.recall.vector_table import VectorTable
 from tests.doubles import TopicEmbedder
 from tests.recall.conftest import KEY
+from tests.recall.stored_indexes import change_index, index_count
 from tests.world import (
     AGENT,
     ALICE,
@@ -67,11 +68,6 @@ async def filled(root: Path, storage: Storage) -> Process:
     await process.store.save_many(FACTS, ALICE, AGENT)
     assert await process.asks() == (["kitten"], 3)
     return process
-
-
-def index_of(root: Path) -> Path:
-    (index,) = (root / "indexes").iterdir()
-    return index
 
 
 async def test_each_text_is_embedded_once(tmp_path: Path, storage: Storage) -> None:
@@ -124,22 +120,15 @@ async def test_finished_batches_are_kept_when_a_later_one_fails(store: LocalStor
     assert [len(call) for call in embedder.calls] == [1, 512, 0, 1, 88]
 
 
-def _truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def _changed(path: Path) -> None:
-    *before, last = path.read_bytes()
-    path.write_bytes(bytes([*before, last ^ 0xFF]))
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "deleted": lambda path: path.unlink(),
-    "truncated": _truncated,
-    "empty": lambda path: path.write_bytes(b""),
-    "zeros": lambda path: path.write_bytes(bytes(len(path.read_bytes()))),
-    "a byte changed": _changed,
-    "something else": lambda path: path.write_text("my diary"),
+DAMAGE = {
+    "deleted": "DELETE FROM indexes",
+    "truncated": "UPDATE indexes SET bytes = substr(bytes, 1, length(bytes) - 100)",
+    "empty": "UPDATE indexes SET bytes = x''",
+    "zeros": "UPDATE indexes SET bytes = zeroblob(length(bytes))",
+    "a byte changed": (
+        "UPDATE indexes SET bytes = CAST(substr(bytes, 1, length(bytes) - 1) || x'99' AS BLOB)"
+    ),
+    "something else": "UPDATE indexes SET bytes = CAST('my diary' AS BLOB)",
 }
 
 
@@ -149,7 +138,7 @@ async def test_a_damaged_index_is_rebuilt_once(
 ) -> None:
     """The results are right, and the next process finds the new index."""
     await filled(tmp_path, storage)
-    DAMAGE[damage](index_of(tmp_path))
+    change_index(tmp_path, DAMAGE[damage])
 
     assert await Process(tmp_path, storage).asks() == (["kitten"], 3)
     assert await Process(tmp_path, storage).asks() == (["kitten"], 0)
@@ -159,7 +148,7 @@ async def test_a_damaged_index_is_rebuilt_once(
 async def test_an_index_of_another_model_is_rebuilt_once(
     tmp_path: Path, storage: Storage, other: dict[str, Any]
 ) -> None:
-    """Its vectors cannot be compared; those of the first model are removed from the file."""
+    """Its vectors cannot be compared; those of the first model are removed."""
     await filled(tmp_path, storage)
 
     assert await Process(tmp_path, storage, **other).asks() == (["kitten"], 3)
@@ -204,7 +193,7 @@ async def test_two_processes_build_an_index_at_once(tmp_path: Path, storage: Sto
 
 
 async def stored_bytes(process: Process) -> int:
-    """Return the size of Alice's index; an encrypted file is padded."""
+    """Return the size of Alice's index; as recall made it."""
     index = await process.store.read_index(ALICE, AGENT)
     assert index is not None
     return len(index)
@@ -218,7 +207,7 @@ async def test_a_purged_text_leaves_no_vector(tmp_path: Path, storage: Storage) 
     size = await stored_bytes(other)
 
     await one.store.forget(ALICE, AGENT, concept=Concept("miso", ""), purge=True)
-    assert list((tmp_path / "indexes").iterdir()) == []
+    assert index_count(tmp_path) == 0
 
     assert await other.asks() == ([], 0)
     assert await stored_bytes(other) < size
@@ -240,7 +229,7 @@ async def test_a_purge_while_facts_are_embedded(tmp_path: Path, storage: Storage
     process.embedder.embed = purge_meanwhile  # type: ignore[method-assign]
     await process.memory.recall(QUESTION)
 
-    assert not (tmp_path / "indexes").exists() or not list((tmp_path / "indexes").iterdir())
+    assert index_count(tmp_path) == 0
     assert await process.asks() == ([], 0)
     assert await Process(tmp_path, storage).asks() == ([], 0)
 
@@ -253,7 +242,7 @@ async def test_an_erased_place_leaves_nothing(tmp_path: Path, storage: Storage) 
 
     await process.store.erase(ALICE, AGENT)
 
-    assert len(list((tmp_path / "indexes").iterdir())) == 1
+    assert index_count(tmp_path) == 1
     assert await process.memory.recall(QUESTION) == []
     assert found_values(await process.memory.recall(QUESTION, subjects=[BOB])) == ["dog"]
 

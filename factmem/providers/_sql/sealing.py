@@ -193,6 +193,13 @@ class _CheckedLines(_PlainLines):
             )
         return b"{" + rest.removeprefix(b",")
 
+    def seal_index(self, index: bytes) -> bytes:
+        return crc32(index, self._seed).to_bytes(4, "big") + index
+
+    def open_index(self, stored: bytes) -> bytes | None:
+        index = stored[4:]
+        return index if crc32(index, self._seed).to_bytes(4, "big") == stored[:4] else None
+
 
 class PlainSealing:
     """Nothing is secret. Keys are hashes, so that they have one length.

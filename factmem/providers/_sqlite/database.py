@@ -33,6 +33,24 @@ from factmem.providers._sqlite.files import DAMAGED, DatabaseFiles, code_of
 from factmem.providers._sqlite.guards import Guard, pin, unpin
 from factmem.providers._sqlite.session import SqliteSession
 
+NAME = "facts.db"
+
+_PRAGMAS = (
+    "synchronous = full",
+    "fullfsync = on",  # macOS: fsync alone does not reach the disk there
+    "checkpoint_fullfsync = on",
+    "secure_delete = on",
+    "cache_size = -16000",
+    "trusted_schema = off",
+    "cell_size_check = on",
+)
+
+_PATIENCE = 0.05
+"""Seconds that an index waits for the lock: longer than a save holds it. A recall waits as long."""
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
 
 class Database:
     """The database of one folder. Thread-safe.
@@ -88,6 +106,16 @@ class Database:
             except sqlite3.Error as exc:
                 self._writer = self._dropped(self._writer, exc)
                 raise self._files.error_of(exc) from exc
+
+    @contextmanager
+    def writing_soon(self) -> Generator[None]:
+        """Hold the lock of the store, for a write that need not happen.
+
+        Raises:
+            StoreBusyError: Another process holds it for longer than a save.
+        """
+        with self._writing, self._lock.held(_PATIENCE):
+            yield
 
     def _create(self) -> sqlite3.Connection:
         self._writer = self._made()

@@ -1,6 +1,8 @@
 """The boundary of a view: stores read only the places inside."""
 
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +81,15 @@ def test_too_many_places_are_not_enumerated() -> None:
 
 
 def _damage(root: Path) -> None:
-    (file,) = root.glob("journals/agent*bob*")
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join([*lines[:-2], b"x" + lines[-2][1:], lines[-1]]))
+    bob = 'SELECT place FROM places WHERE CAST(names AS TEXT) LIKE \'["agent"%"bob"]\''
+    with closing(sqlite3.connect(root / "facts.db")) as database, database:
+        statement = f"UPDATE entries SET line = x'78' WHERE number = 1 AND place = ({bob})"
+        assert database.execute(statement).rowcount == 1
 
 
 @pytest.fixture
 async def damaged(tmp_path: Path) -> AsyncIterator[LocalFileMemoryProvider]:
-    """A store in which Alice's facts are intact and a file of Bob's is damaged."""
+    """A store in which Alice's facts are intact and a place of Bob's is damaged."""
     async with LocalFileMemoryProvider(tmp_path) as store:
         for subject in (ALICE, USER.of("bob")):
             for scope in (AGENT, PRODUCT):
@@ -98,7 +101,7 @@ async def damaged(tmp_path: Path) -> AsyncIterator[LocalFileMemoryProvider]:
 
 
 async def test_a_view_does_not_read_other_places(damaged: LocalFileMemoryProvider) -> None:
-    """A damaged file of another customer is an error only where it is read."""
+    """A damaged place of another customer is an error only where it is read."""
     memory = memory_of(damaged)
 
     for view in (

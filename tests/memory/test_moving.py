@@ -6,9 +6,14 @@ from typing import Any
 
 import anyio
 import pytest
-from factmem.storage import SimpleStorage
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
+from factmem import (
+    Aes256GCMEncryptor,
+    EncryptedStorage,
+    Key,
+    LocalFileMemoryProvider,
+    SimpleStorage,
+)
 from factmem.memory.upkeep import move_place
 from factmem.models.facts import SingleFact
 from factmem.models.places import Place

@@ -137,10 +137,11 @@ class StoreKeys:
                 session.rows(
                     sql.SET_KEYS, [orjson.dumps(new.slots).decode(), new.generation, row.number]
                 )
-                session.on_removal(b"", (), is_purge=False)
+                session.on_removal(b"", None, is_purge=False)
             return True
 
         is_done = self._places.write(write)
+        self._places.finish_erasure()  # the log may have what an old key opens
         if encryption is not None and is_done:
             self._opening.encryption = encryption
         self._opening.reload()

@@ -10,6 +10,7 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.errors import StorageError, StoreBusyError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
@@ -20,7 +21,7 @@ from factmem.recall.place_vectors import PlaceVectors
 from factmem.recall.vector_table import VectorTable
 from tests.doubles import TopicEmbedder
 from tests.recall.conftest import KEY
-from tests.recall.stored_indexes import change_index, index_count
+from tests.recall.stored_indexes import change_index, index_count, index_size
 from tests.world import (
     AGENT,
     ALICE,
@@ -40,8 +41,6 @@ QUESTION = "Any animal?"
 
 @pytest.fixture(params=["plain", "encrypted"])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-
     sealed = EncryptedStorage(Aes256GCMEncryptor(KEY))
     return SimpleStorage() if request.param == "plain" else sealed
 
@@ -258,6 +257,25 @@ async def test_the_next_recall_removes_forgotten_facts_from_the_index(
     await process.asks()
 
     assert await stored_bytes(process) == size - 16 - 6 * 4
+
+
+async def test_the_size_of_an_encrypted_index_does_not_reveal_the_number_of_facts(
+    tmp_path: Path,
+) -> None:
+    """Entries that were replaced or forgotten have no vectors."""
+    process = await filled(tmp_path, EncryptedStorage(Aes256GCMEncryptor(KEY)))
+    size = index_size(tmp_path)
+
+    await process.store.save(bare_note("rex", "dog"), ALICE, AGENT)
+    await process.asks()
+    assert index_size(tmp_path) == size
+
+    await process.store.save_many(
+        [bare_note(f"k{n}", f"dog {n}") for n in range(300)], ALICE, AGENT
+    )
+    await process.asks()
+    assert size < index_size(tmp_path)
+    assert (await Process(tmp_path, EncryptedStorage(Aes256GCMEncryptor(KEY))).asks())[1] == 0
 
 
 @pytest.mark.parametrize("call", ["read_index", "write_index"])

@@ -33,6 +33,9 @@ from factmem.models.places import Identity
 _PAD = 64
 """Sizes are rounded up to this many bytes, so that they reveal less."""
 
+_LEAST_STEP = 4096
+"""Indexes are rounded up to four sizes per doubling: their size would reveal the number of facts."""
+
 NO_TAG = bytes(TAG_BYTES)
 """What the first line follows."""
 
@@ -335,13 +338,16 @@ class _SealedLines:
         return kind, scope, subject, entity
 
     def seal_index(self, index: bytes) -> bytes:
-        return self._sealed(index, b"index" + self._place)
+        data = len(index).to_bytes(8, "big") + index
+        step = max(1 << len(data).bit_length() - 3, _LEAST_STEP)
+        return self._sealed(data + bytes(-len(data) % step), b"index" + self._place)
 
     def open_index(self, stored: bytes) -> bytes | None:
         try:
-            return self._opened(stored, b"index" + self._place)
+            data = self._opened(stored, b"index" + self._place)
         except ValueError:
             return None
+        return data[8 : 8 + int.from_bytes(data[:8], "big")]
 
     def _sealed(self, data: bytes, bound: bytes) -> bytes:
         nonce = os.urandom(NONCE_BYTES)

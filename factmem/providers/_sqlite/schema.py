@@ -12,6 +12,9 @@ from factmem.errors import StorageError
 VERSION = 1
 """The version of the tables, in `user_version`."""
 
+_LEAST_LIBRARY = (3, 37)
+"""The first release of SQLite with STRICT tables."""
+
 _APPLICATION = 0x46414354
 """The application id, "FACT" in ASCII: `file` and others show it."""
 
@@ -101,8 +104,13 @@ def is_there(db: sqlite3.Connection, path: Path = Path("facts.db")) -> bool:
     """Whether there are tables.
 
     Raises:
-        StorageError: They are of a later version, or another program's.
+        StorageError: They are of a later version, or another program's, or SQLite is too old.
     """
+    if sqlite3.sqlite_version_info < _LEAST_LIBRARY:
+        raise StorageError(
+            f"Local stores need SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}: "
+            f"use a newer build of Python"
+        )
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version == 0:
         if db.execute("SELECT 1 FROM sqlite_master").fetchone():

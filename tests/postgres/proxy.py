@@ -25,6 +25,8 @@ class Proxy:
         self.cuts = 0
         self.cut_next = threading.Event()
         """Set it to have the next answer cut."""
+        self.passes = 0
+        """How many answers pass before the one that `cut_next` cuts."""
         self._random = random.Random(seed)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -65,6 +67,9 @@ class Proxy:
 
     def _is_cut(self) -> bool:
         if not self.cut_next.is_set() and self._random.random() >= self.chance:
+            return False
+        if self.passes:
+            self.passes -= 1
             return False
         self.cut_next.clear()
         self.cuts += 1

@@ -1,7 +1,7 @@
 """A write whose answer is lost is done once; a place says so in its entries."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
 import anyio
 import psycopg
@@ -14,6 +14,7 @@ from factmem.ledger.entries import Amendment, encoded, stored
 from factmem.models.places import identity_of
 from factmem.providers._sql.session import Session
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.results import ErasureReceipt
 from factmem.testing._contracts.faults import Interrupt
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.providers import FaultContract
@@ -98,6 +99,40 @@ async def test_other_writes_whose_answer_is_lost_are_done_once(
         assert (await provider.erase(USER, AGENT)).count == 1
         assert await _count(provider) == 0
     assert proxy.cuts >= 8
+
+
+@KINDS
+async def test_whichever_answer_of_a_write_is_lost(
+    new_store: NewStore, through: str, proxy: Proxy, encryption: Aes256GCMEncryptor | None
+) -> None:
+    """A write has up to a dozen answers; the last one is that of its commit."""
+    provider = new_store(dsn=through, encryption=encryption, max_connections=1)
+
+    async def cut(passes: int, write: Awaitable[object]) -> object:
+        for _ in range(12):  # until the proxy may cut the connection
+            await provider.moment(USER, AGENT)
+        proxy.passes = passes
+        proxy.cut_next.set()
+        done = await write
+        proxy.cut_next.clear()
+        return done
+
+    for passes in range(12):
+        await provider.save(languages("first"), USER, AGENT)
+        await provider.save(languages("one", "two"), USER, AGENT)
+        purge = provider.forget(USER, AGENT, concept=LANGUAGES, value="two", purge=True)
+        assert await cut(passes, purge) == 1
+        assert await cut(passes, provider.forget(USER, AGENT, concept=LANGUAGES)) == 2
+        before = await _count(provider)
+        assert await cut(passes, provider.amend(_addition("more"), USER, AGENT)) == 1
+        assert await _count(provider) == before + 1
+        assert await cut(passes, provider.compact(USER, AGENT)) is not None
+        (fact,) = await provider.load(LANGUAGES, USER, AGENT)
+        assert fact.values == ("more",)
+        receipt = await cut(passes, provider.erase(USER, AGENT))
+        assert isinstance(receipt, ErasureReceipt)
+        assert receipt.count == 1
+    assert proxy.cuts >= 24
 
 
 @KINDS

@@ -206,8 +206,8 @@ class StoredPlaces(PlaceReads):
                 if only_empty and (found.bytes or found.count is None):  # None where damaged
                     return Erased(found.at, 0, 0, key_destroyed=False)
                 writer.erase(session, identity)
-            if not (unknown and erased is not None):
-                erased = found
+                if not (unknown and erased is not None):
+                    erased = found
             return erased
 
         done = self.write(write)

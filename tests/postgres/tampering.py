@@ -32,7 +32,17 @@ Tables: TypeAlias = dict[str, Table]
 TABLES = ("stores", "places", "entries")
 PERSON = MemorySubject("person", "", 1, per_entity=True)
 FLIPPED = {
-    "places": ("made", "snapshot", "last", "scope", "subject", "names", "data_key", "tail"),
+    "places": (
+        "made",
+        "snapshot",
+        "last",
+        "bytes",
+        "scope",
+        "subject",
+        "names",
+        "data_key",
+        "tail",
+    ),
     "entries": ("number", "at", "line"),
     "stores": ("slots", "anchors", "generation"),
 }

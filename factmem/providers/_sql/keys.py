@@ -141,7 +141,6 @@ class StoreKeys:
             return True
 
         is_done = self._places.write(write)
-        self._places.finish_erasure()  # the log may have what an old key opens
         if encryption is not None and is_done:
             self._opening.encryption = encryption
         self._opening.reload()

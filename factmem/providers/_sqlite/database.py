@@ -33,23 +33,8 @@ from factmem.providers._sqlite.files import DAMAGED, DatabaseFiles, code_of
 from factmem.providers._sqlite.guards import Guard, pin, unpin
 from factmem.providers._sqlite.session import SqliteSession
 
-NAME = "facts.db"
-
-_PRAGMAS = (
-    "synchronous = full",
-    "fullfsync = on",  # macOS: fsync alone does not reach the disk there
-    "checkpoint_fullfsync = on",
-    "secure_delete = on",
-    "cache_size = -16000",
-    "trusted_schema = off",
-    "cell_size_check = on",
-)
-
 _PATIENCE = 0.05
 """Seconds that an index waits for the lock: longer than a save holds it. A recall waits as long."""
-
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class Database:
@@ -90,6 +75,10 @@ class Database:
     def file(self) -> tuple[int, int] | None:
         """What identifies the file that is open."""
         return self._inode
+
+    def exists(self) -> bool:
+        """Whether there is a database."""
+        return self._files.exists()
 
     # Sessions
 
@@ -355,38 +344,12 @@ class _Warm:
         self._lock.release()
 
 
-def _code(exc: sqlite3.Error) -> int:
-    """Return the primary result code of an error."""
-    return getattr(exc, "sqlite_errorcode", 0) & 0xFF
-
-
 def _begin_snapshot(db: sqlite3.Connection) -> None:
     """Begin a read transaction at the newest commit, in place of an earlier one."""
     if db.in_transaction:
         db.execute("COMMIT")
     db.execute("BEGIN")
     db.execute("SELECT 1 FROM stores").fetchone()  # the snapshot begins with the first read
-
-
-def _set_wal(db: sqlite3.Connection) -> None:
-    """Make a database write ahead; SQLite itself does not wait for readers here."""
-    for _ in range(100):
-        with suppress(sqlite3.OperationalError):
-            db.execute("PRAGMA journal_mode = wal")
-            return
-        time.sleep(0.02)
-    db.execute("PRAGMA journal_mode = wal")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    if os.name == "nt":  # which has no descriptors of folders
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()

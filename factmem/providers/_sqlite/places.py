@@ -132,8 +132,29 @@ class SqlitePlaces(StoredPlaces):
         finally:
             warm.release()
 
+    @override
+    def change(self, identity: Identity, decide: Decision) -> int:
+        return self._on_full_disk(lambda: super(SqlitePlaces, self).change(identity, decide))
+
+    @override
+    def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
+        return self._on_full_disk(
+            lambda: super(SqlitePlaces, self).erase(identity, only_empty=only_empty)
+        )
+
+    def _on_full_disk(self, call: Callable[[], R]) -> R:
+        """Call a function that forgets; again with the room of the reserve if the disk is full."""
+        try:
+            return call()
+        except DiskFullError:
+            with self.database.reserve_given_up():
+                return call()
+
+    @override
     def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
         """See `StoredPlaces.keep_index`; an index that a busy store refuses is written later."""
+        if not self.database.exists():
+            return False
         with self.database.writing_soon():
             return super().keep_index(identity, index, version)
 

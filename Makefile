@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 KILLS = 1000
 ROTATIONS = 200
+FAULTS = 3000
 LEARNING = 60
 WEB_SECONDS = 60
 MUTANTS = 50
@@ -17,6 +18,7 @@ SEED = 1
 ifdef SHORT
 KILLS = 20
 ROTATIONS = 2
+FAULTS = 60
 WEB_SECONDS = 5
 LEARNING = 15
 endif
@@ -76,6 +78,8 @@ storm: $(VENV)/.installed-test
 	$(python) -m pytest -n 2 --dist worksteal -m '(storm or hypothesis) and not postgres' --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
+	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED)
+	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storms.learning --seconds $(LEARNING)
 ifndef SHORT

@@ -1,0 +1,40 @@
+"""The short form of the storm of disk faults, and proof that it would notice."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.storms.disk_faults.__main__ import main
+from tests.storms.disk_faults.storm import disk_fault_storm
+from tests.storms.disk_faults.worker import MUTANTS
+
+pytestmark = pytest.mark.storm
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_a_failing_disk_loses_nothing(tmp_path: Path, *, is_encrypted: bool) -> None:
+    """The process goes on, the others notice nothing, and no sound file is called damaged."""
+    outcome = disk_fault_storm(tmp_path, 60, is_encrypted=is_encrypted)
+
+    assert not outcome.found, outcome
+    assert outcome.injected >= 60
+    assert outcome.failed > 20
+    assert outcome.operations > 100
+
+
+def test_a_broken_rule_is_noticed(tmp_path: Path) -> None:
+    """A save that failed is acknowledged, and is not there."""
+    outcome = disk_fault_storm(tmp_path, 60, mutant=MUTANTS[0])
+
+    assert outcome.found.lost, outcome
+
+
+def test_a_missing_compiler_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The storm does not seem to have passed."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.argv", ["disk_faults", "--faults", "1"])
+
+    assert main() == 2
+    assert "C compiler `cc`" in capsys.readouterr().err

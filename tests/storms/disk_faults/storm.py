@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
-from factmem.storage.simple import SimpleStorage
+from factmem.providers.storages import SimpleStorage
 from tests.storms.acknowledged import Acknowledged, Faults
 from tests.storms.disk_faults.worker import KINDS
 from tests.storms.work import AGENT, LOG, PLACES, Operation, operation

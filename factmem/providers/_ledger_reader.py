@@ -180,10 +180,9 @@ class LedgerReader(FactStore, IndexedStore, FollowedStore, ListingStore):
         return found
 
     @override
-    async def read_index(
-        self, subject: MemorySubject, scope: MemoryScope
-    ) -> bytes | memoryview | None:
-        return await self._backend.read_index(self._enter(subject, scope))
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        index = await self._backend.read_index(self._enter(subject, scope))
+        return None if index is None else bytes(index)
 
     @override
     async def aclose(self) -> None:

@@ -295,9 +295,7 @@ class GuardedStore(
             return changes
 
     @override
-    async def read_index(
-        self, subject: MemorySubject, scope: MemoryScope
-    ) -> bytes | memoryview | None:
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
         if self._indexed is None or await self._is_outside(subject, scope):
             return None
         return await self._indexed.read_index(subject, scope)

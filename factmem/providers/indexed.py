@@ -29,13 +29,8 @@ class IndexedStore(Protocol):
         """
         ...
 
-    async def read_index(
-        self, subject: MemorySubject, scope: MemoryScope
-    ) -> bytes | memoryview | None:
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
         """Return the index last written for a place; None if there is no complete one.
-
-        A `memoryview` may refer to a file mapped into memory, so that the operating system reads
-        only the used parts of a large index. It stays readable after later writes and removals.
 
         Raises:
             StorageError: The store failed.

@@ -144,7 +144,7 @@ class PlaceVectors:
         """Whether the stored index was read for this model."""
         return self._is_looked_up
 
-    def take_index(self, index: bytes | memoryview | None, dimensions: int) -> None:
+    def take_index(self, index: bytes | None, dimensions: int) -> None:
         """Load the stored index; ignore it if it is damaged or of another model."""
         table: VectorTable | None = None
         if index is not None:

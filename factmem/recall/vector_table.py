@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-Floats: TypeAlias = "array[float] | memoryview[float]"
+Floats: TypeAlias = "array[float]"
 
 Products: TypeAlias = Callable[[Floats, Floats], Sequence[float]]
 """Returns the scalar product of each row with a vector. The rows are concatenated, in single
@@ -38,10 +38,6 @@ _KEY_BYTES = 16
 _FLOAT_BYTES = 4
 _LONGEST_HEAD = 2**16
 """The maximum size of a table's header, in bytes."""
-
-_BEHIND = 3
-"""The offset of the vectors in a table, modulo 4. An unencrypted file has 29 bytes before the
-table, so the vectors are aligned there, and a comparison takes 0.30 ms instead of 0.52."""
 
 
 def numpy_products(rows: Floats, vector: Floats) -> Sequence[float]:
@@ -80,12 +76,8 @@ class VectorTable:
         """The row of each key."""
         self._free: list[int] = []
         """The rows of discarded keys."""
-        self._mapped: memoryview[float] | None = None
-        """The first rows, if they are in a memory-mapped file. They never change."""
-        self._first = 0
-        """The number of mapped rows."""
         self._numbers: array[float] = array("f")
-        """The rows after the mapped ones."""
+        """The rows, concatenated."""
         self.changes: int = 0
         """Increases with each change of the keys."""
         self._total: Array = None
@@ -122,7 +114,7 @@ class VectorTable:
         numbers = unit(vector)
         if self._free:
             self._rows[key], width = self._free.pop(), self.dimensions
-            row = self._rows[key] - self._first
+            row = self._rows[key]
             self._numbers[row * width : (row + 1) * width] = numbers
         else:
             self._rows[key] = self.width
@@ -137,34 +129,20 @@ class VectorTable:
             self.changes += 1
             if self._total is not None:
                 self._total -= self._row(row)
-            if row >= self._first:  # mapped rows are read-only and cannot be reused
-                self._free.append(row)
+            self._free.append(row)
 
     @property
     def width(self) -> int:
         """The number of rows, including those of discarded keys."""
-        return self._first + len(self._numbers) // self.dimensions
+        return len(self._numbers) // self.dimensions
 
     def products(self, vector: Floats) -> Sequence[float]:
         """Return the cosine between each row and a vector of length 1, from -1 to 1."""
         multiply = self._products or default_products()
-        found = [multiply(rows, vector) for rows in self._parts()]
-        if len(found) < 2:
-            return found[0] if found else ()
-        np = numpy_or_none()
-        return [*chain(*found)] if np is None else cast("Sequence[float]", np.concatenate(found))
-
-    def _parts(self) -> list[Floats]:
-        """Return all rows, in up to two parts."""
-        mapped: list[Floats] = [] if self._mapped is None else [self._mapped]
-        return [*mapped, self._numbers] if self._numbers else mapped
+        return multiply(self._numbers, vector) if self._numbers else ()
 
     def _row(self, row: int) -> Floats:
-        width = self.dimensions
-        if self._mapped is not None and row < self._first:
-            return self._mapped[row * width : (row + 1) * width]
-        row -= self._first
-        return self._numbers[row * width : (row + 1) * width]
+        return self._numbers[row * self.dimensions : (row + 1) * self.dimensions]
 
     def total(self, rows: Sequence[int] | None) -> Sequence[float] | None:
         """Return the sum of some rows, or of all keys; None if there is none.
@@ -186,16 +164,10 @@ class VectorTable:
         return cast("Sequence[float]", self._sum(np, rows).tolist())
 
     def _sum(self, np: Array, rows: Sequence[int] | None) -> Array:
-        whole, start, width = np.zeros(self.dimensions), 0, self.dimensions
-        wanted = None if rows is None else np.array(rows, np.intp)
-        for part in self._parts():
-            matrix = np.frombuffer(part, np.float32).reshape(-1, width)
-            end = start + len(matrix)
-            if wanted is not None:
-                matrix = matrix[wanted[(wanted >= start) & (wanted < end)] - start]
-            whole += np.add.reduce(matrix, axis=0, dtype=np.float64)
-            start = end
-        return whole
+        matrix = np.frombuffer(self._numbers, np.float32).reshape(-1, self.dimensions)
+        if rows is not None:
+            matrix = matrix[np.array(rows, np.intp)]
+        return np.add.reduce(matrix, axis=0, dtype=np.float64)
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
         """Return the cosine between each key's vector and this one."""
@@ -205,33 +177,29 @@ class VectorTable:
     def dump(self, model: str) -> bytes:
         """Return the table as bytes, with the name of the model that made the vectors."""
         header = {"model": model, "dimensions": self.dimensions, "count": len(self)}
-        start = _MAGIC + json.dumps(header).encode()
-        padding = b" " * ((_BEHIND - len(start) - 1) % _FLOAT_BYTES)
+        start = _MAGIC + json.dumps(header).encode() + b"\n"
         keys = sorted(self._rows, key=self._rows.__getitem__)
-        parts = self._parts()
+        numbers = self._numbers
         if len(self) < self.width or sys.byteorder == "big":  # the format is little-endian
             rows = map(self._row, sorted(self._rows.values()))
-            parts = [numbers := array("f", chain.from_iterable(rows))]
+            numbers = array("f", chain.from_iterable(rows))
             if sys.byteorder == "big":
                 numbers.byteswap()
-        return b"".join((start, padding, b"\n", *keys, *(memoryview(part) for part in parts)))
+        return b"".join((start, *keys, memoryview(numbers)))
 
     @classmethod
-    def load(
-        cls, data: bytes | memoryview, model: str, *, products: Products | None = None
-    ) -> "VectorTable":
-        """Return the table of a dump. The vectors of a `memoryview` are not copied.
+    def load(cls, data: bytes, model: str, *, products: Products | None = None) -> "VectorTable":
+        """Return the table of a dump.
 
         Raises:
             ValueError: The bytes are not a table of this model.
         """
-        head = bytes(data[:_LONGEST_HEAD])
-        header_end = head.find(b"\n", len(_MAGIC)) + 1
+        header_end = data.find(b"\n", len(_MAGIC), _LONGEST_HEAD) + 1
         rest = memoryview(data)[header_end:]  # without copying hundreds of megabytes
         try:
-            header = json.loads(head[len(_MAGIC) : header_end])
+            header = json.loads(data[len(_MAGIC) : header_end])
             dimensions, count = header["dimensions"], header["count"]
-            is_ours = head.startswith(_MAGIC) and header["model"] == model
+            is_ours = data.startswith(_MAGIC) and header["model"] == model
             keys_end = _KEY_BYTES * count
             is_whole = len(rest) == keys_end + _FLOAT_BYTES * count * dimensions
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -243,10 +211,7 @@ class VectorTable:
         table._rows = {
             keys[at : at + _KEY_BYTES]: row for row, at in enumerate(range(0, keys_end, _KEY_BYTES))
         }
-        if isinstance(data, memoryview) and sys.byteorder == "little" and count:
-            table._mapped, table._first = rest[keys_end:].cast("f"), count
-        else:
-            table._numbers.frombytes(rest[keys_end:])
+        table._numbers.frombytes(rest[keys_end:])
         if sys.byteorder == "big":
             table._numbers.byteswap()
         if len(table._rows) != count:

@@ -32,7 +32,7 @@ async def keep(store: IndexedStore, index: bytes = INDEX) -> bool:
     return await store.write_index(ALICE, AGENT, index, version=version)
 
 
-async def kept(store: IndexedStore) -> bytes | memoryview | None:
+async def kept(store: IndexedStore) -> bytes | None:
     return await store.read_index(ALICE, AGENT)
 
 
@@ -45,40 +45,6 @@ async def filled(root: Path, storage: Storage, **options: Any) -> LocalFileMemor
     await made.save(theme("dark"), ALICE, AGENT)
     assert await keep(made, TALKATIVE)
     return made
-
-
-async def test_a_large_index_is_mapped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An encrypted one is not; a mapping stays readable after a replacement and an erasure."""
-    monkeypatch.setattr("factmem.storage._files._WORTH_MAPPING", len(INDEX))
-    plain = await filled(root / "plain", SimpleStorage())
-    assert isinstance(await kept(plain), bytes)
-
-    assert await keep(plain)
-    mapped = await kept(plain)
-    assert isinstance(mapped, memoryview)
-    assert mapped.readonly
-    assert await keep(plain, TALKATIVE * 10)
-    await plain.erase(ALICE, AGENT)
-
-    assert mapped == INDEX
-    assert await kept(plain) is None
-    sealed = await filled(root / "sealed", EncryptedStorage(Aes256GCMEncryptor(KEY)))
-    assert await keep(sealed)
-    assert await kept(sealed) == INDEX
-    assert isinstance(await kept(sealed), bytes)
-
-
-async def test_a_mapped_index_is_verified(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one changed byte the index is ignored."""
-    monkeypatch.setattr("factmem.storage._files._WORTH_MAPPING", 1)
-    store = await filled(root, SimpleStorage())
-    assert isinstance(await kept(store), memoryview)
-    [name] = indexes(root)
-    data = bytearray((root / name).read_bytes())
-    data[-1] ^= 1
-    (root / name).write_bytes(data)
-
-    assert await kept(store) is None
 
 
 async def test_without_a_place_there_is_no_index(root: Path, storage: Storage) -> None:

@@ -119,19 +119,18 @@ def test_discarded_vectors_are_removed() -> None:
 
 @both_products
 @given(
-    mapped=st.integers(0, 4),
+    loaded=st.integers(0, 4),
     steps=st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=30),
 )
 def test_keys_and_rows_stay_aligned(
-    products: Products, mapped: int, steps: list[tuple[bool, int]]
+    products: Products, loaded: int, steps: list[tuple[bool, int]]
 ) -> None:
-    """This holds after any additions and removals, and after a reload, also when mapped."""
+    """This holds after any additions and removals, and after a reload."""
     made, expected = VectorTable(2), dict[bytes, list[float]]()
-    for number in range(mapped):
+    for number in range(loaded):
         made.add(key(number), [1.0, float(number)])
         expected[key(number)] = [1.0, float(number)]
-    data = memoryview(b" " * 29 + made.dump("m"))[29:]
-    made = VectorTable.load(data, "m", products=products)
+    made = VectorTable.load(made.dump("m"), "m", products=products)
     made.total(None)  # from here on it is updated
     for is_added, number in steps:
         if is_added:
@@ -153,17 +152,6 @@ def test_keys_and_rows_stay_aligned(
             assert (total is None) is (not units)
             for found, column in zip(total or (), zip(*units, strict=True), strict=False):
                 assert isclose(found, sum(column), abs_tol=1e-9)
-
-
-def test_mapped_vectors_are_aligned() -> None:
-    """They follow the first line of an unencrypted index, for any length of the model's name."""
-    for name in ("m", "mini", "모델", "x" * 1000):
-        data = b" " * 29 + table([1.0, 2.0], [3.0, 4.0]).dump(name)
-        back = VectorTable.load(memoryview(data)[29:], name)
-        [row] = back.rows([key(1)])
-        assert row == 1
-        assert (len(data) - 4 * 4) % 4 == 0
-        assert list(back.similarities([0.6, 0.8]).values())[1] == pytest.approx(1.0)
 
 
 def test_a_table_survives_a_round_trip_as_bytes() -> None:

@@ -37,8 +37,7 @@ async def _keep(store: IndexedFacts, index: bytes = INDEX) -> bool:
 
 
 async def _kept(store: IndexedFacts) -> bytes | None:
-    found = await store.read_index(USER, AGENT)
-    return None if found is None else bytes(found)
+    return await store.read_index(USER, AGENT)
 
 
 def _in_short(index: bytes | None) -> str:

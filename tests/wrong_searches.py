@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place, identity_of
-from factmem.providers._postgres.items import Found, StoredItem, found_facts, hashed
+from factmem.providers._postgres.items import StoredItem, current_facts
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.searched import (
     Describe,
@@ -35,12 +35,12 @@ Vector = Sequence[float]
 class Row(NamedTuple):
     """A current fact and what finds it."""
 
-    found: Found
+    found: StoredItem
     document: SearchDocument
 
     @property
     def fact(self) -> AnyFact:
-        return self.found.fact
+        return self.found.fact()
 
 
 class SearchedInMemory(InMemoryProvider):
@@ -104,19 +104,19 @@ class SearchedInMemory(InMemoryProvider):
         """Return what is current in a place."""
         return self.described(identity, self.current(identity))
 
-    def current(self, identity: Identity) -> list[Found]:
+    def current(self, identity: Identity) -> list[StoredItem]:
         shelves = shelves_of(self)
         shelf = shelves.by_place.get(identity)
         if shelf is None:
             return []
         now = shelves.now(shelf)
-        topics = shelf.ledger.state().by_keyword
-        return [each for keyword in topics for each in found_facts(shelf.ledger, keyword, now)]
+        topics = shelf.ledger.state().topics
+        return [each for keyword in topics for each in current_facts(shelf.ledger, keyword, now)]
 
-    def described(self, identity: Identity, found: Sequence[Found]) -> list[Row]:
+    def described(self, identity: Identity, found: Sequence[StoredItem]) -> list[Row]:
         if self.describe is None:
             return []
-        documents = self.describe([each.fact for each in found], identity[3])
+        documents = self.describe([each.fact() for each in found], identity[3])
         return [Row(*pair) for pair in zip(found, documents, strict=True)]
 
     def space(self, identity: Identity, model: str, dimensions: int) -> dict[bytes, Vector | None]:
@@ -167,8 +167,7 @@ class SearchedInMemory(InMemoryProvider):
         return [one - common * other for one, other in zip(vector, shared, strict=True)]
 
     def loaded(self, row: Row) -> Callable[[Mapping[str, Any]], AnyFact]:
-        item = StoredItem.load(row.found.stored)
-        return lambda known: item.fact(known.get(row.found.keyword))
+        return lambda known: row.found.fact(known.get(row.found.keyword))
 
 
 class _Answer:
@@ -272,21 +271,13 @@ class _Answer:
         )
 
     def candidate(self, identity: Identity, row: Row) -> SearchCandidate:
-        fact, source = row.fact, row.fact.source
-        conversation = None if source is None else source.conversation
         vector = self.spaces.get(identity, {}).get(row.document.digest)
         asked, ranking = self.question.vector, self.ranking
         has_cosine = vector is not None and asked is not None and ranking is not None
         return SearchCandidate(
             identity,
-            hashed(row.found.keyword),
             self.store.counts(row, self.question.terms),
             row.document.length,
-            (fact.confirmed_at or fact.timestamp).timestamp(),
-            fact.timestamp.timestamp(),
-            fact.importance,
-            None if conversation is None else hashed(conversation),
-            source is not None and conversation is not None and source.message is not None,
             _product(vector, asked) if has_cosine else None,
             _product(vector, ranking) if has_cosine else None,
             self.store.loaded(row),
@@ -333,7 +324,7 @@ class TakesNeighboursForOwn(SearchedInMemory):
 class DescribesAlone(SearchedInMemory):
     """Makes the document of each fact without its neighbours."""
 
-    def described(self, identity: Identity, found: Sequence[Found]) -> list[Row]:
+    def described(self, identity: Identity, found: Sequence[StoredItem]) -> list[Row]:
         return [
             row for each in found for row in super(DescribesAlone, self).described(identity, [each])
         ]
@@ -342,7 +333,7 @@ class DescribesAlone(SearchedInMemory):
 class DescribesOnce(SearchedInMemory):
     """Never makes the document of a fact again, whatever is said beside it later."""
 
-    def described(self, identity: Identity, found: Sequence[Found]) -> list[Row]:
+    def described(self, identity: Identity, found: Sequence[StoredItem]) -> list[Row]:
         known = self.__dict__.setdefault("known", {})
         return [
             Row(row.found, known.setdefault((identity, row.found.stored), row.document))
@@ -388,8 +379,7 @@ class LoadsAsSaved(SearchedInMemory):
     """Returns facts in the types of strings, whatever their concept says."""
 
     def loaded(self, row: Row) -> Callable[[Mapping[str, Any]], AnyFact]:
-        item = StoredItem.load(row.found.stored)
-        return lambda _: item.fact()
+        return lambda _: row.fact
 
 
 # Filters
@@ -425,7 +415,7 @@ class TakesNoKeywordForAny(SearchedInMemory):
 class FoldsNames(SearchedInMemory):
     """Takes names that differ in case alone for one name."""
 
-    def current(self, identity: Identity) -> list[Found]:
+    def current(self, identity: Identity) -> list[StoredItem]:
         def folded(name: Identity) -> str:
             return repr(name).casefold()
 
@@ -466,7 +456,7 @@ class ReadsOnce(SearchedInMemory):
 class OnlyAdds(SearchedInMemory):
     """Adds what is new to an index, and takes nothing out of it."""
 
-    def current(self, identity: Identity) -> list[Found]:
+    def current(self, identity: Identity) -> list[StoredItem]:
         known = self.__dict__.setdefault("added", {}).setdefault(identity, {})
         known.update((each.stored, each) for each in super().current(identity))
         return [*known.values()]
@@ -482,7 +472,7 @@ class KeepsTheErased(OnlyAdds):
     async def save(self, fact: Any, subject: Any, scope: Any) -> None:
         known = self.__dict__.get("added", {}).get(identity_of(subject, scope), {})
         for stored, each in [*known.items()]:
-            if each.fact.concept == fact.concept and fact.concept.fact_type.name == "SINGLE":
+            if each.fact().concept == fact.concept and fact.concept.fact_type.name == "SINGLE":
                 del known[stored]
         await super().save(fact, subject, scope)
 
@@ -490,21 +480,19 @@ class KeepsTheErased(OnlyAdds):
 class IgnoresExpiry(SearchedInMemory):
     """Finds values as long as nothing is saved."""
 
-    def current(self, identity: Identity) -> list[Found]:
+    def current(self, identity: Identity) -> list[StoredItem]:
         shelf = shelves_of(self).by_place.get(identity)
         if shelf is None:
             return []
         ledger = shelf.ledger
         now = ledger.recorded_at
-        return [
-            each for word in ledger.state().by_keyword for each in found_facts(ledger, word, now)
-        ]
+        return [each for word in ledger.state().topics for each in current_facts(ledger, word, now)]
 
 
 class MeasuresByArrival(SearchedInMemory):
     """Takes the facts before a fact for a part of its length."""
 
-    def described(self, identity: Identity, found: Sequence[Found]) -> list[Row]:
+    def described(self, identity: Identity, found: Sequence[StoredItem]) -> list[Row]:
         rows = super().described(identity, found)
         return [
             Row(row.found, row.document._replace(length=row.document.length + at))
@@ -519,11 +507,11 @@ class LosesConcurrentSaves(SearchedInMemory):
         identity = identity_of(subject, scope)
         before = super().current(identity)
         await super().save(fact, subject, scope)
-        new = [e for e in super().current(identity) if e.fact.values == fact.values]
+        new = [e for e in super().current(identity) if e.fact().values == fact.values]
         self.__dict__.setdefault("written", {})[identity] = [*before, *new]
 
-    def current(self, identity: Identity) -> list[Found]:
-        written: list[Found] = self.__dict__.get("written", {}).get(identity, [])
+    def current(self, identity: Identity) -> list[StoredItem]:
+        written: list[StoredItem] = self.__dict__.get("written", {}).get(identity, [])
         return written
 
 

@@ -78,19 +78,9 @@ class SearchCandidate(NamedTuple):
 
     identity: Identity
     """The place of the fact."""
-    topic: int
-    """A number for its keyword."""
     counts: Mapping[str, tuple[float, bool]]
     """For each term of the question, its weighted count and whether the fact itself has it."""
     length: float
-    heard_at: float
-    """When it was last confirmed, in seconds since 1970."""
-    said_at: float
-    importance: float
-    conversation: int | None
-    """A number for its conversation."""
-    is_numbered: bool
-    """Whether its message has a number in the conversation."""
     cosine: float | None
     """The cosine between its text and the question; None without a vector."""
     ranked: float | None

@@ -20,11 +20,19 @@ from factmem.recall.conversations import Conversations, said_around
 from factmem.recall.documents import FIELD_WEIGHTS, RECURRING_FIELDS, words_of
 from factmem.recall.hints import asked_days, day_number, name_terms, named_entity
 from factmem.recall.lexical.analysis import words
-from factmem.recall.lexical.bm25 import TermIndex
+from factmem.recall.lexical.bm25 import (
+    Around,
+    DenseScores,
+    Fields,
+    QueryWords,
+    TermIndex,
+    WordScores,
+)
+from factmem.recall.lexical.postings import Document
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 from factmem.recall.ranking import Candidates, Hints, Ranking
-from factmem.recall.text_slots import TextSlots, TextVectors
+from factmem.recall.text_slots import Nearness, TextSlots, TextVectors
 
 __all__ = ["FactIndex", "MetadataIndex"]
 
@@ -208,9 +216,7 @@ class FactIndex:
         # each of them is then indexed only once.
         stale = ((slot, self._placed[slot]) for slot in sorted(self._stale))
         documents = (
-            (slot, words_of(placed.fact, placed.place.subject.entity), self._around(placed.fact))
-            for slot, placed in stale
-            if placed is not None
+            (slot, *self._document(placed)) for slot, placed in stale if placed is not None
         )
         if len(self._stale) < _WORTH_NUMPY:
             for document in documents:
@@ -219,8 +225,13 @@ class FactIndex:
             self._terms.put_many(documents)
         self._stale.clear()
 
-    def _around(self, fact: AnyFact) -> list[tuple[str, float]]:
-        return said_around(fact.source, self._at)
+    def _document(self, placed: PlacedFact[AnyFact]) -> tuple[Fields, Around]:
+        fields = words_of(placed.fact, placed.place.subject.entity)
+        return fields, said_around(placed.fact.source, self._at)
+
+    def document(self, placed: PlacedFact[AnyFact]) -> Document:
+        """Return the terms of a fact, with those of its neighbours in this index."""
+        return self._terms.document(*self._document(placed))
 
     def _at(self, conversation: str, message: int) -> Iterator[AnyFact]:
         """Yield the facts of a message."""
@@ -244,13 +255,36 @@ class FactIndex:
         if vectors is not None or len(self) >= _WORTH_NUMPY:
             np = numpy_or_none()
         among = self._among(query) if query.is_narrowed else None
-        asked = words(query.text)
-        entity = named_entity(asked, self._entities)
-        hints = self._hints(np, query.text, entity)
-        ranking = Ranking(query, now, hints, has_meaning=vectors is not None)
+        terms, entity = self.asked(query.text, has_vectors=vectors is not None)
+        near: Nearness[Any] | None = None
+        if np is None:
+            if vectors is not None:
+                near = self._texts.nearness(vectors, among)
+            return self.ranked(query, now, entity, self._terms.scan(terms, among), near)
+        if vectors is not None:
+            near = self._texts.dense_nearness(np, vectors, len(self._placed), among)
+        return self.ranked(query, now, entity, self._terms.dense_scan(terms, among), near, np=np)
+
+    def asked(self, question: str, *, has_vectors: bool) -> tuple[QueryWords, str | None]:
+        """Return the words to search for, and the entity that a question names."""
+        found = words(question)
+        entity = named_entity(found, self._entities)
         # Without vectors the name counts in coverage: ignoring it finds 2 % fewer right facts.
-        name = name_terms(entity) if entity is not None and vectors is not None else ()
-        terms = self._terms.query(asked, name)
+        name = name_terms(entity) if entity is not None and has_vectors else ()
+        return self._terms.query(found, name), entity
+
+    def ranked(
+        self,
+        query: RecallQuery,
+        now: datetime,
+        entity: str | None,
+        scores: WordScores | DenseScores,
+        near: Nearness[Any] | None,
+        *,
+        np: Array | None = None,
+    ) -> list[Match]:
+        """Return the best matches by the scores of words and the nearness of texts, by slot."""
+        hints = self._hints(np, query.text, entity)
         candidates = Candidates(
             self._placed,
             self._heard_at,
@@ -258,13 +292,8 @@ class FactIndex:
             self._conversations.codes,
             self._conversations.loose,
         )
-        if np is None:
-            near = None if vectors is None else self._texts.nearness(vectors, among)
-            return ranking.best(candidates, self._terms.scan(terms, among), near)
-        near = None
-        if vectors is not None:
-            near = self._texts.dense_nearness(np, vectors, len(self._placed), among)
-        return ranking.best(candidates, self._terms.dense_scan(terms, among), near)
+        ranking = Ranking(query, now, hints, has_meaning=near is not None)
+        return ranking.best(candidates, scores, near)
 
     def _among(self, query: RecallQuery) -> bytearray:
         """Return a mask of the slots that pass the filters of a query."""

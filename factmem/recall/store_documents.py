@@ -1,6 +1,6 @@
 """Documents: the terms of facts for a searched store, the same as for a search in this process."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from factmem.models.facts import AnyFact
@@ -14,22 +14,14 @@ from factmem.recall.documents import (
     words_of,
 )
 from factmem.recall.lexical.bm25 import TermIndex
-from factmem.recall.lexical.postings import Document
 
-__all__ = ["analyzer", "described", "described_fact"]
+__all__ = ["analyzer", "described"]
 
 
 @cache
 def analyzer() -> TermIndex:
     """Return an empty index. It analyzes facts and questions like any other index."""
     return TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
-
-
-def described_fact(
-    fact: AnyFact, entity: str | None, at: Callable[[str, int], Iterable[AnyFact]]
-) -> Document:
-    """Return the terms of a fact of an entity; `at` returns the facts of a message."""
-    return analyzer().document(words_of(fact, entity), said_around(fact.source, at))
 
 
 def described(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDocument]:
@@ -44,7 +36,8 @@ def described(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDo
         return messages.get((conversation, message), ())
 
     for fact in facts:
-        document = described_fact(fact, entity, at)
+        around = said_around(fact.source, at)
+        document = analyzer().document(words_of(fact, entity), around)
         own, beside = document.counts()
         digest = text_digest(meaning_of(fact, entity))
         yield SearchDocument(own, beside, document.length, digest)

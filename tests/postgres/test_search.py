@@ -21,7 +21,6 @@ from factmem.models.places import MemoryScope, MemorySubject, identity_of
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers._postgres import schema
-from factmem.providers._postgres.driver import Session
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.learning import RetractedFact
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -411,31 +410,6 @@ async def test_without_pgvector_words_decide(
     assert (await memory_of(new_store(dsn=dsn, search_from=1), FUSED).recall("number7")).is_semantic
 
 
-async def test_pgvector_without_iterative_scans_is_used(
-    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Version 0.7 refuses their setting, once it is loaded."""
-    monkeypatch.setattr(
-        "factmem.providers._postgres.search_statements.READ_VERSION", "SELECT '0.7.4'"
-    )
-    sent: list[str] = []
-    rows = Session.rows
-
-    def _rows(self: Session, query: str, *args: Any, **options: Any) -> Any:
-        sent.append(query)
-        return rows(self, query, *args, **options)
-
-    monkeypatch.setattr(Session, "rows", _rows)
-    store = new_store(search_from=1)
-    await fill(store, 20)
-
-    result = await memory_of(store, FUSED).recall("number7")
-
-    assert result.is_semantic
-    assert any("hnsw.ef_search" in query for query in sent)
-    assert not any("iterative_scan" in query for query in sent)
-
-
 async def test_an_encrypted_store_is_searched_in_memory(new_store: NewStore, dsn: str) -> None:
     """Its words and vectors are never stored in a row."""
     before = rows_of(dsn, "SELECT count(*) FROM factmem.items")
@@ -466,17 +440,14 @@ async def test_it_works_behind_a_pooler_and_row_level_security(
 async def test_a_searched_place_is_not_read(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that recalls needs none of it in memory, after saves of others neither."""
-    monkeypatch.setattr("factmem.providers._sql.places._LARGE", 0)
+    """A process that recalls needs none of it in memory."""
     first = new_store(search_from=1)
-    for number in range(30):
-        await first.save(MultipleFacts(NOTES, [f"number{number}"]), ANN, APP)
+    await fill(first, 30)
     assert await memory_of(first).recall("number3")
     monkeypatch.setattr("factmem.providers._postgres.places.PostgresPlaces.view", lambda *_: 1 / 0)
     cold = new_store(search_from=1)
+
     assert "number7" in str(values_in(await memory_of(cold).recall("number7")))
-    await first.save(SingleFact(KNOWN[2], "zanzibar"), ANN, APP)
-    assert values_in(await memory_of(cold).recall("zanzibar")) == ["zanzibar"]
     view = cold._places.known(identity_of(ANN, APP))
     assert view is None or not view.is_warm
 

@@ -11,7 +11,7 @@ from factmem.embedding.callable import CallableEmbedder
 from factmem.models.facts import MultipleFacts
 from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.driver import Session
-from factmem.recall import store_search
+from factmem.recall import fact_index
 from factmem.recall.lexical import analysis
 from factmem.testing.chat import ScriptedChatModel
 from tests.postgres.conftest import Login, NewStore
@@ -90,7 +90,7 @@ async def test_a_question_with_thousands_of_words_is_answered(
         used.append(threading.current_thread())
         return analyse(text)
 
-    monkeypatch.setattr(store_search, "words", analysed)
+    monkeypatch.setattr(fact_index, "words", analysed)
 
     found = await memory.recall(" ".join(words), min_score=0.0)
 

@@ -1,49 +1,43 @@
 """Insertion and deletion of the rows of items, with the counts of their terms.
 
-All functions run inside a transaction that has locked the row of the place, as for a save.
+A purge and an erasure delete rows in their own transaction. Every transaction that writes rows of a
+place or vectors of its texts first locks the row of its search, so that none adds what another one
+purges.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from factmem.ledger.entries import Entry
+from factmem.models.facts import AnyFact
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.items import (
-    Found,
-    ItemRow,
-    conversations_of,
+    StoredItem,
+    conversations_in,
     hashed,
     item_row,
-    touched_by,
+    keywords_in,
 )
-from factmem.providers._postgres.session import byte_strings, keys, numbers
+from factmem.providers._postgres.schema import extension_schema
+from factmem.providers._postgres.session import PostgresSession, byte_strings, keys, numbers
 from factmem.providers.searched import SearchDocument
 
 
 def add_items(
-    session: Session,
-    place: tuple[str, int],
+    session: PostgresSession,
+    place: tuple[bytes, int],
     search: int,
-    found: Sequence[tuple[Found, SearchDocument]],
+    items: Sequence[tuple[StoredItem, AnyFact, SearchDocument]],
 ) -> None:
     """Insert facts of a place, given by its key and its store."""
-    rows: list[ItemRow] = []
-    holders: Counter[str] = Counter()
-    for fact, document in found:
-        row, own = item_row(fact, document, search)
-        rows.append(row)
-        holders.update(own)
+    found = [item_row(*item, search) for item in items]
+    rows, holders = [row for row, _ in found], Counter(term for _, own in found for term in own)
     if not rows:
         return
-    key, store = place
     columns = [_array(column) for column in zip(*rows, strict=True)]
-    session.rows(sql.ADD, [key, store, *columns])
-    session.rows(sql.COUNT_ADDED, [len(rows), sum(row.length for row in rows), key])
-    # In one order everywhere, so that two transactions cannot deadlock.
-    terms = sorted(holders)
-    counts = numbers(holders[term] for term in terms)
-    session.rows(sql.COUNT_TERMS, [key, store, _array(terms), counts])
+    session.rows(sql.ADD, [*place, *columns])
+    session.rows(sql.COUNT_ADDED, [len(rows), sum(row.length for row in rows), place[0]])
+    session.rows(sql.COUNT_TERMS, [*place, _array([*holders]), numbers(holders.values())])
 
 
 def _array(values: Sequence[object]) -> str:
@@ -59,47 +53,42 @@ def _element(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def remove_items(session: Session, key: str, items: Iterable[int], *, has_vectors: bool) -> None:
-    """Delete rows of a place, and the vectors of strings that no other row has."""
-    wanted = numbers(items)
-    if wanted != "{}":
-        _removed(session, key, sql.BY_ITEM, [wanted], has_vectors=has_vectors)
-
-
-def _removed(
-    session: Session, key: str, condition: str, given: list[str], *, has_vectors: bool
-) -> None:
-    if has_vectors:
-        session.rows(sql.LOCK_SPACES, [key])
+def remove_items(
+    session: PostgresSession, key: bytes, condition: str, given: Sequence[object]
+) -> str:
+    """Delete the rows of a place that meet a condition; return their texts for `drop_vectors`."""
     statement = sql.REMOVE.format(condition=condition)
     texts = session.rows(statement, [key, *given, key, key, key])
-    if texts and has_vectors:
-        session.rows(sql.REMOVE_VECTORS, [key, keys(text.hex for (text,) in texts)])
+    return keys(text.hex for (text,) in texts)
 
 
-def take_out(session: Session, key: str, entries: Iterable[Entry]) -> None:
+def drop_vectors(session: PostgresSession, key: bytes, texts: str) -> None:
+    """Delete the vectors of texts that no row of the place has."""
+    if texts != "{}" and session.rows(sql.HAS_VECTORS):
+        statement = sql.REMOVE_VECTORS.format(extension=extension_schema(session))
+        session.rows(statement, [key, texts])
+
+
+def take_out(session: PostgresSession, key: bytes, entries: Iterable[Entry]) -> None:
     """Delete the rows that a purge may affect: all facts of its keywords, and their neighbours.
 
     The rows of neighbours contain words of the purged facts. The next search inserts the rows of
     facts that are still current.
     """
-    if not session.rows(sql.IS_SEARCHED, [key]):
+    if not session.rows(sql.LOCK_SEARCH, [key]):
         return
     purged = list(entries)
-    has_vectors = bool(session.rows(sql.HAS_VECTORS))
-    topics = numbers(map(hashed, touched_by(purged)))
-    given = [topics, numbers(conversations_of(purged))]
-    _removed(session, key, sql.BY_TOPIC, given, has_vectors=has_vectors)
-    session.rows(sql.FORGET_TOTALS, [key])
-    session.rows(sql.RESTART, [key])
+    topics = numbers(map(hashed, keywords_in(purged)))
+    texts = remove_items(session, key, sql.BY_TOPIC, [topics, numbers(conversations_in(purged))])
+    drop_vectors(session, key, texts)
+    session.rows(sql.SET_NUMBER, [0, key])
 
 
-def erase_items(session: Session, key: str) -> None:
+def erase_items(session: PostgresSession, key: bytes) -> None:
     """Delete all rows of a place."""
-    if not session.rows(sql.IS_SEARCHED, [key]):
+    if not session.rows(sql.LOCK_SEARCH, [key]):
         return
     if session.rows(sql.HAS_VECTORS):
-        session.rows(sql.LOCK_SPACES, [key])
         session.rows(sql.ERASE_VECTORS, [key])
     for statement in sql.ERASE:
         session.rows(statement, [key])

@@ -1,39 +1,37 @@
 """The choice of places to search in the database, and the update of their rows before a search.
 
 A save writes no rows, because it does not know what it replaces. Before a search, the entries since
-the last search show which facts may have changed, and the rows of these facts are written. A purge
-and an erasure delete rows in their own transaction.
+the last search show which keywords may have changed, and the rows of their facts are written.
 """
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 from factmem.errors import StoreBusyError
-from factmem.ledger.ledger import Ledger
+from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
 from factmem.providers._clock import StoreClock
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.driver import Session
-from factmem.providers._postgres.item_tables import add_items, remove_items
+from factmem.providers._postgres.item_tables import add_items, drop_vectors, remove_items
 from factmem.providers._postgres.items import (
-    Found,
     StoredItem,
-    Touched,
-    found_facts,
+    current_facts,
     hashed,
-    touched_by,
+    keywords_in,
+    message_of,
 )
-from factmem.providers._postgres.search_states import SearchState, read_states
-from factmem.providers._postgres.session import numbers
+from factmem.providers._postgres.places import PostgresPlaces
+from factmem.providers._postgres.search_states import SearchedPlace, read_places
+from factmem.providers._postgres.session import PostgresSession, numbers
 from factmem.providers._sql.lines import micros
 from factmem.providers._sql.places import UNKNOWN, PlaceReader, Position
 from factmem.providers._sql.rewriting import PlaceRewriter
 from factmem.providers._sql.sealing import NO_TAG
-from factmem.providers._sql.stored_places import StoredPlaces
-from factmem.providers.searched import Describe, SearchDocument
+from factmem.providers.searched import Describe
 
 _SMALLEST_FACT = 100
 """The minimum size of a fact in a line with many facts."""
@@ -41,11 +39,8 @@ _SMALLEST_FACT = 100
 _MOST_NEW = 1000
 """The number of new entries that are read one by one. With more, all rows are compared."""
 
-_MOST_SEARCHED = 8
-"""The number of keywords that are searched in a place outside memory. With more, it is read."""
-
 _ROWS = 500
-"""The rows of one transaction, which blocks saves to the place."""
+"""The rows of one statement."""
 
 _ATTEMPTS = 20
 
@@ -56,25 +51,14 @@ _NEAR, _AROUND = 2, 4
 """The distances of messages whose facts are found by each other's words, and by words of both."""
 
 
-class _Plan(NamedTuple):
-    """Current facts to compare with their rows."""
-
-    state: SearchState
-    found: Sequence[Found]
-    whole: Sequence[int] | None
-    """The keywords whose current facts are all here; None for the whole place."""
-    keys: Sequence[int]
-    """The numbers of facts with other keywords."""
-
-
 class _Changes(NamedTuple):
     """The changes of a place's rows."""
 
-    gone: Sequence[int]
+    gone: list[int]
     """The rows to delete."""
-    found: Sequence[Found]
+    new: list[tuple[StoredItem, AnyFact]]
     """The facts to insert."""
-    beside: Sequence[Found]
+    beside: list[AnyFact]
     """Neighbours that do not change, for the documents of the others."""
 
 
@@ -87,7 +71,7 @@ class PlaceSearch:
         search_from: The number of facts from which on a place is searched in the database.
     """
 
-    def __init__(self, places: StoredPlaces, clock: StoreClock, search_from: int) -> None:
+    def __init__(self, places: PostgresPlaces, clock: StoreClock, search_from: int) -> None:
         self._places = places
         self._clock = clock
         self._from = search_from
@@ -104,252 +88,164 @@ class PlaceSearch:
 
     def is_searched(self, identities: Sequence[Identity]) -> bool:
         """Return whether one of the places is large; then all of them are searched here."""
-        states = self._places.run(lambda session, _: self._states(session, identities))
-        large = {each for each, state in states.items() if self._is_large(each, state)}
+        large = {place.identity for place in self._read(identities) if self._is_large(place)}
         if len(self._large) > _MOST_KNOWN:
             self._large.clear()
         self._large |= large
         return bool(large)
 
-    def note(self, identities: Iterable[Identity], states: Mapping[Identity, SearchState]) -> None:
-        """Forget places that are not large any more, or were erased."""
-        for identity in identities:
-            state = states.get(identity)
-            if state is None or (state.is_current and state.facts < self._from):
-                self._large.discard(identity)
-
     def _is_small(self, identity: Identity) -> bool:
         view = self._places.known(identity)
         return view is not None and view.is_warm and len(view) < self._from
 
-    def _is_large(self, identity: Identity, state: SearchState) -> bool:
-        if state.facts >= self._from or self._from == 0:
+    def _is_large(self, place: SearchedPlace) -> bool:
+        if place.facts >= self._from or self._from == 0:
             return True
-        if state.is_current or state.bytes < self._from * _SMALLEST_FACT:
+        if place.is_current or place.bytes < self._from * _SMALLEST_FACT:
             return False
-        self._places.view(identity)  # a recall in memory would also read it now
-        return not self._is_small(identity)
+        self._places.view(place.identity)  # a recall in memory would also read it now
+        return not self._is_small(place.identity)
 
-    def _states(
-        self, session: Session, identities: Iterable[Identity]
-    ) -> dict[Identity, SearchState]:
-        reader = self._places.reading(session)
-        if reader is None:
-            return {}
-        return read_states(session, reader, identities, micros(self._clock.now()))
+    def _read(self, identities: Sequence[Identity]) -> list[SearchedPlace]:
+        def read(session: PostgresSession, _: int) -> list[SearchedPlace]:
+            reader = self._places.reading(session)
+            if reader is None:
+                return []
+            return read_places(session, reader, identities, micros(self._clock.now()))
+
+        return self._places.ask(read)
 
     def bring_up(self, identity: Identity, describe: Describe) -> None:
         """Update the rows of a place; other processes may do the same at this moment."""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(random.uniform(0.02, 0.05) * attempt)  # noqa: S311
-            plan = self._planned(identity)
-            if plan is None or self._written(identity, plan, describe):
+            found = self._read([identity])
+            if not found or found[0].is_current or self._is_updated(found[0], describe):
                 return
         raise StoreBusyError(
-            "Other processes wrote to a place during each update of its search: nothing was written. "
+            "Other processes changed a place during each update of its search: nothing was written. "
             "Repeat the recall"
         )
 
-    # Current facts
-
-    def _planned(self, identity: Identity) -> _Plan | None:
-        """Return the facts that may differ from their rows; None if the rows are current."""
-
-        def plan(
-            session: Session, _: int
-        ) -> "_Plan | tuple[SearchState, dict[str, Touched]] | None":
-            reader = self._places.reading(session)
-            state = self._states(session, [identity]).get(identity)
-            if reader is None or state is None or state.is_current:
-                return None
-            if state.search is None or not state.number:
-                return state, {}
-            touched = self._touched(session, reader, identity, state)
-            if touched is None:
-                return state, {}
-            view = self._places.known(identity)
-            if (view is not None and view.is_warm) or len(touched) > _MOST_SEARCHED:
-                return state, touched
-            ledgers: dict[str, Ledger] = {}
-            for keyword in touched:
-                ledger = reader.searched(session, identity, keyword)
-                if ledger is None:
-                    return state, touched
-                ledgers[keyword] = ledger
-            return self._plan(state, touched, ledgers)
-
-        found = self._places.run(plan)
-        if found is None or isinstance(found, _Plan):
-            return found
-        state, touched = found
-        view = self._places.view(identity)
+    def _is_updated(self, place: SearchedPlace, describe: Describe) -> bool:
+        """Update the rows of a place; return False if the place was changed meanwhile."""
+        keywords = self._places.ask(lambda session, _: self._changed(session, place))
+        view = self._places.view(place.identity)
         with view.lock:
             ledger = view.ledger
-            if touched:
-                return self._plan(state, touched, dict.fromkeys(touched, ledger))
             now = self._places.now(ledger)
-            facts = [
-                each
-                for keyword in ledger.state().by_keyword
-                for each in found_facts(ledger, keyword, now)
-            ]
-        return _Plan(state, facts, None, ())
+            wanted = ledger.state().by_keyword if keywords is None else keywords
+            current = [each for keyword in wanted for each in current_facts(ledger, keyword, now)]
 
-    def _touched(
-        self, session: Session, reader: PlaceReader, identity: Identity, state: SearchState
-    ) -> dict[str, Touched] | None:
-        """Return the changes since the last search; None if they are too many or unknown."""
-        extent = state.extent
-        if extent.last - state.number > _MOST_NEW:
+        def write(session: PostgresSession, _: int) -> bool:
+            reader, deadline = self._places.reading(session), session.deadline
+            if reader is None or not (place.search or self._made(session, reader, place)):
+                return False
+            try:
+                with session.transaction():
+                    search = self._locked(session, place)
+                    if not search:
+                        return False
+                    session.deadline = inf  # 15 s for 100,000 facts
+                    changes = self._changes(session, place, keywords, current)
+                    self._write(session, reader, place._replace(search=search), changes, describe)
+            finally:
+                session.deadline = deadline
+            return True
+
+        return self._places.ask(write)
+
+    def _changed(self, session: PostgresSession, place: SearchedPlace) -> set[str] | None:
+        """Return the keywords that changed since the last search; None for all of the place."""
+        reader, extent = self._places.reading(session), place.extent
+        if reader is None or not place.number or extent.last - place.number > _MOST_NEW:
             return None
-        known = Position(extent._replace(last=state.number), state.number, NO_TAG, 0, UNKNOWN)
-        answer = reader.read(session, {identity: known}).get(identity)
+        known = Position(extent._replace(last=place.number), place.number, NO_TAG, 0, UNKNOWN)
+        answer = reader.read(session, {place.identity: known}).get(place.identity)
         if answer is None or answer.is_from_start or answer.position.extent.last < extent.last:
             return None
-        touched = touched_by(answer.entries)
-        key = reader.key(identity).hex()
-        for (stored,) in session.rows(sql.READ_DUE, [key, micros(self._clock.now())]):
-            item = StoredItem.load(stored)
-            touched.setdefault(item.keyword, Touched()).ids.add(item.items[0].fact_id)
-        for keyword, each in touched.items():
-            rows = session.rows(sql.READ_TOPIC, [key, hashed(keyword)])
-            each.before = StoredItem.load(rows[0][0]).about if rows else None
-        return touched
+        due = session.rows(sql.READ_DUE, [place.key, micros(self._clock.now())])
+        return keywords_in(answer.entries) | {StoredItem.load(fact).keyword for (fact,) in due}
 
-    def _plan(
-        self, state: SearchState, touched: Mapping[str, Touched], ledgers: Mapping[str, Ledger]
-    ) -> _Plan:
-        found: list[Found] = []
-        whole: list[int] = []
-        named: list[int] = []
-        for keyword, each in touched.items():
-            ledger = ledgers[keyword]
-            topic = ledger.state().by_keyword.get(keyword)
-            about = None if topic is None else (topic.description, topic.fact_type)
-            is_whole = each.is_whole or about != each.before
-            now = self._places.now(ledger)
-            facts = found_facts(ledger, keyword, now, None if is_whole else each)
-            found += facts
-            if is_whole:
-                whole.append(hashed(keyword))
-            else:
-                named += each.keys(keyword)
-                named += [fact.key for fact in facts]
-        return _Plan(state, found, whole, named)
-
-    # Writing rows
-
-    def _written(self, identity: Identity, plan: _Plan, describe: Describe) -> bool:
-        """Write changed rows; return False if another process wrote meanwhile."""
-        state = self._places.run(lambda session, _: self._made(session, identity, plan.state))
-        if state is None:
-            return False
-        changes = self._places.run(lambda session, _: self._changes(session, identity, plan))
-        facts = [each.fact for each in (*changes.found, *changes.beside)]
-        described = zip(changes.found, describe(facts, identity[3]), strict=False)
-        gone = changes.gone
-        while True:
-            part = list(islice(described, _ROWS))
-            is_last = len(part) < _ROWS
-            if not self._write(identity, state, gone, part, is_last=is_last):
-                return False
-            if is_last:
-                return True
-            state, gone = state._replace(turn=state.turn + 1), ()
-
-    def _made(self, session: Session, identity: Identity, state: SearchState) -> SearchState | None:
-        """Return the state with the number of the search, and create the search if necessary."""
-        reader = self._places.reading(session)
-        if state.search is not None or reader is None:
-            return state
+    def _made(self, session: PostgresSession, reader: PlaceReader, place: SearchedPlace) -> bool:
+        """Create the search of a place; from then on a purge waits for updates of its rows."""
         with session.transaction():
-            locked = self._writer(reader).lock(session, reader.key(identity))
-            if locked is None or locked.extent.made != state.extent.made:
-                return None
-            given = [reader.key(identity).hex(), reader.store.number, state.extent.made]
-            session.rows(sql.MAKE_SEARCH, given)
-        made = self._states(session, [identity]).get(identity)
-        is_same = made is not None and made.search is not None and not made.number
-        return state._replace(search=made.search, turn=made.turn) if made and is_same else None
+            locked = PlaceRewriter(reader, self._places.opening).lock(session, place.key)
+            if locked is None or locked.extent.made != place.extent.made:
+                return False
+            session.rows(sql.MAKE_SEARCH, [place.key, reader.store.number, place.extent.made])
+        return True
 
-    def _writer(self, reader: PlaceReader) -> PlaceRewriter:
-        return PlaceRewriter(reader, self._places.opening)
+    def _locked(self, session: PostgresSession, place: SearchedPlace) -> int:
+        """Lock the search of a place; return its number, or 0 if it is not as it was read."""
+        session.rows(sql.WAIT_LONG)
+        rows = session.rows(sql.LOCK_SEARCH, [place.key])
+        extent = session.rows(sql.READ_EXTENT, [place.key])
+        is_same = rows and extent and tuple(extent[0]) == place.extent[:2]
+        return rows[0][0] if is_same and rows[0][1] == place.number else 0
 
-    def _changes(self, session: Session, identity: Identity, plan: _Plan) -> _Changes:
-        """Return the differences between rows and current facts."""
-        reader = self._places.reading(session)
-        if reader is None:
-            return _Changes((), (), ())
-        key = reader.key(identity).hex()
-        if plan.whole is None:
-            rows = session.rows(sql.LIST_ALL_ROWS, [key])
-        else:
-            rows = session.rows(sql.LIST_ROWS, [key, numbers(plan.whole), numbers(plan.keys)])
-        known = {row[1]: row[2].hex for row in rows}
-        current = {each.key: each.digest for each in plan.found}
-        changed = [each for each in plan.found if known.get(each.key) != current[each.key]]
-        gone = [row for row in rows if current.get(row[1]) != row[2].hex]
-        messages = {(row[3], row[4]) for row in gone if row[3] is not None}
-        messages |= {each.message for each in changed if each.message is not None}
-        spots = [spot for spot in messages if spot[1] >= 0]
-        if not spots or not plan.state.facts:
-            return _Changes([row[0] for row in gone], changed, ())
-        return self._with_neighbours(session, key, spots, [row[0] for row in gone], changed)
-
-    def _with_neighbours(
+    def _changes(
         self,
-        session: Session,
-        key: str,
-        spots: Sequence[tuple[int, int]],
-        gone: list[int],
-        changed: list[Found],
+        session: PostgresSession,
+        place: SearchedPlace,
+        keywords: Iterable[str] | None,
+        current: Sequence[StoredItem],
     ) -> _Changes:
-        """Return changes, with those of neighbouring messages in the same conversations."""
+        """Return the differences between rows and current facts, with those of neighbours."""
+        condition, given = "", list[object]()
+        if keywords is not None:
+            condition, given = sql.OF_TOPICS, [numbers(map(hashed, keywords))]
+        rows = session.rows(sql.LIST_ROWS + condition, [place.key, *given])
+        known, kept = {row[1].hex for row in rows}, {each.digest for each in current}
+        new = [(each, each.fact()) for each in current if each.digest not in known]
+        gone = [row for row in rows if row[1].hex not in kept]
+        changes = _Changes([row[0] for row in gone], new, [])
+        messages = {message_of(fact) or (None, -1) for _, fact in new}
+        messages |= {(row[2], row[3]) for row in gone}
+        spots = [(chat, message) for chat, message in messages if chat is not None and message >= 0]
+        if spots and place.facts:
+            self._add_neighbours(session, place.key, spots, changes)
+        return changes
+
+    def _add_neighbours(
+        self,
+        session: PostgresSession,
+        key: bytes,
+        spots: Sequence[tuple[int, int]],
+        changes: _Changes,
+    ) -> None:
+        """Add the neighbours of changed messages in the same conversations."""
         columns = [numbers(column) for column in zip(*spots, strict=True)]
-        skipped, beside = set(gone), list[Found]()
+        skipped = set(changes.gone)
         near = {
-            (conversation, message + step)
-            for conversation, message in spots
-            for step in range(-_NEAR, _NEAR + 1)
+            (chat, message + step) for chat, message in spots for step in range(-_NEAR, _NEAR + 1)
         }
-        for item, _, message, conversation, stored in session.rows(
-            sql.READ_AROUND, [*columns, key, _AROUND, _AROUND]
-        ):
-            if item in skipped:
-                continue
-            found = StoredItem.load(stored).found(stored)
-            if (conversation, message) in near:
-                gone.append(item)
-                changed.append(found)
-            else:
-                beside.append(found)
-        return _Changes(gone, changed, beside)
+        rows = session.rows(sql.READ_AROUND, [*columns, key, _AROUND, _AROUND])
+        for item, chat, message, stored in rows:
+            if item not in skipped:
+                neighbour = StoredItem.load(stored)
+                if (chat, message) in near:
+                    changes.gone.append(item)
+                    changes.new.append((neighbour, neighbour.fact()))
+                else:
+                    changes.beside.append(neighbour.fact())
 
     def _write(
         self,
-        identity: Identity,
-        state: SearchState,
-        gone: Sequence[int],
-        part: Sequence[tuple[Found, SearchDocument]],
-        *,
-        is_last: bool,
-    ) -> bool:
-        def write(session: Session, _: int) -> bool:
-            reader = self._places.reading(session)
-            if reader is None or state.search is None:
-                return False
-            key, number = reader.key(identity).hex(), reader.store.number
-            has_vectors = bool(gone) and bool(session.rows(sql.HAS_VECTORS))
-            with session.transaction():
-                locked = self._writer(reader).lock(session, reader.key(identity))
-                if locked is None or locked.extent[:2] != state.extent[:2]:
-                    return False
-                upto = state.extent.last if is_last else None
-                if not session.rows(sql.CLAIM, [upto, key, state.extent.made, state.turn]):
-                    return False
-                remove_items(session, key, gone, has_vectors=has_vectors)
-                add_items(session, (key, number), state.search, part)
-            return True
-
-        return self._places.run(write)
+        session: PostgresSession,
+        reader: PlaceReader,
+        place: SearchedPlace,
+        changes: _Changes,
+        describe: Describe,
+    ) -> None:
+        key, texts = place.key, "{}"
+        if changes.gone:
+            texts = remove_items(session, key, sql.BY_ITEM, [numbers(changes.gone)])
+        facts = [*(fact for _, fact in changes.new), *changes.beside]
+        documents = zip(changes.new, describe(facts, place.identity[3]), strict=False)
+        rows = ((*item, document) for item, document in documents)
+        while part := list(islice(rows, _ROWS)):
+            add_items(session, (key, reader.store.number), place.search, part)
+        drop_vectors(session, key, texts)  # a changed neighbour keeps its text and its vector
+        session.rows(sql.SET_NUMBER, [place.extent.last, key])

@@ -12,7 +12,6 @@ from factmem.providers._backend import Present
 from factmem.providers._clock import ServerClock, StoreClock
 from factmem.providers._postgres import schema
 from factmem.providers._postgres.connections import Connections
-from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.item_tables import erase_items, take_out
 from factmem.providers._postgres.session import PostgresSession
 from factmem.providers._sql.session import Session as CoreSession
@@ -131,6 +130,10 @@ class PostgresPlaces(StoredPlaces):
     def _write(self, work: Callable[[CoreSession, int], R]) -> R:
         return self.connections.run(work)
 
+    def ask(self, work: Callable[[PostgresSession, int], R]) -> R:
+        """Do work that needs a session of PostgreSQL; see `run`."""
+        return self.run(lambda session, attempt: work(_own(session), attempt))
+
     def is_fresh(self, view: View) -> bool:
         """Whether a view may be presented without asking the database."""
         return view.is_warm and time.monotonic() - view.checked < self._stale
@@ -153,9 +156,9 @@ class PostgresPlaces(StoredPlaces):
         self.connections.close()
 
 
-def _remove_items(session: Session, place: bytes, removed: Sequence[Entry] | None) -> None:
+def _remove_items(session: PostgresSession, place: bytes, removed: Sequence[Entry] | None) -> None:
     """Remove what searches keep of removed entries."""
     if removed is None:
-        erase_items(session, place.hex())
+        erase_items(session, place)
     else:
-        take_out(session, place.hex(), removed)
+        take_out(session, place, removed)

@@ -79,39 +79,35 @@ _TABLES: tuple[str, ...] = (
     # The search tables of large places. They can be rebuilt from the entries.
     """
     CREATE TABLE factmem.searches (
-        place uuid PRIMARY KEY,
+        place bytea PRIMARY KEY,
         search int NOT NULL GENERATED ALWAYS AS IDENTITY,
         store int NOT NULL,
         made bigint NOT NULL,
         number bigint NOT NULL DEFAULT 0,
-        turn bigint NOT NULL DEFAULT 0,
         facts bigint NOT NULL DEFAULT 0,
         length float8 NOT NULL DEFAULT 0
     ) WITH (fillfactor = 80)""",
     """
     CREATE TABLE factmem.items (
         item bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        place uuid NOT NULL,
+        place bytea NOT NULL,
         store int NOT NULL,
         topic bigint NOT NULL,
-        key bigint NOT NULL,
         digest uuid NOT NULL,
         text uuid NOT NULL,
         conversation bigint,
         message bigint,
-        heard_at float8 NOT NULL,
         said_at float8 NOT NULL,
         importance float8 NOT NULL,
-        kind smallint NOT NULL,
         expires_at bigint,
-        metadata bigint[] NOT NULL,
+        tags bigint[] NOT NULL,
         held bigint[] NOT NULL,
         length float8 NOT NULL,
         words tsvector NOT NULL,
         fact bytea NOT NULL
     )""",
     "CREATE INDEX items_by_place ON factmem.items (place, item)",
-    "CREATE INDEX items_by_topic ON factmem.items (place, topic, key)",
+    "CREATE INDEX items_by_topic ON factmem.items (place, topic)",
     "CREATE INDEX items_by_text ON factmem.items (place, text)",
     """
     CREATE INDEX items_by_message ON factmem.items (place, conversation, message)
@@ -125,7 +121,7 @@ _TABLES: tuple[str, ...] = (
     WITH (gin_pending_list_limit = 64)""",
     """
     CREATE TABLE factmem.terms (
-        place uuid NOT NULL,
+        place bytea NOT NULL,
         term text COLLATE "C" NOT NULL,
         store int NOT NULL,
         holders bigint NOT NULL,
@@ -134,12 +130,11 @@ _TABLES: tuple[str, ...] = (
     """
     CREATE TABLE factmem.spaces (
         space int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        place uuid NOT NULL,
+        place bytea NOT NULL,
         store int NOT NULL,
         model uuid NOT NULL,
         dimensions int NOT NULL,
         upto bigint NOT NULL DEFAULT 0,
-        changes bigint NOT NULL DEFAULT 0,
         counted bigint NOT NULL DEFAULT 0,
         total real[],
         is_indexed bool NOT NULL DEFAULT false,

@@ -112,7 +112,7 @@ class PostgresSession(Session):
     """A connection, as the core of the stores uses it."""
 
     appends_at_once = True
-    removal: "Callable[[Session, bytes, Sequence[Entry] | None], None] | None" = None
+    removal: "Callable[[PostgresSession, bytes, Sequence[Entry] | None], None] | None" = None
     """Removes what searches keep of removed entries; None for all of a place."""
 
     def select_store(self, number: int) -> None:

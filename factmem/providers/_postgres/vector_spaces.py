@@ -1,6 +1,5 @@
 """Vector spaces: the vectors of one place from one model, and the partitions of large spaces."""
 
-import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -11,16 +10,13 @@ from typing import NamedTuple
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.driver import Session, is_state
+from factmem.providers._postgres.driver import is_state
 from factmem.providers._postgres.items import StoredItem
+from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.schema import extension_schema
-from factmem.providers._postgres.session import keys
-from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._postgres.session import PostgresSession, keys
 
 _logger = getLogger(__name__)
-
-_WORTHWHILE = 64
-"""The sum of a space is computed again after a change of 1/64 of its vectors."""
 
 _MOST_DIMENSIONS = 4000
 """The maximum of an HNSW index in half precision."""
@@ -32,16 +28,10 @@ class Space(NamedTuple):
     number: int
     upto: int
     """Every item up to this number has a vector, or was refused by the embedder."""
-    changes: int
     counted: int
     total: Sequence[float] | None
-    """The sum of the vectors, as of the last count."""
+    """The sum of the vectors; None if there is none."""
     is_indexed: bool
-
-    @property
-    def needs_sum(self) -> bool:
-        """Whether the sum is missing or too old."""
-        return self.changes * _WORTHWHILE > self.counted
 
 
 def model_key(model: str) -> str:
@@ -62,51 +52,51 @@ class VectorSpaces:
         search_from: The number of vectors from which on a space has its own index.
     """
 
-    def __init__(self, places: StoredPlaces, search_from: int) -> None:
+    def __init__(self, places: PostgresPlaces, search_from: int) -> None:
         self._places = places
         self._from = search_from
         self._extension: str | None = None
-        self.iterating: str = ""
-        """The setting of index scans that continue until enough rows pass a filter."""
         self._lock = threading.Lock()
         self._has_warned = False
         self._is_denied = False
         """Whether the role may not create partitions."""
 
-    def extension(self, session: Session) -> str | None:
-        """Return the schema of pgvector; None without a table of vectors."""
+    def extension(self, session: PostgresSession) -> str | None:
+        """Return the schema of pgvector; None without a table of vectors. Warns once."""
         if self._extension is None and session.rows(sql.HAS_VECTORS):
-            ((version,),) = session.rows(sql.READ_VERSION) or [("0",)]
-            self.iterating = sql.ITERATING if _is_iterating(version) else ""
             self._extension = extension_schema(session)
+        with self._lock:
+            has_warned, self._has_warned = self._has_warned, True
+        if self._extension is None and not has_warned:
+            _logger.warning(
+                "Large places are searched by words alone: the database has no pgvector 0.7 or "
+                "later, or it was installed after the tables were made (then call migrate())"
+            )
         return self._extension
-
-    def of(
-        self, session: Session, places: Iterable[str], model: str, dimensions: int
-    ) -> dict[str, Space]:
-        """Return the spaces of places by the keys of places."""
-        given = [keys(places), model_key(model), dimensions]
-        return {row[0].hex: Space(*row[1:]) for row in session.rows(sql.READ_SPACES, given)}
 
     def missing(
         self, identity: Identity, model: str, dimensions: int, limit: int
     ) -> dict[bytes, AnyFact]:
-        """Return facts whose text has no vector, by digest; without any, finish the space."""
+        """Return facts whose text has no vector, by digest; without any, index the space."""
 
-        def read(session: Session, _: int) -> tuple[dict[bytes, AnyFact], Space | None]:
+        def read(session: PostgresSession, _: int) -> tuple[dict[bytes, AnyFact], Space | None]:
             reader = self._places.reading(session)
-            if reader is None or self.extension_or_warning(session) is None:
+            if reader is None or self.extension(session) is None:
                 return {}, None
-            key = reader.key(identity).hex()
+            key = reader.key(identity)
             space = self._made(session, key, reader.store.number, model, dimensions)
             return self._next(session, key, space, limit), space
 
-        found, space = self._places.run(read)
+        found, space = self._places.ask(read)
         if not found and space is not None:
-            self.finish(space, dimensions)
+            is_worth_it = space.counted >= self._from and dimensions <= _MOST_DIMENSIONS
+            if is_worth_it and not (space.is_indexed or self._is_denied):
+                self._places.ask(lambda session, _: self._index(session, space.number, dimensions))
         return found
 
-    def _next(self, session: Session, key: str, space: Space, limit: int) -> dict[bytes, AnyFact]:
+    def _next(
+        self, session: PostgresSession, key: bytes, space: Space, limit: int
+    ) -> dict[bytes, AnyFact]:
         """Return the next facts without a vector, and store up to which item all have one."""
         upto, found = space.upto, dict[bytes, AnyFact]()
         while not found:
@@ -120,24 +110,15 @@ class VectorSpaces:
             session.rows(sql.SET_UPTO, [upto, space.number])
         return found
 
-    def extension_or_warning(self, session: Session) -> str | None:
-        """Return the schema of pgvector; without it the first call logs a warning."""
-        found = self.extension(session)
-        with self._lock:
-            has_warned, self._has_warned = self._has_warned, True
-        if found is None and not has_warned:
-            _logger.warning(
-                "Large places are searched by words alone: the database has no pgvector 0.7 or "
-                "later, or it was installed after the tables were made (then call migrate())"
-            )
-        return found
-
-    def _made(self, session: Session, key: str, store: int, model: str, dimensions: int) -> Space:
-        space = self.of(session, [key], model, dimensions).get(key)
-        if space is None:
-            session.rows(sql.MAKE_SPACE, [key, store, model_key(model), dimensions])
-            space = self.of(session, [key], model, dimensions)[key]
-        return space
+    def _made(
+        self, session: PostgresSession, key: bytes, store: int, model: str, dimensions: int
+    ) -> Space:
+        given = [key, model_key(model), dimensions]
+        found = session.rows(sql.READ_SPACE, given)
+        if not found:
+            session.rows(sql.MAKE_SPACE, [*given, store])
+            found = session.rows(sql.READ_SPACE, given)
+        return Space(*found[0])
 
     def add(
         self,
@@ -148,52 +129,31 @@ class VectorSpaces:
     ) -> None:
         """Store vectors by the digests of their texts."""
 
-        def write(session: Session, _: int) -> None:
-            reader = self._places.reading(session)
-            extension = self.extension(session)
+        def write(session: PostgresSession, _: int) -> None:
+            reader, extension = self._places.reading(session), self.extension(session)
             if reader is None or extension is None:
                 return
-            key, store = reader.key(identity).hex(), reader.store.number
-            space = self._made(session, key, store, model, dimensions)
-            texts = keys(digest.hex() for digest in vectors)
+            key, store = reader.key(identity), reader.store.number
             with session.transaction():
-                session.rows(sql.COUNT_VECTORS, [len(vectors), space.number])
-                held = {row[0].bytes for row in session.rows(sql.LOCK_TEXTS, [key, texts])}
-                rows = {digest: each for digest, each in vectors.items() if digest in held}
-                columns = [keys(digest.hex() for digest in rows), _column(rows.values())]
-                statement = sql.ADD_VECTORS.format(extension=extension)
-                session.rows(statement, [space.number, store, *columns])
+                # Texts that a purge has deleted before have no row now, and none is deleted after.
+                if session.rows(sql.LOCK_SEARCH, [key]):
+                    space = self._made(session, key, store, model, dimensions)
+                    columns = [keys(digest.hex() for digest in vectors), _column(vectors.values())]
+                    statement = sql.ADD_VECTORS.format(extension=extension)
+                    number = space.number
+                    session.rows(statement, [number, store, *columns, key, number])
 
         if vectors:
-            self._places.run(write)
+            self._places.ask(write)
 
-    # Sums and partitions
+    # Partitions
 
-    def needs_index(self, space: Space, dimensions: int) -> bool:
-        """Whether a space has enough vectors for an index, and none yet."""
-        is_worth_it = space.counted >= self._from and dimensions <= _MOST_DIMENSIONS
-        return is_worth_it and not (space.is_indexed or self._is_denied)
-
-    def finish(self, space: Space, dimensions: int) -> None:
-        """Compute the sum of a space's vectors and create its index, if they are due."""
-        if space.needs_sum:
-            space = self._places.run(lambda session, _: self._summed(session, space))
-        if self.needs_index(space, dimensions):
-            self._places.run(lambda session, _: self._index(session, space.number, dimensions))
-
-    def _summed(self, session: Session, space: Space) -> Space:
-        extension = self.extension(session)
-        statement = sql.SET_TOTAL.format(extension=extension, space=space.number)
-        for counted, total in session.rows(statement):
-            return space._replace(counted=counted, total=total)
-        return space
-
-    def _index(self, session: Session, space: int, dimensions: int) -> None:
+    def _index(self, session: PostgresSession, space: int, dimensions: int) -> None:
         """Create the partition of a space with its index: 20 s for 100,000 vectors."""
         deadline, session.deadline = session.deadline, inf
         try:
             with session.transaction():
-                self.partition(session, space, dimensions)
+                self._partition(session, space, dimensions)
         except Exception as exc:
             if not is_state(exc, "42501", "55P03"):
                 raise
@@ -202,10 +162,9 @@ class VectorSpaces:
         finally:
             session.deadline = deadline
 
-    def partition(self, session: Session, space: int, dimensions: int) -> None:
+    def _partition(self, session: PostgresSession, space: int, dimensions: int) -> None:
         """Create the partition of a space, inside a transaction of the tables' owner."""
-        extension = self.extension(session)
-        rows = session.rows(sql.LOCK_SPACE, [space])
+        extension, rows = self.extension(session), session.rows(sql.LOCK_SPACE, [space])
         if extension is None or not rows or rows[0][0]:
             return
         session.rows(sql.MORE_MEMORY)
@@ -215,22 +174,16 @@ class VectorSpaces:
     def index_all(self) -> None:
         """Create the partitions that the application's role may not create."""
 
-        def make(session: Session, _: int) -> None:
-            if self.extension(session) is None:
+        def make(session: PostgresSession, _: int) -> None:
+            if not session.rows(sql.HAS_VECTORS):
                 return
             session.deadline = inf
             for space, dimensions in session.rows(sql.LIST_UNINDEXED, [self._from]):
                 if dimensions <= _MOST_DIMENSIONS:
                     with session.transaction():
-                        self.partition(session, space, dimensions)
+                        self._partition(session, space, dimensions)
 
-        self._places.run(make)
-
-
-def _is_iterating(version: str) -> bool:
-    """Whether a version of pgvector has iterative index scans."""
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (0, 8)
+        self._places.ask(make)
 
 
 def _column(vectors: Iterable[Sequence[float] | None]) -> str:

@@ -13,6 +13,7 @@ from anyio.lowlevel import checkpoint
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place, identity_of
+from factmem.models.recall_filter import RecallFilter
 from factmem.providers._postgres.items import StoredItem, current_facts
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.searched import (
@@ -21,7 +22,6 @@ from factmem.providers.searched import (
     SearchAnswer,
     SearchCandidate,
     SearchDocument,
-    SearchFilter,
     SearchQuestion,
 )
 from factmem.testing.facts import theme
@@ -145,17 +145,14 @@ class SearchedInMemory(InMemoryProvider):
             if term in own or term in around
         }
 
-    def allows(self, wanted: SearchFilter, row: Row) -> bool:
+    def allows(self, wanted: RecallFilter, row: Row) -> bool:
         fact = row.fact
-        kind = None if fact.source is None else fact.source.kind
         pairs = wanted.metadata.items()
         return all(
             (
                 wanted.keywords is None or fact.concept.keyword in wanted.keywords,
                 wanted.since is None or fact.timestamp >= wanted.since,
                 wanted.until is None or fact.timestamp < wanted.until,
-                wanted.source_kinds is None or kind in wanted.source_kinds,
-                wanted.min_importance is None or fact.importance >= wanted.min_importance,
                 all(key in fact.metadata and fact.metadata[key] == value for key, value in pairs),
             )
         )
@@ -388,7 +385,7 @@ class LoadsAsSaved(SearchedInMemory):
 class LooksAtAnyPair(SearchedInMemory):
     """Takes one pair of metadata for all of them."""
 
-    def allows(self, wanted: SearchFilter, row: Row) -> bool:
+    def allows(self, wanted: RecallFilter, row: Row) -> bool:
         pairs = wanted.metadata.items()
         fits = any(row.fact.metadata.get(key) == value for key, value in pairs)
         return super().allows(replace(wanted, metadata={}), row) and (fits or not pairs)
@@ -397,7 +394,7 @@ class LooksAtAnyPair(SearchedInMemory):
 class EndsTooLate(SearchedInMemory):
     """Includes the time that a filter ends at."""
 
-    def allows(self, wanted: SearchFilter, row: Row) -> bool:
+    def allows(self, wanted: RecallFilter, row: Row) -> bool:
         is_end = wanted.since is not None and row.fact.timestamp == wanted.since
         return super().allows(wanted, row) and not is_end
 
@@ -405,8 +402,8 @@ class EndsTooLate(SearchedInMemory):
 class TakesNoKeywordForAny(SearchedInMemory):
     """Takes an empty set of keywords for none given."""
 
-    def allows(self, wanted: SearchFilter, row: Row) -> bool:
-        return super().allows(replace(wanted, keywords=wanted.keywords or None), row)
+    def allows(self, wanted: RecallFilter, row: Row) -> bool:
+        return super().allows(replace(wanted, concepts=wanted.keywords or None), row)
 
 
 # Boundaries
@@ -585,7 +582,7 @@ class RanksByCosine(SearchedInMemory):
 class FiltersWordsAlone(SearchedInMemory):
     """Finds facts by meaning that a filter excludes."""
 
-    def allows(self, wanted: SearchFilter, row: Row) -> bool:
+    def allows(self, wanted: RecallFilter, row: Row) -> bool:
         return bool(self.vectors) or super().allows(wanted, row)
 
 

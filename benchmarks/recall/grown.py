@@ -12,7 +12,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from math import inf
 from statistics import mean
 from typing import Any, TypeAlias
 
@@ -61,7 +60,9 @@ def override(constants: dict[str, Any]) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-async def build_memory(embedder: Embedder | None) -> AgentMemory:
+async def build_memory(
+    embedder: Embedder | None, weights: RecallWeights | None = None
+) -> AgentMemory:
     clock = Clock(FACTS[0].timestamp)
     store = InMemoryProvider(clock=clock)
     for fact in FACTS:
@@ -73,7 +74,7 @@ async def build_memory(embedder: Embedder | None) -> AgentMemory:
         subjects=PEOPLE,
         embedder=embedder,
         clock=clock,
-        recall_settings=RecallSettings(embedding_seconds=inf),
+        recall_settings=RecallSettings(weights=weights or RecallWeights()),
     )
 
 
@@ -81,10 +82,10 @@ def reciprocal(question: Question, ids: Sequence[str]) -> float:
     return next((1 / at for at, each in enumerate(ids[:10], 1) if each in question.facts), 0.0)
 
 
-async def ask_all(memory: AgentMemory, **options: Any) -> Ranks:
+async def ask_all(memory: AgentMemory, min_score: float | None = 0.0) -> Ranks:
     ranks = []
     for question in QUESTIONS:
-        found = await memory.recall(question.text, limit=10, **{"min_score": 0.0, **options})
+        found = await memory.recall(question.text, limit=10, min_score=min_score)
         ranks.append(reciprocal(question, [match.fact.id for match in found]))
     return ranks
 
@@ -97,9 +98,7 @@ async def rank_by_sum(memory: AgentMemory) -> Ranks:
 
     ranks = []
     for question in QUESTIONS:
-        found = await memory.recall(
-            question.text, limit=len(FACTS), min_score=0.0, weights=RELEVANCE
-        )
+        found = await memory.recall(question.text, limit=len(FACTS), min_score=0.0)
         best = sorted(found, key=composite, reverse=True)
         ranks.append(reciprocal(question, [match.fact.id for match in best]))
     return ranks
@@ -215,12 +214,16 @@ async def main() -> None:
     fused = await parts(embedder)
     row("vectors alone", await rank_by_vectors(embedder), fused)
     row("bm25s", rank_by_bm25s(), fused)
-    memory = await build_memory(embedder)
+    memory = await build_memory(embedder, RELEVANCE)
     row("0.5, 0.3, 0.2 added up, as CrewAI", await rank_by_sum(memory), fused)
-    row("relevance alone", await ask_all(memory, weights=RELEVANCE), fused)
+    row("relevance alone", await ask_all(memory), fused)
     for lexical in (0.35, 0.55, 0.65):
         weights = RecallWeights(lexical=lexical * 0.9, semantic=0.9 - lexical * 0.9)
-        row(f"{lexical} of relevance by words", await ask_all(memory, weights=weights), fused)
+        row(
+            f"{lexical} of relevance by words",
+            await ask_all(await build_memory(embedder, weights)),
+            fused,
+        )
     await gate(embedder)
 
 

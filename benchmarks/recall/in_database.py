@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib.util import find_spec
-from math import inf
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter, process_time
@@ -43,7 +42,6 @@ from factmem import (
     FactType,
     MemoryScopesProfile,
     MultipleFacts,
-    RecallSettings,
 )
 from factmem.providers import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
@@ -80,7 +78,6 @@ async def quality(dsn: str) -> None:
             subjects=PEOPLE,
             embedder=embedder,
             clock=clock,
-            recall_settings=RecallSettings(embedding_seconds=inf),
         )
         show(name, await ask_all(memory), await ask_all(await build_memory(embedder)))
     await store.aclose()
@@ -101,7 +98,6 @@ def memory_of(store: PostgresMemoryProvider, embedder: Embedder | None) -> Agent
         scopes=MemoryScopesProfile(agent="bench"),
         subjects=[ONE],
         embedder=embedder,
-        recall_settings=RecallSettings(embedding_seconds=inf),
     )
 
 

@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.util import find_spec
-from math import inf
 from statistics import mean
 from typing import TypeAlias
 
@@ -61,6 +60,7 @@ AGENT = MemoryScope.Agent("bench")
 PEOPLE = [USER.of(entity) for entity in dict.fromkeys(fact.entity for fact in FACTS)]
 
 RELEVANCE = RecallWeights(recency=0, importance=0)
+_ALONE, _USUAL = RecallSettings(weights=RELEVANCE), RecallSettings()
 Search: TypeAlias = Callable[[str], Awaitable[list[Match]]]
 """Returns the matches of a question, best first."""
 
@@ -128,7 +128,9 @@ def stored(fact: Fact, importance: float) -> AnyFact:
     )
 
 
-async def build_memory(embedder: Embedder | None, draw: int | None = None) -> AgentMemory:
+async def build_memory(
+    embedder: Embedder | None, draw: int | None = None, settings: RecallSettings = _USUAL
+) -> AgentMemory:
     """Return a memory of the corpus, saved in order of time. `draw` seeds random importances."""
     clock, chance = Clock(), random.Random(draw)
     store = InMemoryProvider(clock=clock)
@@ -143,7 +145,7 @@ async def build_memory(embedder: Embedder | None, draw: int | None = None) -> Ag
         subjects=PEOPLE,
         embedder=embedder,
         clock=clock,
-        recall_settings=RecallSettings(embedding_seconds=inf),
+        recall_settings=settings,
     )
 
 
@@ -177,13 +179,9 @@ def heading(title: str) -> None:
     print(" " * 59 + "     ".join(["hit@5  MRR"] * 3))
 
 
-def search_with(
-    memory: AgentMemory, weights: RecallWeights | None = None, half_life: timedelta | None = None
-) -> Search:
+def search_with(memory: AgentMemory) -> Search:
     async def search(text: str) -> list[Match]:
-        return await memory.recall(
-            text, limit=10, min_score=0, weights=weights, half_life=half_life
-        )
+        return await memory.recall(text, limit=10, min_score=0)
 
     return search
 
@@ -192,7 +190,7 @@ def search_by_sum(memory: AgentMemory) -> Search:
     """Rank all facts by CrewAI's sum: 0.5 · similarity + 0.3 · recency + 0.2 · importance."""
 
     async def search(text: str) -> list[Match]:
-        found = await memory.recall(text, limit=len(FACTS), min_score=0, weights=RELEVANCE)
+        found = await memory.recall(text, limit=len(FACTS), min_score=0)
         return sorted(found, key=_composite, reverse=True)
 
     return search
@@ -204,34 +202,43 @@ def _composite(match: Match) -> float:
 
 async def rankings(embedder: Embedder | None) -> None:
     """Print the effect of recency and importance on the ranking."""
-    plain = await build_memory(embedder)
-    drawn = [await build_memory(embedder, draw) for draw in range(DRAWS)]
+
+    async def drawn(settings: RecallSettings) -> list[AgentMemory]:
+        return [await build_memory(embedder, draw, settings) for draw in range(DRAWS)]
+
+    async def plain(settings: RecallSettings) -> Search:
+        return search_with(await build_memory(embedder, None, settings))
+
     crew = RecallWeights(lexical=0.25, semantic=0.25, recency=0.3, importance=0.2)
-    await row("relevance alone", search_with(plain, RELEVANCE))
-    await row("default weights", search_with(plain))
-    await row("default weights, importance by chance", *map(search_with, drawn))
+    await row("relevance alone", await plain(_ALONE))
+    await row("default weights", await plain(_USUAL))
+    await row("default weights, importance by chance", *map(search_with, await drawn(_USUAL)))
     await row(
         "weights 0.5, 0.3, 0.2 in factmem's formula, by chance",
-        *(search_with(memory, crew) for memory in drawn),
+        *map(search_with, await drawn(RecallSettings(weights=crew))),
     )
     await row(
-        "weights 0.5, 0.3, 0.2 added up, as CrewAI does, by chance", *map(search_by_sum, drawn)
+        "weights 0.5, 0.3, 0.2 added up, as CrewAI does, by chance",
+        *map(search_by_sum, await drawn(_ALONE)),
     )
     for days in (7, 90, 365):
-        await row(
-            f"default weights, half-life {days} days", search_with(plain, None, timedelta(days))
-        )
+        settings = RecallSettings(half_life=timedelta(days))
+        await row(f"default weights, half-life {days} days", await plain(settings))
 
 
 async def sides(embedder: Embedder) -> None:
     """Print the quality of words, meanings, and both, by relevance alone."""
-    memory = await build_memory(embedder)
-    await row("words", search_with(await build_memory(None), RELEVANCE))
-    await row("meanings", search_with(memory, RecallWeights(lexical=0, recency=0, importance=0)))
-    await row("both, half and half (the default)", search_with(memory, RELEVANCE))
+
+    async def search(weights: RecallWeights) -> Search:
+        settings = RecallSettings(weights=weights)
+        return search_with(await build_memory(embedder, None, settings))
+
+    await row("words", search_with(await build_memory(None, None, _ALONE)))
+    await row("meanings", await search(RecallWeights(lexical=0, recency=0, importance=0)))
+    await row("both, half and half (the default)", await search(RELEVANCE))
     for lexical in (0.3, 0.4, 0.6, 0.7):
         weights = RecallWeights(lexical=lexical, semantic=1 - lexical, recency=0, importance=0)
-        await row(f"both, {lexical:g} of it words", search_with(memory, weights))
+        await row(f"both, {lexical:g} of it words", await search(weights))
 
 
 async def gate(embedder: Embedder | None) -> None:

@@ -37,8 +37,8 @@ from factmem import (
     MemoryScopesProfile,
     MemorySubject,
     MultipleFacts,
-    RecallSettings,
 )
+from factmem.recall import RecallFilter
 from factmem.recall.documents import value_words
 
 USER = MemorySubject("user", "The person whom the agent talks to", 1, per_entity=True)
@@ -79,7 +79,6 @@ def memory_of(store: LocalFileMemoryProvider, embedder: Embedder | None = None) 
         scopes=MemoryScopesProfile(agent="bench"),
         subjects=PEOPLE,
         embedder=embedder,
-        recall_settings=RecallSettings(embedding_seconds=inf),
     )
 
 
@@ -144,8 +143,10 @@ async def measure_words(store: LocalFileMemoryProvider) -> None:
 
     await warm("words: warm, one person of five", of_one)
 
+    lately = RecallFilter(since=START + timedelta(days=700))
+
     async def since(text: str) -> Any:
-        return await memory.recall(text, since=START + timedelta(days=700))
+        return await memory.recall(text, where=lately)
 
     await warm("words: warm, said in half of the time", since)
     show(

@@ -30,7 +30,7 @@ from benchmarks.recall.grown import (
 )
 from benchmarks.recall.quality import Remembering
 from factmem import AgentMemory, Embedder
-from factmem.recall.query import LEAST_RELEVANCE, LeastRelevance
+from factmem.recall.query import LEAST_RELEVANCE, SURE_RELEVANCE, LeastRelevance
 
 FOLDS, SILENT, COST = 5, 0.42, 0.01
 MATCH = (0.0, 0.05, 0.08, 0.1, 0.13, 0.15, 0.2, 0.26)
@@ -123,9 +123,9 @@ async def measure(embedder: Embedder | None) -> None:
     print(
         f"{'':10}least relevance   hit@5, against none             first corpus, against none     silent  sure"
     )
-    sure = LEAST_RELEVANCE[embedder is not None]["few"].best
+    sure = SURE_RELEVANCE[embedder is not None]
     first = [each for each in known if is_first(each)]
-    for name, least in [("none", NONE), *LEAST_RELEVANCE[embedder is not None].items()]:
+    for name, least in (("none", NONE), ("default", LEAST_RELEVANCE[embedder is not None])):
         costs = [cost(some, [least] * len(some)) for some in (known, first)]
         print(
             f"{name:10}{least.match:5.2f} {least.best:6.3f}      {hits(known, least):.3f} {costs[0]}"

@@ -21,6 +21,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
 from factmem.models.facts import Concept, FactType, MultipleFacts
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.escaping import value_text
 from factmem.recall.documents import plain_values
@@ -140,9 +141,8 @@ class FactmemMemory(Memory):
 
         async def found() -> RecallResult:
             # This method searches a task of many sentences sentence by sentence.
-            report = await self._view.recall_facts_to_agent(
-                [], query, limit=limit, concepts=categories or None
-            )
+            wanted = RecallFilter(concepts=categories or None)
+            report = await self._view.recall_facts_to_agent([], query, limit=limit, where=wanted)
             return report.matches
 
         matches = self._portal.call(self._runs.attempt, found)
@@ -155,7 +155,7 @@ class FactmemMemory(Memory):
         concept = lesson_concept(source)
         stored = await self._view.contents.records(_MANY, concepts=[concept])
         fitting = await self._view.recall_facts_to_agent(
-            [], query, limit=max(len(stored), 1), concepts=[concept]
+            [], query, limit=max(len(stored), 1), where=RecallFilter(concepts=[concept])
         )
         scores = {each.fact.id: each.relevance for each in fitting.matches}
         found = [_match(each, score=scores.get(each.fact.id, 0.0)) for each in stored]

@@ -94,6 +94,5 @@ class Collaborators:
             settings.events,
             embedder=settings.embedder,
             chat_model=settings.chat_model,
-            settings=settings.recall,
             clock=settings.clock,
         )

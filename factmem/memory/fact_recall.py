@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from heapq import nlargest
 from itertools import groupby
 from typing import get_args
 
 from anyio.lowlevel import checkpoint
-from typing_extensions import Unpack
 
 from factmem._arguments import expect_word
 from factmem.concurrency.per_loop import Workers
@@ -20,18 +18,12 @@ from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection, Scopes, Subjects
 from factmem.models.boundary import Boundary
 from factmem.models.places import Place
+from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MemoryMessage
 from factmem.providers.base import AgentMemoryProvider, fact_store
 from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import Match, RecallReport, RecallResult
-from factmem.recall.query import (
-    Depth,
-    RecallFilters,
-    RecallQuery,
-    RecallSettings,
-    RecallWeights,
-    checked_question,
-)
+from factmem.recall.query import Depth, RecallQuery, RecallSettings, checked_question
 from factmem.recall.search import FactSearch
 
 __all__ = ["FactRecall"]
@@ -39,6 +31,9 @@ __all__ = ["FactRecall"]
 _AT_ONCE = 32
 """The number of places that a recall over every entity loads at a time."""
 _MOST_NAMED = 100
+_PROMPT_MIN_SCORE = 0.1
+"""The least relevance of the facts in a prompt. It is low because chat messages have many words that no
+fact has, and because the chat model ignores facts that do not help."""
 _LONG = 20_000
 """Questions with at least this many characters are split in a worker thread."""
 
@@ -54,7 +49,7 @@ class FactRecall:
         events: Reports each recall.
         message: Writes the memory message.
         instructions: Finds the facts that the model has to follow, independently of the question.
-        defaults: The settings; arguments of a call override them.
+        defaults: The weights, and the least relevance that a call overrides.
         everywhere: Creates a search without a cache, for the places of every entity.
     """
 
@@ -89,23 +84,15 @@ class FactRecall:
         scopes: Scopes,
         depth: Depth,
         *,
-        weights: RecallWeights | None,
-        half_life: timedelta | None,
         limit: int,
         min_score: float | None,
-        **filters: Unpack[RecallFilters],
+        where: RecallFilter | None,
     ) -> RecallResult:
         """See `AgentMemory.recall`."""
         async with self._events.operation(MemoryOperation.RECALL) as operation:
-            expect_word(depth, get_args(Depth), "depth", "depth='auto'")
+            expect_word(depth, get_args(Depth), "depth", "depth='deep'")
             query = RecallQuery.of_arguments(
-                text,
-                self._defaults,
-                limit=limit,
-                min_score=min_score,
-                weights=weights,
-                half_life=half_life,
-                **filters,
+                text, self._defaults, limit=limit, min_score=min_score, where=where
             )
             everywhere = self._selection.everywhere(subjects, scopes)
             if everywhere is not None:
@@ -119,25 +106,21 @@ class FactRecall:
         text: str | None,
         subjects: Subjects,
         scopes: Scopes,
-        depth: Depth,
         *,
         limit: int,
-        min_score: float | None,
-        **filters: Unpack[RecallFilters],
+        where: RecallFilter | None,
     ) -> RecallReport:
         """See `AgentMemory.recall_facts_to_agent`."""
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             operation.places = self._selection.places(subjects, scopes)
             checked_history(messages)
-            expect_word(depth, get_args(Depth), "depth", "depth='auto'")
             text = last_said(messages) if text is None else checked_question(text)
             query = None
             if text.strip():
-                lowest = self._defaults.prompt_min_score if min_score is None else min_score
                 query = RecallQuery.of_arguments(
-                    text, self._defaults, limit=limit, min_score=lowest, **filters
+                    text, self._defaults, limit=limit, min_score=_PROMPT_MIN_SCORE, where=where
                 )
-            found = await self._search_sentences(query, depth, operation)
+            found = await self._search_sentences(query, operation)
         return await self._put(messages, found, operation)
 
     async def _search_places(
@@ -203,7 +186,7 @@ class FactRecall:
         return [place for place in found if boundary.allows(place.identity)]
 
     async def _search_sentences(
-        self, query: RecallQuery | None, depth: Depth, operation: OperationInProgress
+        self, query: RecallQuery | None, operation: OperationInProgress
     ) -> RecallResult:
         """Search sentence by sentence; None, a question without words, finds nothing."""
         if query is None:
@@ -214,7 +197,7 @@ class FactRecall:
         is_long = len(text) > _LONG
         found = await self._workers.run(lambda: sentences(text)) if is_long else sentences(text)
         parts = [replace(query, text=part) for part in found]
-        return await self._search_places(query, depth, operation, parts)
+        return await self._search_places(query, "shallow", operation, parts)
 
     async def _put(
         self, messages: list[History], found: RecallResult, operation: OperationInProgress

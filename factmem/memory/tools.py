@@ -30,6 +30,7 @@ from factmem.memory.contents import MemoryContents
 from factmem.memory.listing import ConceptInfo
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemorySubject
+from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.escaping import harmless
 from factmem.recall.documents import plain_values
 from factmem.recall.match import RecallResult
@@ -228,7 +229,9 @@ class _Tools:
             if not keywords:
                 return _answer("facts", 0, [], _NO_CONCEPT)
         found = await self._recall(
-            asked.query, limit=_ALL, concepts=keywords, since=asked.begin, until=asked.end
+            asked.query,
+            limit=_ALL,
+            where=RecallFilter(concepts=keywords, since=asked.begin, until=asked.end),
         )
         shown = found[: int(min(max(asked.limit, 1), MAX_FACTS))]
         rows = [_row(match.fact, self._about(match.place.subject)) for match in shown]

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         SearchCandidate,
         SearchDocument,
         SearchedStore,
-        SearchFilter,
         SearchQuestion,
     )
     from factmem.providers.shredding import ShreddingStore, ShredReceipt
@@ -63,7 +62,6 @@ __all__ = [
     "SearchAnswer",
     "SearchCandidate",
     "SearchDocument",
-    "SearchFilter",
     "SearchQuestion",
     "SearchedStore",
     "ShredReceipt",
@@ -105,7 +103,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "SearchAnswer",
                 "SearchCandidate",
                 "SearchDocument",
-                "SearchFilter",
                 "SearchQuestion",
                 "SearchedStore",
             ),

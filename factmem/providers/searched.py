@@ -2,14 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from factmem.models.facts import AnyFact, Concept
-from factmem.models.metadata import NO_METADATA
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
-from factmem.models.sources import SourceKind
-from factmem.models.values import JsonValue
+from factmem.models.recall_filter import RecallFilter
 
 __all__ = [
     "Describe",
@@ -17,7 +14,6 @@ __all__ = [
     "SearchAnswer",
     "SearchCandidate",
     "SearchDocument",
-    "SearchFilter",
     "SearchQuestion",
     "SearchedStore",
 ]
@@ -42,21 +38,6 @@ pure function."""
 
 
 @dataclass(frozen=True, slots=True)
-class SearchFilter:
-    """The filter of a search; by default it matches all facts."""
-
-    keywords: frozenset[str] | None = None
-    since: datetime | None = None
-    """Only facts said at this time or later."""
-    until: datetime | None = None
-    """Only facts said before this time."""
-    source_kinds: frozenset[SourceKind] | None = None
-    min_importance: float | None = None
-    metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
-    """Only facts whose metadata has all of these keys, with equal values."""
-
-
-@dataclass(frozen=True, slots=True)
 class SearchQuestion:
     """The question of a search."""
 
@@ -64,7 +45,7 @@ class SearchQuestion:
     """The search terms, without duplicates."""
     limit: int
     """The number of candidates to return from each place, by words and by meaning each."""
-    filter: SearchFilter = field(default_factory=SearchFilter)
+    filter: RecallFilter = field(default_factory=RecallFilter)
     model: str = ""
     """The embedding model of the vector."""
     vector: Sequence[float] | None = None

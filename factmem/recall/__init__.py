@@ -3,16 +3,16 @@
 Imports providers, embedding and prompt.
 """
 
+from factmem.models.recall_filter import RecallFilter
 from factmem.recall.match import Match, RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallFilters, RecallSettings, RecallWeights, Strictness
+from factmem.recall.query import Depth, RecallSettings, RecallWeights
 
 __all__ = [
     "Depth",
     "Match",
-    "RecallFilters",
+    "RecallFilter",
     "RecallReport",
     "RecallResult",
     "RecallSettings",
     "RecallWeights",
-    "Strictness",
 ]

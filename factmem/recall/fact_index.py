@@ -14,7 +14,6 @@ from pydantic import JsonValue
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
-from factmem.models.sources import SourceKind
 from factmem.recall.arrays import Array, both, numpy_or_none
 from factmem.recall.conversations import Conversations, said_around
 from factmem.recall.documents import FIELD_WEIGHTS, RECURRING_FIELDS, words_of
@@ -94,8 +93,6 @@ _IS_NAMED = ((0, 0), (2, 1))
 """By whether a fact has an entity, and whether it is the named one: 1 for the named entity, 2 for
 others, 0 without one."""
 
-_KINDS = {kind: number for number, kind in enumerate(SourceKind, start=1)}
-
 
 class FactIndex:
     """An index of facts by place, keyword and id. Calls must not overlap with a change.
@@ -119,8 +116,6 @@ class FactIndex:
         self._importance: array[float] = array("d")
         self._days: array[int] = array("I")
         """The day each fact was said, as a `day_number` such as 20260517."""
-        self._kinds = bytearray()
-        """The kind of each fact's source."""
         self._entity_of: array[int] = array("i")
         """The number of each fact's entity, -1 without one."""
         self._texts = TextSlots()
@@ -166,7 +161,6 @@ class FactIndex:
             self._importance[slot] = fact.importance
             self._days[slot] = day_number(fact.timestamp)
             self._metadata.put(slot, fact.metadata)
-            self._kinds[slot] = 0 if fact.source is None else _KINDS[fact.source.kind]
         self._placed[slot] = placed
         self._heard_at[slot] = placed.heard_at.timestamp()
         self._texts.put(identity, slot, digest)
@@ -178,7 +172,6 @@ class FactIndex:
         for column in (self._heard_at, self._said_at, self._importance):
             column.append(0.0)
         self._days.append(0)
-        self._kinds.append(0)
         self._entity_of.append(-1)
         return len(self._placed) - 1
 
@@ -297,26 +290,20 @@ class FactIndex:
 
     def _among(self, query: RecallQuery) -> bytearray:
         """Return a mask of the slots that pass the filters of a query."""
-        among = bytearray(len(self._placed))
+        among, wanted = bytearray(len(self._placed)), query.filter
         for identity, held in self._slots.items():
             if query.subjects is not None and identity[2] not in query.subjects:
                 continue
-            for keyword in held.keys() if query.keywords is None else query.keywords:
+            for keyword in held.keys() if wanted.keywords is None else wanted.keywords:
                 for slot in held.get(keyword, {}).values():
                     among[slot] = 1
-        if query.since is not None or query.until is not None:
-            begin = float("-inf") if query.since is None else query.since.timestamp()
-            end = float("inf") if query.until is None else query.until.timestamp()
+        if wanted.since is not None or wanted.until is not None:
+            begin = float("-inf") if wanted.since is None else wanted.since.timestamp()
+            end = float("inf") if wanted.until is None else wanted.until.timestamp()
             is_in = self._where(self._said_at, lambda at: (at >= begin) & (at < end))
             among = both(among, is_in)
-        if query.min_importance is not None:
-            least = query.min_importance
-            among = both(among, self._where(self._importance, lambda each: each >= least))
-        if query.source_kinds is not None:
-            wanted = bytes(kind in query.source_kinds for kind in SourceKind)
-            among = both(among, self._kinds.translate((b"\0" + wanted).ljust(256, b"\0")))
-        if query.metadata:
-            among = both(among, self._metadata.where(query.metadata, len(among)))
+        if wanted.metadata:
+            among = both(among, self._metadata.where(wanted.metadata, len(among)))
         return among
 
     def _hints(self, np: Array | None, question: str, entity: str | None) -> Hints:

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp
-from typing import Any, Literal
+from typing import Any
 
 from factmem.ledger.resolution import UnreadableConcept
 from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport
-from factmem.recall.query import LEAST_RELEVANCE
+from factmem.recall.query import SURE_RELEVANCE, Depth
 from factmem.usage import Usage
 
 __all__ = ["Match", "RecallReport", "RecallResult"]
@@ -57,7 +57,7 @@ class RecallResult(list[Match], Displayed):
         self,
         matches: Iterable[Match] = (),
         *,
-        depth: Literal["shallow", "deep"] = "shallow",
+        depth: Depth = "shallow",
         is_semantic: bool = False,
         queries: Iterable[str] = (),
         failures: Iterable[Exception] = (),
@@ -116,8 +116,8 @@ class RecallResult(list[Match], Displayed):
 
     @property
     def is_sure(self) -> bool:
-        """Whether a match is as relevant as the strictness "few" requires of the best one."""
-        return self._best >= LEAST_RELEVANCE[self.is_semantic]["few"].best
+        """Whether the best match has a relevance of at least 0.33, with an embedder 0.26."""
+        return self._best >= SURE_RELEVANCE[self.is_semantic]
 
     @property
     def confidence(self) -> float:

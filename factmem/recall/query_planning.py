@@ -21,6 +21,7 @@ __all__ = ["RecallPlan", "first_moment", "last_moment", "split_question"]
 
 _MOST_QUERIES = 3
 _LONGEST_QUERY = 300
+_SECONDS = 10.0
 
 _RULES = """\
 A memory of facts is searched by short questions. You are given one long question, as a JSON string, \
@@ -62,8 +63,6 @@ async def split_question(
     chat_model: ChatModel,
     subjects: Iterable[MemorySubject],
     today: date,
-    *,
-    seconds: float,
 ) -> RecallPlan:
     """Split a question by one call to a chat model.
 
@@ -74,7 +73,6 @@ async def split_question(
         chat_model: The chat model.
         subjects: The subjects of the searched places.
         today: The current day, for words such as "yesterday".
-        seconds: The time limit of the call.
 
     Raises:
         ChatModelError: The endpoint failed, or exceeded the time limit.
@@ -96,10 +94,10 @@ async def split_question(
         },
     ]
     try:
-        with anyio.fail_after(seconds):
+        with anyio.fail_after(_SECONDS):
             response = await chat_model.respond(messages)
     except TimeoutError:
-        message = f"The chat model took longer than {seconds:g} seconds to split a question"
+        message = f"The chat model took longer than {_SECONDS:g} seconds to split a question"
         raise ChatModelError(message) from None
     reading = answer_type.read(response.text)
     if not isinstance(reading, Reading):

@@ -17,7 +17,6 @@ from factmem.ledger.resolution import UnreadableConcept
 from factmem.llm.base import ChatModel
 from factmem.models.clock import TimeProvider
 from factmem.models.places import Identity, Place
-from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.indexed import IndexedStore
 from factmem.providers.reader import FactReader, each_of
@@ -26,7 +25,7 @@ from factmem.recall.embedding_requests import EmbeddingCost
 from factmem.recall.match import Match, RecallResult
 from factmem.recall.place_cache import PlaceCache, PlaceSnapshot
 from factmem.recall.places_index import Found, IndexCache, PlacesIndex, Snapshots
-from factmem.recall.query import Depth, RecallQuery, RecallSettings
+from factmem.recall.query import Depth, RecallQuery
 from factmem.recall.query_planning import RecallPlan, split_question
 from factmem.recall.semantic import FactEmbedding
 from factmem.recall.store_search import StoreMatches, StoreSearch
@@ -103,7 +102,6 @@ class FactSearch:
         events: Receives an event for each request to the embedder.
         embedder: The embedder; without one only words are compared.
         chat_model: Splits long questions.
-        settings: The defaults of each call.
         clock: Returns the time that recency is relative to.
     """
 
@@ -116,7 +114,6 @@ class FactSearch:
         *,
         embedder: Embedder | None,
         chat_model: ChatModel | None,
-        settings: RecallSettings,
         clock: TimeProvider,
     ) -> None:
         self._store = provider if isinstance(provider, IndexedStore) else None
@@ -128,14 +125,9 @@ class FactSearch:
         self._reader = reader
         self._cache = cache
         self._embedding = (
-            None
-            if embedder is None
-            else FactEmbedding(
-                embedder, provider, cache, events, seconds=settings.embedding_seconds
-            )
+            None if embedder is None else FactEmbedding(embedder, provider, cache, events)
         )
         self._chat_model = chat_model
-        self._settings = settings
         self._clock = clock
 
     async def recall(
@@ -191,8 +183,7 @@ class FactSearch:
         """Return the chat model if it is to split the question."""
         if depth == "deep" and self._chat_model is None:
             raise ValueError("A deep recall needs a chat model: AgentMemory(..., chat_model=model)")
-        is_long = depth == "auto" and estimate_tokens(query.text) > self._settings.auto_tokens
-        return self._chat_model if depth == "deep" or is_long else None
+        return self._chat_model if depth == "deep" else None
 
     async def _snapshots(self, index: PlacesIndex) -> Snapshots:
         """Return the snapshot of each place; read the place again if it changed.
@@ -252,7 +243,6 @@ class FactSearch:
                 chat_model,
                 subjects,
                 self._clock().date(),
-                seconds=self._settings.planning_seconds,
             )
             progress.usage += progress.plan.usage
         except (ChatModelError, ExtractionError) as exc:

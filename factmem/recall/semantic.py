@@ -42,6 +42,10 @@ _BATCH = 512
 """The number of texts in a batch. The vectors of a batch are kept if a later batch fails."""
 _MOST_QUESTIONS = 256
 
+_SECONDS = 30.0
+"""The time limit of a recall for vectors: for the embedder, and for other recalls that embed facts of the
+same place. After it the recall compares only words."""
+
 _AT_ONCE = 4
 """The number of places that one recall embeds concurrently."""
 
@@ -76,7 +80,6 @@ class FactEmbedding:
         provider: The provider. An `IndexedStore` keeps the vectors for the next process.
         cache: Provides the worker threads.
         events: Receives an event for each request to the embedder.
-        seconds: The time limit of a recall for vectors.
     """
 
     def __init__(
@@ -85,14 +88,11 @@ class FactEmbedding:
         provider: AgentMemoryProvider,
         cache: IndexCache,
         events: MemoryEvents,
-        *,
-        seconds: float,
     ) -> None:
         self._embedder = embedder
         self._requests = EmbeddingRequests(embedder, cache, events)
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._cache = cache
-        self._seconds = seconds
         self._storing: PerLoop[Lock] = PerLoop(Lock)
         """Held by the task of an event loop that embeds facts for a store."""
         self._questions: Mapping[tuple[str, str], array[float]] = {}
@@ -181,7 +181,7 @@ class FactEmbedding:
     async def _in_time(self, embed: Callable[[], Awaitable[R]], cost: EmbeddingCost) -> R:
         """Run `embed` with the rest of the recall's time limit for vectors."""
         started = current_time()
-        with move_on_after(self._seconds - cost.seconds):
+        with move_on_after(_SECONDS - cost.seconds):
             try:
                 return await embed()
             except Exception:
@@ -190,9 +190,8 @@ class FactEmbedding:
             finally:
                 cost.seconds += current_time() - started
         raise EmbeddingError(
-            f"{self._embedder.model!r} did not return all vectors within {self._seconds:g} s. The "
-            f"vectors received are kept, and the next recall embeds the rest. If the embedder "
-            f"needs more time, raise RecallSettings.embedding_seconds"
+            f"{self._embedder.model!r} did not return all vectors within {_SECONDS:g} s. The "
+            f"vectors received are kept, and the next recall embeds the rest"
         )
 
     async def _embed_questions(

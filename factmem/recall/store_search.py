@@ -19,7 +19,6 @@ from factmem.providers.searched import (
     SearchAnswer,
     SearchCandidate,
     SearchedStore,
-    SearchFilter,
     SearchQuestion,
 )
 from factmem.recall.fact_index import FactIndex
@@ -120,14 +119,7 @@ class StoreSearch:
         question = SearchQuestion(
             terms=list(dict.fromkeys(chain.from_iterable(words.wanted))),
             limit=max(_LEAST_CANDIDATES, _PER_MATCH * query.limit),
-            filter=SearchFilter(
-                query.keywords,
-                query.since,
-                query.until,
-                query.source_kinds,
-                query.min_importance,
-                query.metadata,
-            ),
+            filter=query.filter,
             model=model,
             vector=vector,
             common=COMMON,

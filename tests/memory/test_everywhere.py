@@ -63,7 +63,7 @@ async def test_every_entity_is_never_the_default(store: FactStore) -> None:
         await memory.recall("theme")
     assert len(await memory.recall("shade", subjects=[USER.every()], limit=99)) == 70
     with pytest.raises(ValueError, match="shallow"):
-        await memory.recall("theme", subjects=[USER.every()], depth="auto")
+        await memory.recall("theme", subjects=[USER.every()], depth="deep")
 
 
 CALLS: dict[str, Callable[[AgentMemory], Awaitable[object]]] = {

@@ -165,7 +165,7 @@ MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] 
     (lambda m: m.recall(" "), OP.RECALL, "ValueError"),
     (lambda m: m.recall("theme", limit=0), OP.RECALL, "ValueError"),
     (lambda m: m.recall("theme", depth="profound"), OP.RECALL, "ValueError"),
-    (lambda m: m.recall("theme", weights={}), OP.RECALL, "TypeError"),
+    (lambda m: m.recall("theme", where={}), OP.RECALL, "TypeError"),
     (lambda m: m.recall_facts_to_agent([], "theme", limit=0), OP.RECALL, "ValueError"),
     (lambda m: m.why("theme"), OP.HISTORY, "TypeError"),
     (lambda m: m.remember(TEXT), OP.REMEMBER, "ValueError"),

@@ -25,6 +25,7 @@ from factmem.models.places import (
     MemorySubject,
     Place,
 )
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
@@ -182,10 +183,8 @@ async def test_no_path_of_a_view_shows_what_is_outside(places: list[Place], data
 async def _prompts(view: AgentMemory, places: Sequence[Place]) -> list[str]:
     subjects, scopes = named(places)
     chats: list[list[dict[str, Any]]] = [[{"role": "user", "content": ALL_WORDS}] for _ in "123"]
-    await view.recall_facts_to_agent(chats[0], SHARED, limit=99, min_score=0.0)
-    await view.recall_facts_to_agent(
-        chats[1], SHARED, limit=99, min_score=0.0, subjects=subjects, scopes=scopes
-    )
+    await view.recall_facts_to_agent(chats[0], SHARED, limit=99)
+    await view.recall_facts_to_agent(chats[1], SHARED, limit=99, subjects=subjects, scopes=scopes)
     await view.load_all_facts_to_agent(chats[2], subjects=subjects, scopes=scopes)
     return [json.dumps([m for m in chat if m.get("name")]) for chat in chats]
 
@@ -276,7 +275,9 @@ async def test_a_planning_model_cannot_widen_a_view(places: list[Place], data: A
     memory = AgentMemory(await stored(places), chat_model=deep(plan))
     view = memory.view(places=shown)
     narrow: dict[str, Any] = data.draw(
-        st.sampled_from([{}, {"concepts": ["keywordone"]}, {"subjects": [places[0].subject]}])
+        st.sampled_from(
+            [{}, {"where": RecallFilter(["keywordone"])}, {"subjects": [places[0].subject]}]
+        )
     )
 
     found = await view.recall(ALL_WORDS, depth="deep", limit=99, min_score=0.0, **narrow)

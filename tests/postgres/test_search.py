@@ -18,6 +18,7 @@ from factmem.encryption import Aes256GCMEncryptor
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, identity_of
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers._postgres import schema
@@ -25,7 +26,6 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.learning import RetractedFact
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.recall.match import RecallResult
-from factmem.recall.query import RecallSettings
 from factmem.testing.clock import START, SettableClock
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore
@@ -103,7 +103,6 @@ def memory_of(
         subjects=list(people) or [ANN],
         embedder=embedder,
         clock=SettableClock(START + timedelta(days=3)),
-        recall_settings=RecallSettings(embedding_seconds=60),
         **options,
     )
 
@@ -218,14 +217,16 @@ async def test_it_finds_what_a_search_in_memory_finds(
 @pytest.mark.parametrize(
     "options",
     [
-        {"concepts": ["notes", "city"]},
-        {"source_kinds": [SourceKind.USER, SourceKind.TOOL]},
-        {"min_importance": 0.6},
-        {"metadata": {"room": 1}},
-        {"since": START + timedelta(hours=9), "until": START + timedelta(hours=30)},
+        {"where": RecallFilter(["notes", "city"])},
+        {"where": RecallFilter(metadata={"room": 1})},
+        {
+            "where": RecallFilter(
+                since=START + timedelta(hours=9), until=START + timedelta(hours=30)
+            )
+        },
         {"subjects": [BEN]},
     ],
-    ids="-".join,
+    ids=["concepts", "metadata", "times", "subjects"],
 )
 async def test_filters_leave_the_same_facts(new_store: NewStore, options: dict[str, Any]) -> None:
     """By words, and by meaning nothing that a filter excludes."""

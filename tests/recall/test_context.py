@@ -1,6 +1,6 @@
 """Signals beside a fact's own words: the chat around it, and names and days in the question."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.places import Place
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.conversations import Conversations
@@ -219,24 +220,22 @@ async def test_hidden_places_do_not_affect_scores() -> None:
 
 async def test_filtered_results_reach_the_limit() -> None:
     """The index filters, so facts outside take no place in the result."""
-    kinds = [SourceKind.USER, SourceKind.TOOL]
     facts = [
-        (ALICE, bare_note(f"k{n}", "cat", source=FactSource(kinds[n % 2]), importance=n / 10))
+        (ALICE, bare_note(f"k{n % 2}x{n}", "cat", timestamp=NOW - timedelta(days=n)))
         for n in range(10)
     ]
-    memory = recall_memory(await filled(*facts, (ALICE, bare_note("bare", "cat"))))
+    memory = recall_memory(await filled(*facts))
+    even = [f"k0x{n}" for n in range(0, 10, 2)]
 
-    by_user = await memory.recall("cat", limit=5, source_kinds=[SourceKind.USER])
-    important = await memory.recall("cat", limit=3, min_importance=0.7)
-    both = await memory.recall("cat", source_kinds=[SourceKind.TOOL], min_importance=0.6)
+    of_concepts = await memory.recall("cat", limit=5, where=RecallFilter(concepts=even))
+    late = await memory.recall("cat", limit=3, where=RecallFilter(since=NOW - timedelta(days=2)))
+    both = await memory.recall("cat", where=RecallFilter(even, since=NOW - timedelta(days=2)))
 
-    assert [m.fact.source.kind for m in by_user if m.fact.source] == [SourceKind.USER] * 5
-    assert sorted(m.importance for m in important) == [0.7, 0.8, 0.9]
-    assert sorted(m.importance for m in both) == [0.7, 0.9]
-    with pytest.raises(TypeError, match="source_kinds must be a list"):
-        await memory.recall("cat", source_kinds=SourceKind.USER)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="source_kinds must be one of"):
-        await memory.recall("cat", source_kinds=["nobody"])  # type: ignore[list-item]
+    assert sorted(m.fact.concept.keyword for m in of_concepts) == even
+    assert sorted(m.fact.concept.keyword for m in late) == ["k0x0", "k0x2", "k1x1"]
+    assert sorted(m.fact.concept.keyword for m in both) == ["k0x0", "k0x2"]
+    with pytest.raises(TypeError, match=r"where=RecallFilter\("):
+        await memory.recall("cat", where={"concepts": even})  # type: ignore[arg-type]
 
 
 async def test_metadata_filter_the_index() -> None:
@@ -254,7 +253,7 @@ async def test_metadata_filter_the_index() -> None:
     memory = recall_memory(store)
 
     async def found(**wanted: Any) -> set[int]:
-        matches = await memory.recall("cat", limit=100, metadata=wanted)
+        matches = await memory.recall("cat", limit=100, where=RecallFilter(metadata=wanted))
         return {int(match.fact.concept.keyword[1:]) % 4 for match in matches}
 
     assert await found(ticket="T-7") == {0, 1}
@@ -263,17 +262,18 @@ async def test_metadata_filter_the_index() -> None:
     assert await found(tags={"a": None, "b": [1]}) == {0}
     assert await found(ticket="T-9") == await found(nothing=None) == set()
     assert await found() == {0, 1, 2, 3}
-    assert len(await memory.recall("cat", limit=7, metadata={"ticket": "T-8"})) == 7
+    t8 = RecallFilter(metadata={"ticket": "T-8"})
+    assert len(await memory.recall("cat", limit=7, where=t8)) == 7
 
     await store.forget(ALICE, AGENT, fact_ids=["f0"])
     await store.save(bare_note("k4", "dog", metadata={"ticket": "T-8"}), ALICE, AGENT)
-    matches = await memory.recall("cat", limit=100, metadata={"open": True})
+    matches = await memory.recall("cat", limit=100, where=RecallFilter(metadata={"open": True}))
     assert {match.fact.id for match in matches} == {f"f{n}" for n in range(8, 40, 4)}
     messages: list[Any] = [{"role": "user", "content": "the dog?"}]
-    report = await memory.recall_facts_to_agent(messages, metadata={"ticket": "T-8"}, min_score=0.5)
+    report = await memory.recall_facts_to_agent(messages, where=t8)
     assert found_values(report.matches) == ["dog"]
     with pytest.raises(TypeError, match="metadata must be a mapping"):
-        await memory.recall("cat", metadata=["ticket"])  # type: ignore[arg-type]
+        RecallFilter(metadata=["ticket"])  # type: ignore[arg-type]
 
 
 async def test_facts_outside_a_filter_do_not_affect_scores() -> None:
@@ -289,8 +289,6 @@ async def test_facts_outside_a_filter_do_not_affect_scores() -> None:
     ]
     texts = ["Miso the cat", "a cat in Lisbon", "Miso", "cat cat cat"]
     outside: dict[str, dict[str, Any]] = {
-        "source_kinds": {"source": FactSource(SourceKind.TOOL)},
-        "min_importance": {"importance": 0.1},
         "metadata": {"metadata": {"open": 1}},
         "since": {"timestamp": datetime(2001, 1, 1, tzinfo=UTC)},
     }
@@ -301,8 +299,6 @@ async def test_facts_outside_a_filter_do_not_affect_scores() -> None:
     hidden["concepts"] = [(ALICE, bare_note(f"car{n}", t, **inside)) for n, t in enumerate(texts)]
     filters: dict[str, Any] = {
         "concepts": ["pet"],
-        "source_kinds": ["user"],
-        "min_importance": 0.5,
         "metadata": {"open": True},
         "since": datetime(2002, 1, 1, tzinfo=UTC),
     }
@@ -312,7 +308,9 @@ async def test_facts_outside_a_filter_do_not_affect_scores() -> None:
                 [
                     (m.fact.values, m.score, m.relevance, m.lexical, m.semantic, m.support)
                     for m in await recall_memory(await filled(*facts), embedder=embedder).recall(
-                        "Which cat is Miso?", min_score=0.0, **{name: filters[name]}
+                        "Which cat is Miso?",
+                        min_score=0.0,
+                        where=RecallFilter(**{name: filters[name]}),
                     )
                 ]
                 for facts in (shown, [*shown, *others])
@@ -343,20 +341,14 @@ async def test_the_message_before_a_quote_finds_its_fact() -> None:
     assert with_it["Lisbon in May"].relevance == without["Lisbon in May"].relevance
 
 
-async def test_strictness_sets_the_least_relevance() -> None:
-    """It returns few and right matches, or many; a call's own least relevance has priority."""
+async def test_a_result_is_sure_if_its_best_match_is_probably_right() -> None:
+    """Whatever the least relevance of the call."""
     store = await filled((ALICE, bare_note("pet", "a cat")), (ALICE, bare_note("car", "a red car")))
-    counts = {}
-    for strictness in ("many", "balanced", "few"):
-        settings = RecallSettings(strictness=strictness)
-        memory = recall_memory(store, recall_settings=settings)
-        counts[strictness] = len(await memory.recall("does the cat sleep soundly there at night?"))
-        assert (await memory.recall("cat", min_score=0.0)).is_sure
-        assert not (await memory.recall("cat or dog, or anything else?", min_score=0.0)).is_sure
+    memory = recall_memory(store)
 
-    assert counts == {"many": 1, "balanced": 0, "few": 0}
-    with pytest.raises(ValueError, match="strictness must be"):
-        RecallSettings(strictness="strict")  # type: ignore[arg-type]
+    assert not await memory.recall("does the cat sleep soundly there at night?")
+    assert (await memory.recall("cat", min_score=0.0)).is_sure
+    assert not (await memory.recall("cat or dog, or anything else?", min_score=0.0)).is_sure
 
 
 steps = st.lists(
@@ -395,12 +387,7 @@ def test_a_question_without_facts() -> None:
         "cat on 3 June",
         RecallSettings(),
         limit=3,
-        min_score=None,
-        concepts=["pet"],
-        since=NOW,
-        until=None,
-        source_kinds=["user"],
-        min_importance=0.5,
+        where=RecallFilter(["pet"], since=NOW, metadata={"open": True}),
     )
     index = FactIndex([Place(AGENT, ALICE)])
     assert index.search(query, NOW) == []

@@ -8,8 +8,8 @@ import pytest
 
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import ChatResponse
+from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder
 from tests.world import (
@@ -136,8 +136,8 @@ async def test_the_model_cannot_widen(store: InMemoryProvider) -> None:
     since = NOW - timedelta(days=2)
 
     outside = await memory.recall(LONG, depth="deep")
-    before = await memory.recall(LONG, depth="deep", since=since)
-    other = await memory.recall(LONG, depth="deep", concepts=["mornings"])
+    before = await memory.recall(LONG, depth="deep", where=RecallFilter(since=since))
+    other = await memory.recall(LONG, depth="deep", where=RecallFilter(["mornings"]))
 
     assert found_values(outside) == ["a cat called Miso"]
     assert found_values(before) == []
@@ -194,7 +194,9 @@ async def test_an_answer_without_parts_searches_the_original_question(
     assert found_values(result) == ["a cat called Miso"]
 
 
-async def test_a_slow_model_is_abandoned(store: InMemoryProvider) -> None:
+async def test_a_slow_model_is_abandoned(
+    store: InMemoryProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The time limit holds, and the original question is searched."""
 
     class Slow(ScriptedChatModel):
@@ -203,27 +205,14 @@ async def test_a_slow_model_is_abandoned(store: InMemoryProvider) -> None:
             await anyio.sleep_forever()
             raise AssertionError
 
-    settings = RecallSettings(planning_seconds=0.01)
-    memory = recall_memory(store, chat_model=Slow(), recall_settings=settings)
+    monkeypatch.setattr("factmem.recall.query_planning._SECONDS", 0.01)
+    memory = recall_memory(store, chat_model=Slow())
 
     result = await memory.recall("Miso the cat", depth="deep")
 
     assert found_values(result) == ["a cat called Miso"]
     (failure,) = result.failures
     assert "longer than 0.01 seconds" in str(failure)
-
-
-async def test_auto_plans_only_long_questions(store: InMemoryProvider) -> None:
-    """Without a model it plans none; the length counts in tokens, which suits Korean."""
-    model = ScriptedChatModel(plan(queries=["cat"]), plan(queries=["cat"]))
-    memory = recall_memory(store, chat_model=model)
-
-    assert (await memory.recall("What is my cat called?", depth="auto")).depth == "shallow"
-    assert (await memory.recall(LONG, depth="auto")).depth == "deep"
-    korean = "지난 몇 주 동안 정말 많은 일이 있었는데 " * 3
-    assert (await memory.recall(korean, depth="auto")).depth == "deep"
-    assert (await recall_memory(store).recall(LONG, depth="auto")).depth == "shallow"
-    assert len(model.calls) == 2
 
 
 async def test_the_prompt_contains_only_what_is_needed(store: InMemoryProvider) -> None:

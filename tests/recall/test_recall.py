@@ -20,6 +20,7 @@ from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemoryScopeType
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
@@ -237,14 +238,14 @@ async def test_a_call_can_narrow_places_and_facts(store: LocalStore) -> None:
     assert await found() == {"a cat since long", "about a cat"}
     assert await found(scopes=[PRODUCT]) == {"about a cat"}
     assert await found(subjects=[BOB]) == {"the cat of Bob"}
-    assert await found(concepts=[PET]) == {"a cat since long"}
-    assert await found(concepts=["film", "none"]) == {"about a cat"}
-    assert await found(concepts=[]) == set()
-    assert await found(since=between) == {"about a cat"}
-    assert await found(until=between) == {"a cat since long"}
-    assert await found(since=early, until=late) == {"a cat since long"}
-    assert await found(since=late) == {"about a cat"}
-    assert await found(until=late) == {"a cat since long"}
+    assert await found(where=RecallFilter(concepts=[PET])) == {"a cat since long"}
+    assert await found(where=RecallFilter(concepts=["film", "none"])) == {"about a cat"}
+    assert await found(where=RecallFilter(concepts=[])) == set()
+    assert await found(where=RecallFilter(since=between)) == {"about a cat"}
+    assert await found(where=RecallFilter(until=between)) == {"a cat since long"}
+    assert await found(where=RecallFilter(since=early, until=late)) == {"a cat since long"}
+    assert await found(where=RecallFilter(since=late)) == {"about a cat"}
+    assert await found(where=RecallFilter(until=late)) == {"a cat since long"}
     assert await found(limit=1) < {"a cat since long", "about a cat"}
     assert await found(subjects=[]) == set()
 
@@ -372,10 +373,7 @@ async def test_without_a_memory_nothing_is_found() -> None:
         ({"limit": True}, "an int of at least 1, not bool"),
         ({"min_score": 1.1}, "from 0 to 1"),
         ({"min_score": float("nan")}, "from 0 to 1"),
-        ({"since": datetime(2026, 1, 1)}, "naive"),  # noqa: DTZ001 - that is what is refused
-        ({"since": NOW, "until": NOW}, "time range is empty"),
-        ({"half_life": timedelta(0)}, "half_life"),
-        ({"depth": "profound"}, "must be 'shallow', 'deep' or 'auto', not another"),
+        ({"depth": "profound"}, "must be 'shallow' or 'deep', not another"),
         ({"depth": "deep"}, "deep recall needs a chat model"),
     ],
 )
@@ -391,8 +389,8 @@ async def test_an_unbound_subject_raises() -> None:
         await recall_memory(InMemoryProvider(), subjects=[USER]).recall("cat")
 
 
-async def test_weights_of_a_call_override_those_of_the_memory(store: LocalStore) -> None:
-    """Both have defaults."""
+async def test_a_memory_has_its_own_weights(store: LocalStore) -> None:
+    """By default words and meaning decide."""
     await store.save(bare_note("pet", "cat cat cat", importance=0.0), ALICE, AGENT)
     await store.save(bare_note("film", "about a cat and more", importance=1.0), ALICE, AGENT)
     important = RecallWeights(importance=100)
@@ -400,13 +398,9 @@ async def test_weights_of_a_call_override_those_of_the_memory(store: LocalStore)
 
     usual = await recall_memory(store).recall("cat")
     of_memory = await recall_memory(store, recall_settings=loose).recall("cat")
-    of_call = await recall_memory(store).recall(
-        "cat", weights=important, half_life=timedelta(days=1)
-    )
 
     assert found_values(usual)[0] == "cat cat cat"
-    assert found_values(of_memory)[0] == found_values(of_call)[0] == "about a cat and more"
-    assert [m.score for m in of_memory] == [m.score for m in of_call]
+    assert found_values(of_memory)[0] == "about a cat and more"
 
 
 async def test_with_a_failing_embedder_words_are_searched(

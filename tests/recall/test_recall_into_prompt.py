@@ -24,11 +24,11 @@ from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory import fact_recall
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
+from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import RecallReport
-from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider, TopicEmbedder
 from tests.tables import table
@@ -119,7 +119,7 @@ async def test_the_same_facts_give_the_same_bytes(store: InMemoryProvider) -> No
     texts: list[list[str]] = []
     for question in ("a cat film and the router", "router: the film cat", "the cat, the router"):
         messages: Chat = [said("Hi")]
-        await memory.recall_facts_to_agent(messages, question, min_score=0.0)
+        await memory.recall_facts_to_agent(messages, question)
         texts.append(memory_lines(messages))
 
     assert texts[0] == texts[1] == texts[2]
@@ -145,7 +145,7 @@ async def test_a_budget_keeps_the_best_matches(store: InMemoryProvider) -> None:
     memory = recall_memory(store, max_tokens=110)
     messages: Chat = [said("Is the cat called Miso?")]
 
-    report = await memory.recall_facts_to_agent(messages, min_score=0.0)
+    report = await memory.recall_facts_to_agent(messages)
 
     assert report.matches[0].fact.values == ("a cat called Miso",)
     assert values(messages) == ["a cat called Miso"]
@@ -160,11 +160,10 @@ async def test_it_has_the_options_of_recall(store: InMemoryProvider) -> None:
     narrowings: list[dict[str, Any]] = [
         {},
         {"limit": 1},
-        {"min_score": 0.9},
         {"subjects": [COMPANY]},
         {"subjects": (each for each in [COMPANY])},
         {"scopes": [PRODUCT]},
-        {"concepts": ["film"]},
+        {"where": RecallFilter(concepts=["film"])},
         {"subjects": []},
     ]
     for narrow in narrowings:
@@ -178,8 +177,6 @@ async def test_it_has_the_options_of_recall(store: InMemoryProvider) -> None:
 
     with pytest.raises(ValueError, match="limit"):
         await memory.recall_facts_to_agent([], "a cat", limit=0)
-    with pytest.raises(ValueError, match="needs a chat model"):
-        await memory.recall_facts_to_agent([], "a cat", depth="deep")
     with pytest.raises(UnboundSubjectError):
         await memory.recall_facts_to_agent([], "a cat", subjects=[USER])
     with pytest.raises(UnboundSubjectError):
@@ -193,7 +190,7 @@ async def test_a_view_adds_nothing_else_to_a_prompt(store: InMemoryProvider) -> 
 
     await view.recall_facts_to_agent(messages, subjects=[BOB])
     assert messages == [said("The cat of Bob?")]
-    await view.recall_facts_to_agent(messages, min_score=0.0)
+    await view.recall_facts_to_agent(messages)
     assert "the cat of Bob" not in values(messages)
 
 
@@ -308,11 +305,9 @@ async def test_an_agent_recalls_facts_about_the_input(store: InMemoryProvider) -
 async def test_an_installed_memory_uses_its_embedder_and_settings(store: InMemoryProvider) -> None:
     """The agent finds facts that share no word with the input."""
     await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
-    strict = RecallSettings(prompt_min_score=1.0)
     for options, found in (
         ({}, []),
         ({"embedder": TopicEmbedder()}, ["espresso"]),
-        ({"embedder": TopicEmbedder(), "recall_settings": strict}, []),
     ):
         model = ScriptedChatModel("Here.")
         agent = Agent(model)
@@ -376,15 +371,6 @@ def test_invalid_options_raise(options: dict[str, Any], message: str) -> None:
         Agent(ScriptedChatModel()).install(
             AgentMemory, provider=InMemoryProvider(), agent_name="a", **options
         )
-
-
-async def test_a_wrong_depth_is_refused_without_a_question_as_well() -> None:
-    """A chat that begins with an instruction hides no mistake."""
-    memory = recall_memory(InMemoryProvider())
-    wrong: Any = "profound"
-
-    with pytest.raises(ValueError, match="depth must be 'shallow', 'deep' or 'auto'"):
-        await memory.recall_facts_to_agent([], "", depth=wrong)
 
 
 async def test_runs_of_several_people_at_once(store: InMemoryProvider) -> None:

@@ -10,7 +10,6 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall import semantic as meaning
 from factmem.recall.match import RecallResult
-from factmem.recall.query import RecallSettings
 from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, PRODUCT, bare_note, found_values, recall_memory
 
@@ -79,12 +78,12 @@ async def store() -> InMemoryProvider:
 
 @pytest.mark.parametrize("word", ["animal", "Miso"], ids=["question", "fact"])
 async def test_a_recall_waits_until_its_deadline(
-    store: InMemoryProvider, time: Time, word: str
+    store: InMemoryProvider, time: Time, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then it falls back to words, and the result reports what happened and what to do."""
     embedder = Hanging(word)
-    settings = RecallSettings(embedding_seconds=7)
-    memory = recall_memory(store, embedder=embedder, recall_settings=settings)
+    monkeypatch.setattr("factmem.recall.semantic._SECONDS", 7.0)
+    memory = recall_memory(store, embedder=embedder)
     results: list[RecallResult] = []
 
     async def recall() -> None:
@@ -100,17 +99,18 @@ async def test_a_recall_waits_until_its_deadline(
     (failure,) = result.failures
     assert isinstance(failure, EmbeddingError)
     assert "within 7 s" in str(failure)
-    assert "embedding_seconds" in str(failure)
     assert time.limits == [7]
 
     embedder.words = ()
     assert (await memory.recall("the animal Miso")).is_semantic
 
 
-async def test_time_limits_use_the_clock_of_the_event_loop(store: InMemoryProvider) -> None:
+async def test_time_limits_use_the_clock_of_the_event_loop(
+    store: InMemoryProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For any hanging call and any short time limit."""
-    settings = RecallSettings(embedding_seconds=0.001)
-    memory = recall_memory(store, embedder=Hanging("animal", "Miso"), recall_settings=settings)
+    monkeypatch.setattr("factmem.recall.semantic._SECONDS", 0.001)
+    memory = recall_memory(store, embedder=Hanging("animal", "Miso"))
 
     result = await memory.recall("the animal Miso")
 
@@ -244,11 +244,3 @@ async def test_another_recall_continues_after_a_cancelled_one(
     assert [(found_values(result), result.is_semantic) for result in results] == [
         (["a cat called Miso"], True)
     ]
-
-
-@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_time_limit_must_be_positive(seconds: float) -> None:
-    """A memory without embeddings has no embedder."""
-    with pytest.raises(ValueError, match="embedding_seconds"):
-        RecallSettings(embedding_seconds=seconds)
-    assert RecallSettings(embedding_seconds=float("inf")).embedding_seconds > 1e9

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from factmem.models.places import MemoryScope
+from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -82,13 +83,13 @@ async def test_aware_and_naive_datetimes(store: LocalStore) -> None:
     memory = recall_memory(store)
 
     midnight = datetime(2026, 5, 16, 23, 0, tzinfo=UTC)
-    assert found_values(await memory.recall("cat", since=said, until=said + timedelta(1))) == [
-        "cat"
-    ]
-    assert found_values(await memory.recall("cat", since=midnight)) == ["cat"]
-    assert await memory.recall("cat", until=midnight) == []
+    assert found_values(
+        await memory.recall("cat", where=RecallFilter(since=said, until=said + timedelta(1)))
+    ) == ["cat"]
+    assert found_values(await memory.recall("cat", where=RecallFilter(since=midnight))) == ["cat"]
+    assert await memory.recall("cat", where=RecallFilter(until=midnight)) == []
     with pytest.raises(ValueError, match="naive"):
-        await memory.recall("cat", since=datetime(2026, 5, 17))  # noqa: DTZ001 - is refused
+        RecallFilter(since=datetime(2026, 5, 17))  # noqa: DTZ001 - is refused
 
 
 async def test_async_call_that_blocks_the_loop() -> None:

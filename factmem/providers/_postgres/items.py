@@ -14,13 +14,10 @@ from factmem.ledger.items import Item, KeywordItems
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.presentation import concept_of, presented
 from factmem.models.facts import AnyFact, Concept
-from factmem.models.sources import SourceKind
 from factmem.models.values import JsonValue, canonical
 from factmem.providers._postgres.session import numbers
 from factmem.providers._sql.lines import micros
 from factmem.providers.searched import SearchDocument
-
-_KINDS = {kind: number for number, kind in enumerate(SourceKind, start=1)}
 
 _LARGEST_WORDS = 900_000
 """The most bytes of a fact's terms in a row; PostgreSQL allows 2^20. A longer list of different words
@@ -141,9 +138,8 @@ class ItemRow(NamedTuple):
     conversation: int | None
     message: int | None
     said_at: float
-    importance: float
     expires_at: int | None
-    tags: str
+    metadata: str
     held: str
     length: float
     words: str
@@ -163,7 +159,6 @@ def item_row(
     """
     conversation, message = message_of(fact) or (None, None)
     expiries = [item.expires_at for item in stored.items if item.expires_at is not None]
-    kinds = [] if fact.source is None else [fact.source.kind]
     words, own = _words(document, search)
     row = ItemRow(
         hashed(stored.keyword),
@@ -172,9 +167,8 @@ def item_row(
         conversation,
         message,
         fact.timestamp.timestamp(),
-        fact.importance,
         micros(min(expiries)) if expiries else None,
-        numbers([*kind_tags(kinds), *metadata_tags(fact.metadata)]),
+        numbers(metadata_hashes(fact.metadata)),
         numbers(hashed(canonical(item.value)) for item in stored.items),
         document.length,
         words,
@@ -183,13 +177,8 @@ def item_row(
     return row, own
 
 
-def kind_tags(kinds: Iterable[SourceKind]) -> list[int]:
-    """Return the tags of kinds of sources."""
-    return [_KINDS[kind] for kind in kinds]
-
-
-def metadata_tags(metadata: Mapping[str, JsonValue]) -> list[int]:
-    """Return a tag for each pair of a key and its value."""
+def metadata_hashes(metadata: Mapping[str, JsonValue]) -> list[int]:
+    """Return a hash of each pair of a key and its value."""
     pairs = metadata.items()
     return [hashed(key, orjson.dumps(value, option=orjson.OPT_SORT_KEYS)) for key, value in pairs]
 

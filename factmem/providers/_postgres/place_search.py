@@ -120,8 +120,8 @@ class PlaceSearch:
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(random.uniform(0.02, 0.05) * attempt)  # noqa: S311
-            found = self._read([identity])
-            if not found or found[0].is_current or self._is_updated(found[0], describe):
+            places = self._read([identity])
+            if all(place.is_current or self._is_updated(place, describe) for place in places):
                 return
         raise StoreBusyError(
             "Other processes changed a place during each update of its search: nothing was written. "

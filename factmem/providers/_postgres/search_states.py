@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from factmem.models.places import Identity
+from factmem.models.recall_filter import RecallFilter
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.items import hashed, kind_tags, metadata_tags
+from factmem.providers._postgres.items import hashed, metadata_hashes
 from factmem.providers._postgres.session import PostgresSession, byte_strings, numbers
 from factmem.providers._postgres.vector_spaces import Space, model_key
 from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import Row
-from factmem.providers.searched import SearchFilter
 
 
 class SearchedPlace(NamedTuple):
@@ -74,20 +74,16 @@ def read_places(
 
 
 def _place(identity: Identity, row: Row) -> SearchedPlace:
-    key, made, snapshot, last, size, search, number, facts, length, has_expired, is_guarded = row[
-        :11
-    ]
+    key, made, snapshot, last, *known = row[:11]
     terms, counts, has_new_texts, *space = row[11:]
-    return SearchedPlace(
-        *(identity, key, Extent(made, snapshot, last), size, search, number, facts, length),
-        *(has_expired, is_guarded),
-        holders=dict(zip(terms or (), counts or (), strict=True)),
-        space=None if space[0] is None else Space(*space),
-        has_new_texts=has_new_texts,
-    )
+    holders = dict(zip(terms or (), counts or (), strict=True))
+    found = None if space[0] is None else Space(*space)
+    extent = Extent(made, snapshot, last)
+    columns = identity, key, extent, *known, holders, found, has_new_texts
+    return SearchedPlace._make(columns)
 
 
-def conditions(wanted: SearchFilter) -> tuple[str, list[object]]:
+def conditions(wanted: RecallFilter) -> tuple[str, list[object]]:
     """Return a filter as SQL conditions, and their parameters."""
     found: dict[str, object] = {}
     if wanted.keywords is not None:
@@ -96,10 +92,6 @@ def conditions(wanted: SearchFilter) -> tuple[str, list[object]]:
         found["i.said_at >= %s"] = wanted.since.timestamp()
     if wanted.until is not None:
         found["i.said_at < %s"] = wanted.until.timestamp()
-    if wanted.source_kinds is not None:
-        found["i.tags && %s::bigint[]"] = numbers(kind_tags(wanted.source_kinds))
-    if wanted.min_importance is not None:
-        found["i.importance >= %s"] = wanted.min_importance
     if wanted.metadata:
-        found["i.tags @> %s::bigint[]"] = numbers(metadata_tags(wanted.metadata))
+        found["i.metadata @> %s::bigint[]"] = numbers(metadata_hashes(wanted.metadata))
     return " ".join(f"AND {each}" for each in found), [*found.values()]

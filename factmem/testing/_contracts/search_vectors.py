@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from factmem.models.places import Place
-from factmem.providers.searched import SearchAnswer, SearchFilter
+from factmem.models.recall_filter import RecallFilter
+from factmem.providers.searched import SearchAnswer
 from factmem.testing._contracts.search_questions import (
     AXES,
     HERE,
@@ -118,7 +119,7 @@ class SearchVectors:
         await provider.save_many([languages("light"), languages("java")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
         await embed(provider)
-        wanted = SearchFilter(keywords=frozenset({"languages"}))
+        wanted = RecallFilter(concepts=["languages"])
 
         answer = await ask(provider, asking(vector=DARK, filter=wanted))
 

@@ -9,8 +9,8 @@ import pytest
 from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, Place
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
-from factmem.providers.searched import SearchFilter
 from factmem.testing._contracts.place_changes import HOUR
 from factmem.testing._contracts.search_questions import HERE, ask, asking, describe, found_in
 from factmem.testing._contracts.stores import SearchedFacts
@@ -30,19 +30,17 @@ NEIGHBOURS = (
 )
 """Places whose names are similar to that of ANN."""
 
-FILTERS: dict[str, tuple[SearchFilter, str]] = {
-    "none": (SearchFilter(), "early late tool vital"),
-    "another keyword": (SearchFilter(keywords=frozenset({THEME.keyword})), ""),
-    "its keyword": (SearchFilter(keywords=frozenset({"languages", "x"})), "early late tool vital"),
-    "no keyword": (SearchFilter(keywords=frozenset()), ""),
-    "since": (SearchFilter(since=SAID + HOUR), "late"),
-    "until": (SearchFilter(until=SAID + HOUR), "early tool vital"),
-    "between": (SearchFilter(since=SAID, until=SAID + HOUR), "early tool vital"),
-    "a kind of source": (SearchFilter(source_kinds=frozenset({SourceKind.TOOL})), "tool"),
-    "importance": (SearchFilter(min_importance=0.8), "vital"),
-    "a pair of metadata": (SearchFilter(metadata={"room": 7}), "vital"),
-    "another value": (SearchFilter(metadata={"room": 8}), ""),
-    "two pairs": (SearchFilter(metadata={"room": 7, "floor": None}), "vital"),
+FILTERS: dict[str, tuple[RecallFilter, str]] = {
+    "none": (RecallFilter(), "early late tool vital"),
+    "another keyword": (RecallFilter(concepts=[THEME]), ""),
+    "its keyword": (RecallFilter(concepts=["languages", "x"]), "early late tool vital"),
+    "no keyword": (RecallFilter(concepts=[]), ""),
+    "since": (RecallFilter(since=SAID + HOUR), "late"),
+    "until": (RecallFilter(until=SAID + HOUR), "early tool vital"),
+    "between": (RecallFilter(since=SAID, until=SAID + HOUR), "early tool vital"),
+    "a pair of metadata": (RecallFilter(metadata={"room": 7}), "vital"),
+    "another value": (RecallFilter(metadata={"room": 8}), ""),
+    "two pairs": (RecallFilter(metadata={"room": 7, "floor": None}), "vital"),
 }
 """Filters, each with the facts inside it."""
 

@@ -1,0 +1,74 @@
+"""RecallFilter: the facts that a recall searches."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from factmem._arguments import expect_all
+from factmem.models.clock import utc
+from factmem.models.facts import Concept
+from factmem.models.metadata import NO_METADATA, checked_metadata
+
+__all__ = ["RecallFilter"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallFilter:
+    """The facts that a recall searches; by default all. One filter serves any number of recalls.
+
+    Raises:
+        TypeError: An argument has the wrong type, such as one concept instead of a list.
+        ValueError: The time range is naive or empty.
+    """
+
+    concepts: "Iterable[Concept[Any, Any] | str] | None" = None
+    """The concepts to search, or their keywords; None means all."""
+    since: datetime | None = None
+    """Only facts said at this time or later."""
+    until: datetime | None = None
+    """Only facts said before this time."""
+    metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
+    """Only facts whose metadata has all of these keys, with equal values."""
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        if self.concepts is not None:
+            # expect_all rejects a single string, whose letters would otherwise count as keywords.
+            given: tuple[Any, ...] = expect_all(
+                self.concepts, (Concept, str), "concepts", "concepts=['city']"
+            )
+            put("concepts", frozenset(c if isinstance(c, str) else c.keyword for c in given))
+        if self.since is not None:
+            put("since", utc(self.since, "time range's begin"))
+        if self.until is not None:
+            put("until", utc(self.until, "time range's end"))
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise ValueError("since must be before until; the time range is empty")
+        if self.metadata is not NO_METADATA:
+            put("metadata", checked_metadata(self.metadata))
+
+    @property
+    def keywords(self) -> frozenset[str] | None:
+        """The keywords of the concepts."""
+        return cast("frozenset[str] | None", self.concepts)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it allows all facts."""
+        return self == _OPEN
+
+    def within(self, since: datetime | None, until: datetime | None) -> "RecallFilter":
+        """Return the filter for a part of its time range."""
+        begin = max((each for each in (self.since, since) if each), default=None)
+        end = min((each for each in (self.until, until) if each), default=None)
+        if begin and end and begin >= end:
+            return replace(self, concepts=())  # no fact
+        return replace(self, since=begin, until=end)
+
+
+_OPEN = RecallFilter()

@@ -4,12 +4,11 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from factmem._arguments import expect_function
@@ -37,6 +36,7 @@ from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemorySubject, Place
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import FORM, LoadReport
@@ -48,12 +48,7 @@ from factmem.providers.learning import Moment
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
 from factmem.recall.match import RecallReport, RecallResult
-from factmem.recall.query import (
-    Depth,
-    RecallFilters,
-    RecallSettings,
-    RecallWeights,
-)
+from factmem.recall.query import Depth, RecallSettings
 
 __all__ = ["AgentMemory"]
 
@@ -570,15 +565,8 @@ class AgentMemory:
         min_score: float | None = None,
         subjects: Subjects = None,
         scopes: Scopes = None,
-        concepts: Iterable[Concept[Any, Any] | str] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        where: RecallFilter | None = None,
         depth: Depth = "shallow",
-        weights: RecallWeights | None = None,
-        half_life: timedelta | None = None,
-        source_kinds: Iterable[SourceKind] | None = None,
-        min_importance: float | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecallResult:
         """Return the facts that are relevant to a question, best first.
 
@@ -589,8 +577,8 @@ class AgentMemory:
         the most relevant matches come first.
 
         Without an embedder no model is called. With an embedder there is one call for the question,
-        and one for every 512 facts of a place without vectors. If the embedder fails or exceeds the
-        time in `recall_settings`, only words are compared. `depth="deep"` makes one call to the
+        and one for every 512 facts of a place without vectors. If the embedder fails or takes more
+        than 30 seconds, only words are compared. `depth="deep"` makes one call to the
         chat model, which splits the question; if that fails, the whole question is searched. Both
         failures are in the result's `failures`.
 
@@ -601,17 +589,9 @@ class AgentMemory:
                 conversation are returned with a match that reaches it.
             subjects: See `AgentMemory`.
             scopes: See `AgentMemory`.
-            concepts: The concepts to search, or their keywords; all by default.
-            since: Only facts that were stated at this time or later.
-            until: Only facts that were stated before this time.
+            where: The facts to search, by concept, time and metadata; all by default.
             depth: With "deep" the chat model splits a long question into up to three short ones,
-                with their subjects and days. "auto" does that for long questions if there is a
-                model.
-            weights: The weights of the parts of a score.
-            half_life: The time since the last confirmation after which a fact's recency is 0.5.
-            source_kinds: Only facts from sources of these kinds.
-            min_importance: Only facts of at least this importance.
-            metadata: Only facts whose metadata has all of these keys, with equal values.
+                with their subjects and days.
         """
         return await self._parts.recall.find(
             query,
@@ -620,14 +600,7 @@ class AgentMemory:
             depth,
             limit=limit,
             min_score=min_score,
-            concepts=concepts,
-            since=since,
-            until=until,
-            weights=weights,
-            half_life=half_life,
-            source_kinds=source_kinds,
-            min_importance=min_importance,
-            metadata=metadata,
+            where=where,
         )
 
     async def recall_facts_to_agent(
@@ -636,11 +609,9 @@ class AgentMemory:
         query: str | None = None,
         *,
         limit: int = 20,
-        min_score: float | None = None,
         subjects: Subjects = None,
         scopes: Scopes = None,
-        depth: Depth = "shallow",
-        **filters: Unpack[RecallFilters],
+        where: RecallFilter | None = None,
     ) -> RecallReport:
         """Put the facts that are relevant to a question into a chat, instead of all facts.
 
@@ -650,19 +621,11 @@ class AgentMemory:
 
         A text of several sentences is searched sentence by sentence, at most the last eight that
         contain words; the best match of a fact counts. The query defaults to the user's last
-        message; without any word nothing is searched. `min_score` defaults to `prompt_min_score` of
-        the memory's `recall_settings`. The other arguments and the cost are those of `recall`:
-        `concepts`, `since`, `until`, `source_kinds`, `min_importance` and `metadata` filter facts.
+        message; without any word nothing is searched. The least relevance is 0.1, because chats have
+        many words that no fact has. The other arguments and the cost are those of `recall`.
         """
         return await self._parts.recall.find_into(
-            messages,
-            query,
-            subjects,
-            scopes,
-            depth,
-            limit=limit,
-            min_score=min_score,
-            **filters,
+            messages, query, subjects, scopes, limit=limit, where=where
         )
 
     async def consolidate(

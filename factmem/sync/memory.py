@@ -4,10 +4,9 @@ Written by tests/sync/generate.py: change the async class.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Self
 
-from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from factmem._arguments import expect
@@ -26,13 +25,14 @@ from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemorySubject, Place
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.transcript import CONTEXT
 from factmem.providers.learning import Moment
 from factmem.recall.match import RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallFilters, RecallWeights
+from factmem.recall.query import Depth
 from factmem.sync._wrapping import WrapsContext
 from factmem.sync.contents import ContentsSync, ToolSync
 from factmem.sync.documents import DocumentsSync, FailedTextsSync
@@ -410,15 +410,8 @@ class MemorySync(WrapsContext[AgentMemory]):
         min_score: float | None = None,
         subjects: Subjects = None,
         scopes: Scopes = None,
-        concepts: Iterable[Concept[Any, Any] | str] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        where: RecallFilter | None = None,
         depth: Depth = "shallow",
-        weights: RecallWeights | None = None,
-        half_life: timedelta | None = None,
-        source_kinds: Iterable[SourceKind] | None = None,
-        min_importance: float | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecallResult:
         """Return the facts that are relevant to a question, best first.
 
@@ -429,8 +422,8 @@ class MemorySync(WrapsContext[AgentMemory]):
         the most relevant matches come first.
 
         Without an embedder no model is called. With an embedder there is one call for the question,
-        and one for every 512 facts of a place without vectors. If the embedder fails or exceeds the
-        time in `recall_settings`, only words are compared. `depth="deep"` makes one call to the
+        and one for every 512 facts of a place without vectors. If the embedder fails or takes more
+        than 30 seconds, only words are compared. `depth="deep"` makes one call to the
         chat model, which splits the question; if that fails, the whole question is searched. Both
         failures are in the result's `failures`.
 
@@ -441,17 +434,9 @@ class MemorySync(WrapsContext[AgentMemory]):
                 conversation are returned with a match that reaches it.
             subjects: See `AgentMemory`.
             scopes: See `AgentMemory`.
-            concepts: The concepts to search, or their keywords; all by default.
-            since: Only facts that were stated at this time or later.
-            until: Only facts that were stated before this time.
+            where: The facts to search, by concept, time and metadata; all by default.
             depth: With "deep" the chat model splits a long question into up to three short ones,
-                with their subjects and days. "auto" does that for long questions if there is a
-                model.
-            weights: The weights of the parts of a score.
-            half_life: The time since the last confirmation after which a fact's recency is 0.5.
-            source_kinds: Only facts from sources of these kinds.
-            min_importance: Only facts of at least this importance.
-            metadata: Only facts whose metadata has all of these keys, with equal values.
+                with their subjects and days.
         """
         return self._portal.call(
             self._wrapped.recall,
@@ -460,15 +445,8 @@ class MemorySync(WrapsContext[AgentMemory]):
             min_score=min_score,
             subjects=subjects,
             scopes=scopes,
-            concepts=concepts,
-            since=since,
-            until=until,
+            where=where,
             depth=depth,
-            weights=weights,
-            half_life=half_life,
-            source_kinds=source_kinds,
-            min_importance=min_importance,
-            metadata=metadata,
         )
 
     def recall_facts_to_agent(
@@ -477,11 +455,9 @@ class MemorySync(WrapsContext[AgentMemory]):
         query: str | None = None,
         *,
         limit: int = 20,
-        min_score: float | None = None,
         subjects: Subjects = None,
         scopes: Scopes = None,
-        depth: Depth = "shallow",
-        **filters: Unpack[RecallFilters],
+        where: RecallFilter | None = None,
     ) -> RecallReport:
         """Put the facts that are relevant to a question into a chat, instead of all facts.
 
@@ -491,21 +467,17 @@ class MemorySync(WrapsContext[AgentMemory]):
 
         A text of several sentences is searched sentence by sentence, at most the last eight that
         contain words; the best match of a fact counts. The query defaults to the user's last
-        message; without any word nothing is searched. `min_score` defaults to `prompt_min_score` of
-        the memory's `recall_settings`. The other arguments and the cost are those of `recall`:
-        `concepts`, `since`, `until`, `source_kinds`, `min_importance` and `metadata` filter facts.
+        message; without any word nothing is searched. The least relevance is 0.1, because chats have
+        many words that no fact has. The other arguments and the cost are those of `recall`.
         """
         return self._portal.call(
-            lambda: self._wrapped.recall_facts_to_agent(
-                messages,
-                query,
-                limit=limit,
-                min_score=min_score,
-                subjects=subjects,
-                scopes=scopes,
-                depth=depth,
-                **filters,
-            )
+            self._wrapped.recall_facts_to_agent,
+            messages,
+            query,
+            limit=limit,
+            subjects=subjects,
+            scopes=scopes,
+            where=where,
         )
 
     def consolidate(

@@ -1,7 +1,7 @@
 """The embedded texts of an index's facts, by slot: cosines with a question, common direction."""
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import fsum, hypot, isnan, nan
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -83,11 +83,9 @@ class TextSlots:
         self._digests: dict[Identity, dict[int, bytes]] = {}
         self._rows: dict[Identity, _Held] = {}
         """The slots and the texts of each place, cached until one of them changes."""
-        self._totals: dict[Identity, tuple[TextRows, object, Sequence[float] | None]] = {}
-        """The sum of each place's vectors, with the texts and the token it was computed from."""
         self._common: tuple[object, Any] = (None, None)
-        """The cosine of each slot with the common direction, with the stamp it was computed
-        from."""
+        """The cosine of each slot with the common direction, and the texts and the changes of the
+        vectors that it was computed from."""
 
     def put(self, identity: Identity, slot: int, digest: bytes) -> None:
         """Set the text of a slot, by its digest."""
@@ -111,9 +109,15 @@ class TextSlots:
             for slot, cosine in zip(held.slots, vectors.cosines(identity, held.texts), strict=True)
             if not isnan(cosine) and (among is None or among[slot])
         }
-        common = self._of_all(vectors) if among is None else None
-        if common is None:
-            common = self._common_cosines(vectors, among)
+        common: Mapping[int, float] = self._cached(
+            vectors,
+            among,
+            lambda: {
+                slot: cosine
+                for held, along in self._along(vectors, among)
+                for slot, cosine in zip(held.slots, along, strict=True)
+            },
+        )
         ranked = {slot: each - COMMON * common.get(slot, 0.0) for slot, each in cosines.items()}
         return Nearness(cosines, ranked)
 
@@ -126,9 +130,14 @@ class TextSlots:
             cosines[held.where(np)] = vectors.cosines(identity, held.texts)
         if among is not None:
             cosines[np.frombuffer(among, np.uint8) == 0] = nan
-        common = self._of_all(vectors) if among is None else None
-        if common is None:
-            common = self._dense_common(np, vectors, size, among)
+
+        def compute() -> Array:
+            common = np.zeros(size)
+            for held, along in self._along(vectors, among):
+                common[held.where(np)] = along
+            return common
+
+        common = self._cached(vectors, among, compute)
         return Nearness(cosines, cosines - COMMON * common)
 
     def _held(self) -> Iterator[tuple[Identity, _Held]]:
@@ -142,60 +151,35 @@ class TextSlots:
                     self._rows[identity] = held
                 yield identity, held
 
-    def _stamp(self, vectors: TextVectors) -> object:
-        return [(held.texts, vectors.changes(identity)) for identity, held in self._held()]
+    def _cached(
+        self, vectors: TextVectors, among: bytearray | None, compute: Callable[[], Any]
+    ) -> Any:
+        """Return the cosines with the common direction; those of all facts are cached."""
+        if among is not None:
+            return compute()
+        # The stamp comes first, so that a change meanwhile invalidates the result.
+        stamp = [(held.texts, vectors.changes(identity)) for identity, held in self._held()]
+        if self._common[0] != stamp:
+            self._common = stamp, compute()
+        return self._common[1]
 
-    def _of_all(self, vectors: TextVectors) -> Any:
-        """Return the cached cosines with the common direction of all facts, if still valid."""
-        stamp, common = self._common
-        return common if stamp == self._stamp(vectors) else None
-
-    def _common_cosines(self, vectors: TextVectors, among: bytearray | None) -> Mapping[int, float]:
-        stamp = self._stamp(vectors)  # first, so that a change meanwhile invalidates the result
-        direction, common = self._direction(vectors, among), dict[int, float]()
+    def _along(
+        self, vectors: TextVectors, among: bytearray | None
+    ) -> Iterator[tuple[_Held, Sequence[float]]]:
+        """Yield the cosines of each place's texts with the common direction."""
+        direction = self._direction(vectors, among)
         if direction is not None:
             for identity, held in self._held():
-                along = vectors.along(identity, held.texts, direction)
-                common.update(zip(held.slots, along, strict=True))
-        if among is None:
-            self._common = stamp, common
-        return common
-
-    def _dense_common(
-        self, np: Array, vectors: TextVectors, size: int, among: bytearray | None
-    ) -> Array:
-        stamp = self._stamp(vectors)
-        direction, common = self._direction(vectors, among), np.zeros(size)
-        if direction is not None:
-            for identity, held in self._held():
-                common[held.where(np)] = vectors.along(identity, held.texts, direction)
-        if among is None:
-            self._common = stamp, common
-        return common
+                yield held, vectors.along(identity, held.texts, direction)
 
     def _direction(self, vectors: TextVectors, among: bytearray | None) -> list[float] | None:
         """Return the direction of the mean vector of all facts, or of those in `among`."""
         totals: list[Sequence[float]] = []
         for identity, (slots, texts, _) in self._held():
-            if among is None:
-                total = self._total(vectors, identity, texts)
-            else:
-                total = vectors.total(identity, texts, [bool(among[slot]) for slot in slots])
+            chosen = None if among is None else [bool(among[slot]) for slot in slots]
+            total = vectors.total(identity, texts, chosen)
             if total is not None:
                 totals.append(total)
         whole = [*map(fsum, zip(*totals, strict=True))]
         length = hypot(*whole)
         return [number / length for number in whole] if length else None
-
-    def _total(
-        self, vectors: TextVectors, identity: Identity, texts: TextRows
-    ) -> Sequence[float] | None:
-        changes = vectors.changes(identity)
-        known = self._totals.get(identity)
-        if known is None or known[0] is not texts or known[1] != changes:
-            known = self._totals[identity] = (
-                texts,
-                changes,
-                vectors.total(identity, texts, None),
-            )
-        return known[2]

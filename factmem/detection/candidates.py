@@ -10,7 +10,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from factmem.detection.evidence import Doubt, DoubtFinder, Statement, corrects, ends, is_telling
+from factmem.detection.evidence import Doubt, DoubtFinder, Statement, ends, is_telling
 from factmem.detection.given_values import given_values, text_of
 from factmem.detection.keywords import Keywords, tidy_keyword
 from factmem.detection.report import Refusal, RejectedItem, RejectionReason
@@ -55,7 +55,7 @@ class Candidate:
     is_declared: bool = True
     """Whether the application declared the concept, so that its type is fixed."""
     replaces: bool = False
-    """Whether the item or its message says that the value replaces an earlier one."""
+    """Whether the item says that the value replaces an earlier one."""
     doubts: tuple[Doubt, ...] = ()
 
     @property
@@ -139,7 +139,7 @@ class Rules:
             citation.message.said_at,
             raw,
             concept.keyword in self._declared,
-            action == "replace" or corrects(self._sentence(citation)),
+            action == "replace",
         )
         return [
             replace(
@@ -281,10 +281,8 @@ class Rules:
     ) -> None:
         words = [text_of(key) for key in values]
         if is_retraction:
-            if not ends(citation.quote, (concept.keyword, concept.description, *words)):
-                detail = (
-                    "its quote has no word of the concept, of the value, or that ends something"
-                )
+            if not ends(self._sentence(citation), (concept.keyword, concept.description, *words)):
+                detail = "its quote has no negation and no word of the concept or the value"
                 raise Refusal(RejectionReason.WEAK_QUOTE, detail)
         elif concept.keyword not in self._asked_for and any(
             is_secret(concept.keyword, each, citation.quote) for each in words

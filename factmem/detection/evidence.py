@@ -20,7 +20,7 @@ from factmem.models.text import normalized
 from factmem.prompt.quotes import FoldedText, has_negation
 from factmem.prompt.transcript import SaidMessage, Transcript
 
-__all__ = ["MOST_UNQUOTED", "Doubt", "DoubtFinder", "Statement", "corrects", "ends", "is_telling"]
+__all__ = ["MOST_UNQUOTED", "Doubt", "DoubtFinder", "Statement", "ends", "is_telling"]
 
 
 MOST_UNQUOTED = 3
@@ -31,37 +31,9 @@ _SHORT = 8
 _SHORT_UNSPACED = 2
 """The same for Chinese, Japanese and Korean."""
 
-_ENDING = re.compile(
-    r"\b(?:any ?more|stop(?:ped|s)?|quit|gave up|give up|given up|sold|lost|left|former(?:ly)?|used to"
-    r"|over|ended|finished|done with|moved|broke|broken|cancel\w*|dropped|retired|died|dead|passed away"
-    r"|divorced|forget|scrap|wrong|mistake|instead|switched|changed|correction|actually|rather"
-    r"|out|off|got rid|threw|resolved|fixed|deleted|removed|gone"
-    r"|aufgehört|verkauft|gekündigt|vorbei|mehr|statt|stattdessen|sondern|falsch|gestorben|getrennt"
-    r"|beendet|abgesagt|früher|ehemals|gewechselt)\b"
-    r"|그만|끊|팔았|취소|이제|더\s?이상|헤어|이혼|떠났|바꿨|바뀌|옮겼|이사|퇴사|끝났|틀렸|정정|죽었|돌아가"
-    r"|不再|已经不|戒|取消|やめ|辞め|もう",
-    re.IGNORECASE,
-)
-"""Words that end something, besides negations."""
-
-_CORRECTING = re.compile(
-    r"\b(?:no longer|not any ?more|any ?more|actually|instead|rather than|i mean|i meant|correction"
-    r"|changed|switched|moved|used to|now|from now on|these days|nowadays|turned|replaced|not .{1,40} but"
-    r"|wrong|jetzt|nicht mehr|stattdessen|sondern|eigentlich|gewechselt|umgezogen|inzwischen"
-    r"|mittlerweile|korrektur|seit kurzem)\b"
-    r"|이제|더\s?이상|아니라|말고|바꿨|바꾸|바뀌|옮겼|이사\s?(?:했|왔|갔)|사실은|정정|지금은|요즘은|현재는"
-    r"|现在|不再|换|搬|改|今は|実は",
-    re.IGNORECASE,
-)
-"""Words by which a statement replaces an earlier one."""
-
 _CLAUSE_END = re.compile(r"[.!?;,:\n()。！？，；、]|\s-\s")  # noqa: RUF001 - full width, on purpose
 """Where a clause ends: a negation beyond it belongs to something else."""
 _SENTENCE_END = re.compile(r"[.!?\n。！？]+(?=\s|$|[^\x00-\x7f])|[;\n]")  # noqa: RUF001
-_AND = re.compile(
-    r"(?:and|but|or|so|und|aber|oder|et|y|그리고|하지만)\b|그리고|하지만", re.IGNORECASE
-)
-"""Conjunctions that begin another clause."""
 _NOT_ONLY = re.compile(
     r"not (?:only|just)|no (?:doubt|problem)|nicht nur|뿐(?:만)? 아니라", re.IGNORECASE
 )
@@ -80,13 +52,6 @@ _IF = re.compile(
     re.IGNORECASE,
 )
 """Words that begin a condition."""
-_FREE_IF = re.compile(
-    r"\b(?:even|as|see|know|ask(?:ed|ing)?|wonder(?:ed|ing)?|check(?:ed|ing)?|unsure|sure) if\b"
-    r"|\bif (?:that|this|it) (?:helps|matters|counts)|\bif (?:possible|you|i remember|i recall|not)\b"
-    r"|\bwenn (?:du|sie|möglich|ich mich)\b",
-    re.IGNORECASE,
-)
-"""Uses of "if" that state no condition."""
 _UNSURE = re.compile(
     r"\b(?:if|may|might|could|maybe|perhaps|possibl\w*|would|unless|when|depend\w*|consider\w*"
     r"|wenn|falls|vielleicht|eventuell|könnte)\b|면|수도|아마|만약|如果|可能",
@@ -134,22 +99,15 @@ def is_telling(quote: str, text: FoldedText, value: str) -> bool:
     )
 
 
-def ends(quote: str, about: Iterable[str]) -> bool:
-    """Whether a quote can prove a retraction: it ends something, or names what it retracts.
+def ends(sentence: str, about: Iterable[str]) -> bool:
+    """Whether a sentence can prove a retraction: it has a negation, or names what it retracts.
 
     Args:
-        quote: The quoted words.
+        sentence: The quoted words and those around them.
         about: The keyword and description of the concept, and the old value.
     """
-    if has_negation(quote) or _ENDING.search(quote):
-        return True
-    said = stems(quote)
-    return any(said & stems(each.replace("-", " ")) for each in about)
-
-
-def corrects(sentence: str) -> bool:
-    """Whether a statement says that it replaces an earlier one."""
-    return _CORRECTING.search(sentence) is not None
+    said = stems(sentence)
+    return has_negation(sentence) or any(said & stems(each.replace("-", " ")) for each in about)
 
 
 class Doubt(StrEnum):
@@ -317,7 +275,7 @@ class _Sentence:
 
     def has_condition(self) -> bool:
         after = self.after.partition(",")[0]
-        return any(_has_if(part) for part in (self.before, self.quote, after))
+        return any(_IF.search(part) for part in (self.before, self.quote, after))
 
     def is_question(self) -> bool:
         if "?" not in self.closing and "?" not in self.quote[-1:]:
@@ -325,10 +283,6 @@ class _Sentence:
         said = f"{self.before}{self.quote}"
         last = re.split(r"[,.!;\n]", said)[-1] if "," not in self.quote else said
         return _ASKED.match(said) is not None or _ASKED.match(last) is not None
-
-
-def _has_if(text: str) -> bool:
-    return _IF.search(_FREE_IF.sub(" ", text)) is not None
 
 
 def _is_negated(statement: Statement, plain: str, quote: str) -> bool:
@@ -347,9 +301,7 @@ def _is_negated(statement: Statement, plain: str, quote: str) -> bool:
     if has_negation(" ".join(before[-1].split()[-3:])) and not _NEGATIVE.search(about):
         return True
     after = _CLAUSE_END.split(plain[statement.end : statement.end + 60])[0]
-    if _AND.match(after.lstrip()):
-        return False
-    return has_negation(" ".join(after.split()[:2])) and not _NEGATIVE.search(about)
+    return has_negation(" ".join(after.split()[:1])) and not _NEGATIVE.search(about)
 
 
 def _is_long(quoted: str) -> bool:

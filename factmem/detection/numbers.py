@@ -19,97 +19,16 @@ __all__ = [
 
 
 _DIGITS = re.compile(r"\d+(?:[,\u066b.']\d+)*")
-_MAGNITUDE = re.compile(
-    r"(?<!\d)(\d{1,15}(?:\.\d{1,6})?)\s?(k|thousand|tausend|m|million|millionen|mio|천|만|억)\b",
-    re.IGNORECASE,
-)
-_FACTORS = {
-    "k": 1e3, "thousand": 1e3, "tausend": 1e3, "m": 1e6, "million": 1e6, "millionen": 1e6,
-    "mio": 1e6, "천": 1e3, "만": 1e4, "억": 1e8,
-}  # fmt: skip
-
-_UNITS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_ORDINALS = [
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-    "twentieth",
-]
-_GERMAN = [
-    "null",
-    "ein",
-    "zwei",
-    "drei",
-    "vier",
-    "fünf",
-    "sechs",
-    "sieben",
-    "acht",
-    "neun",
-    "zehn",
-    "elf",
-    "zwölf",
-    "dreizehn",
-    "vierzehn",
-    "fünfzehn",
-    "sechzehn",
-    "siebzehn",
-    "achtzehn",
-    "neunzehn",
-]
-_GERMAN_TENS = [
-    "zwanzig",
-    "dreißig",
-    "vierzig",
-    "fünfzig",
-    "sechzig",
-    "siebzig",
-    "achtzig",
-    "neunzig",
-]
+_UNITS, _TENS, _GERMAN, _GERMAN_TENS = map(str.split, (
+    ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"),
+    "twenty thirty forty fifty sixty seventy eighty ninety",
+    ("null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn "
+    "sechzehn siebzehn achtzehn neunzehn"),
+    "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
+))  # fmt: skip
 _KOREAN = ["한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉"]
 _KOREAN_TENS = ["열", "스물", "서른", "마흔", "쉰", "예순", "일흔", "여든", "아흔"]
-_OTHERS = {"a": 1, "an": 1, "eine": 1, "einen": 1, "eins": 1, "both": 2, "couple": 2, "twice": 2,
-           "pair": 2, "twins": 2, "beide": 2, "dozen": 12, "hundred": 100, "hundert": 100,
-           "thousand": 1000, "tausend": 1000, "half": 0.5, "once": 1, "triplets": 3}  # fmt: skip
 
 _SPELT: dict[str, float] = {
     **{word: number for number, word in enumerate(_UNITS)},
@@ -119,7 +38,6 @@ _SPELT: dict[str, float] = {
         for ten, tens in enumerate(_TENS, 2)
         for one, unit in enumerate(_UNITS[1:10], 1)
     },
-    **{word: number for number, word in enumerate(_ORDINALS, 1)},
     **{word: number for number, word in enumerate(_GERMAN)},
     **{word: 10 * number for number, word in enumerate(_GERMAN_TENS, 2)},
     **{
@@ -127,7 +45,6 @@ _SPELT: dict[str, float] = {
         for ten, tens in enumerate(_GERMAN_TENS, 2)
         for one, unit in enumerate(_GERMAN[1:10], 1)
     },
-    **_OTHERS,
 }
 _WORDS = {word.casefold(): number for word, number in _SPELT.items()}
 _SPLIT_TENS = re.compile(rf"\b({'|'.join(_TENS)})[ -]({'|'.join(_UNITS[1:10])})\b")
@@ -233,8 +150,6 @@ def numbers_in(text: str) -> set[float]:
     found: set[float] = set()
     for match in _DIGITS.finditer(plain):
         found |= _readings(match.group()[:40])
-    for match in _MAGNITUDE.finditer(plain):
-        found.add(float(match.group(1)[:20]) * _FACTORS[match.group(2).lower()])
     for match in _SPLIT_TENS.finditer(plain):
         found.add(_WORDS[match.group(1)] + _WORDS[match.group(2)])
     for word in re.findall(r"[^\W\d_]+", plain):
@@ -283,7 +198,6 @@ def follows(number: float, numbers: Iterable[float], said: date) -> bool:
 
 
 _RELATIVE: tuple[tuple[str, int, int], ...] = (
-    (r"today|tonight|this (?:morning|afternoon|evening)|오늘|heute|今天|今日", 0, 0),
     (r"(?<!before )yesterday|last night|어제|gestern|昨天|昨日", -1, -1),
     (r"day before yesterday|그저께|그제|vorgestern|前天", -2, -2),
     (r"(?<!after )tomorrow|내일|(?<!guten )\bmorgen|明天|明日", 1, 1),

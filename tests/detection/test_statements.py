@@ -44,14 +44,6 @@ def test_two_values_of_an_invented_keyword_are_both_kept() -> None:
     assert saved(verdict) == [("pet", "MULTIPLE", "Miso"), ("pet", "MULTIPLE", "Rico")]
 
 
-@pytest.mark.parametrize("later", ["Actually it is Rico", "Now it is Rico", "사실은 Rico 예요"])
-def test_a_correction_replaces(later: str) -> None:
-    verdict = judge(["It is Miso", later], said("Miso"), said("Rico", 1))
-
-    assert saved(verdict) == [("pet", "SINGLE", "Rico")]
-    assert [each.fact.values for each in verdict.superseded] == [("Miso",)]
-
-
 def test_a_model_can_mark_a_value_as_replaced() -> None:
     known = [("pet", "Miso", "SINGLE")]
 

@@ -9,6 +9,7 @@ of thirty facts in one language or script, including its opening and closing tex
 # ruff: noqa: RUF001 - the samples are in many scripts
 
 import anyio
+import tiktoken
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import Concept, SingleFact
@@ -18,7 +19,7 @@ from factmem.models.places import (
     Place,
 )
 from factmem.prompt.memory_message import render
-from factmem.prompt.tokens import estimate_tokens, tiktoken_counter
+from factmem.prompt.tokens import estimate_tokens
 
 SAMPLES = {
     "English": [
@@ -85,14 +86,14 @@ def message(values: list[str]) -> str:
 
 async def main() -> None:
     """Print one row for each sample: the estimate's error against each tokenizer."""
-    encodings = {name: tiktoken_counter(name) for name in ("o200k_base", "cl100k_base")}
+    encodings = {name: tiktoken.get_encoding(name) for name in ("o200k_base", "cl100k_base")}
     print(f"{'':12}{'estimate':>10}" + "".join(f"{name:>22}" for name in encodings))
     for language, values in SAMPLES.items():
         text = message(values)
         estimate = estimate_tokens(text)
         row = f"{language:12}{estimate:10}"
-        for count in encodings.values():
-            exact = count(text)
+        for encoding in encodings.values():
+            exact = len(encoding.encode_ordinary(text))
             row += f"{exact:12} ({estimate / exact - 1:+.0%})".rjust(22)
         print(row)
 

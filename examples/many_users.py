@@ -64,7 +64,7 @@ async def main() -> None:
                 tasks.start_soon(talk, name, question.format(colour))
 
     for name, colour in LIKES.items():
-        [fact] = await memory.current(COLOUR, subjects=[USER.of(name)])
+        [fact] = await memory.view(subjects=[USER.of(name)]).current(COLOUR)
         assert fact.value == colour
 
     try:

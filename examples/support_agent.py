@@ -180,10 +180,10 @@ async def session(folder: Path, day: str) -> None:
             print_lines([f"Alice: {text}", f"Agent: {result.text}"])
             messages = result.messages
 
-        report = await memory.auto_detect_facts(messages, subjects=SUBJECTS, conversation=day)
+        report = await memory.view(subjects=SUBJECTS).auto_detect_facts(messages, conversation=day)
         show(report)
-        for channel in await memory.current(CHANNEL, subjects=SUBJECTS):
-            origin = await memory.why(channel, subjects=SUBJECTS)
+        for channel in await memory.view(subjects=SUBJECTS).current(CHANNEL):
+            origin = await memory.view(subjects=SUBJECTS).why(channel)
             said = f"she said {origin.quote!r}" if origin and origin.quote else "no source"
             print_lines([f"contact by {channel.value}: {said}"])
 

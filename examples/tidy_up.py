@@ -68,10 +68,10 @@ async def tidy_up(folder: Path) -> None:
             await store.save(MultipleFacts(SKILLS, [value]), USER.of("alice"), DESK)
         memory = memory_of(store)
         await show(memory)
-        proposal = await memory.consolidate(SKILLS)
+        proposal = await memory.consolidation.propose(SKILLS)
         for merge in proposal.merges:
             print(f"proposed: {merge.kept} replaces {', '.join(map(str, merge.dropped))}")
-        report = await memory.merge(proposal)
+        report = await memory.consolidation.merge(proposal)
         (folder / "report.json").write_bytes(REPORT.dump_json(report))
         await show(memory)
 
@@ -81,7 +81,7 @@ async def undo(folder: Path) -> None:
     async with LocalFileMemoryProvider(folder / "memory") as store:
         memory = memory_of(store)
         report = REPORT.validate_json((folder / "report.json").read_bytes())
-        print("restored:", await memory.restore(report))
+        print("restored:", await memory.consolidation.restore(report))
         await show(memory)
 
 

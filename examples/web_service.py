@@ -90,7 +90,7 @@ def create_app(folder: Path, model: ChatModel) -> FastAPI:
 
     @app.get("/notes")
     async def notes(user: Caller) -> list[str]:
-        facts = await memory.current(NOTES, subjects=[user])
+        facts = await memory.view(subjects=[user]).current(NOTES)
         return [value for fact in facts for value in fact.values]
 
     @app.get("/notes/search")

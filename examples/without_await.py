@@ -35,7 +35,7 @@ def main(folder: str) -> None:
             print(match.fact.concept.keyword, match.fact.values)
         print(memory.contents.tree())
         print("forgotten:", memory.contents.forget(concept=LANGUAGES, value="Rust"))
-        print([fact.values for fact in memory.current_all()])
+        print([fact.values for fact in memory.current()])
 
 
 if __name__ == "__main__":

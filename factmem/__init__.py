@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from factmem.agent.agent import Agent
     from factmem.agent.nodes import Strategy
     from factmem.agent.tools import Tool
+    from factmem.detection.request import Detection
     from factmem.embedding.base import Embedder
     from factmem.embedding.callable import CallableEmbedder
     from factmem.embedding.openai import OpenAIEmbedder
@@ -49,6 +50,7 @@ __all__ = [
     "CallableEmbedder",
     "ChatModel",
     "Concept",
+    "Detection",
     "Embedder",
     "EncryptedStorage",
     "Fact",
@@ -89,6 +91,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.agent.agent": ("Agent",),
             "factmem.agent.nodes": ("Strategy",),
             "factmem.agent.tools": ("Tool",),
+            "factmem.detection.request": ("Detection",),
             "factmem.embedding.base": ("Embedder",),
             "factmem.embedding.callable": ("CallableEmbedder",),
             "factmem.embedding.openai": ("OpenAIEmbedder",),

@@ -9,12 +9,12 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from inspect import isawaitable
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import uuid4
 
 from anyio import move_on_after
@@ -68,7 +68,7 @@ class MemoryOperation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvent:
-    """One operation that completed or failed."""
+    """One operation that completed or failed. It contains no facts and no queries."""
 
     operation: MemoryOperation
     correlation_id: str
@@ -93,10 +93,6 @@ class MemoryEvent:
     """The number of requests to an embedder."""
     error_type: str | None = None
     """The class name of the exception that the operation raised; None if it completed."""
-    facts: tuple[AnyFact, ...] | None = field(default=None, repr=False)
-    """The facts that were saved or found; None without `include_values`."""
-    text: str | None = field(default=None, repr=False)
-    """The query; None without `include_values`."""
 
     @property
     def is_failed(self) -> bool:
@@ -119,8 +115,6 @@ class OperationInProgress:
     input_tokens: int = 0
     output_tokens: int = 0
     embedding_calls: int = 0
-    facts: list[AnyFact] = field(default_factory=list[AnyFact])
-    text: str | None = None
     is_handed_over: bool = False
     """Whether other code continues the operation and reports its end."""
 
@@ -131,9 +125,8 @@ class OperationInProgress:
         self.output_tokens += usage.output_tokens
 
     def found(self, facts: Iterable[AnyFact]) -> None:
-        """Set the facts that were read or will be written, and count their values."""
-        self.facts = list(facts)
-        self.count = sum(len(fact.values) for fact in self.facts)
+        """Count the values of the facts that were read or will be written."""
+        self.count = sum(len(fact.values) for fact in facts)
 
 
 class MemoryEvents:
@@ -146,14 +139,10 @@ class MemoryEvents:
 
     Args:
         listeners: The functions that receive events.
-        include_values: Whether events contain facts and queries.
     """
 
-    def __init__(
-        self, listeners: Iterable[EventListener] = (), *, include_values: bool = False
-    ) -> None:
+    def __init__(self, listeners: Iterable[EventListener] = ()) -> None:
         self._listeners = tuple(listeners)
-        self._include_values = include_values
 
     def __bool__(self) -> bool:
         """Whether there are listeners."""
@@ -183,9 +172,6 @@ class MemoryEvents:
         finally:
             _CORRELATION.reset(token)
             if not progress.is_handed_over:
-                values: dict[str, Any] = {}
-                if self._include_values:
-                    values = {"facts": tuple(progress.facts), "text": progress.text}
                 await self._notify(
                     MemoryEvent(
                         operation,
@@ -200,7 +186,6 @@ class MemoryEvents:
                         output_tokens=progress.output_tokens,
                         embedding_calls=progress.embedding_calls,
                         error_type=error,
-                        **values,
                     )
                 )
 

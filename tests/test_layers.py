@@ -49,7 +49,6 @@ DOORS = {
     "rich": ["models.display"],
     "psycopg": ["providers._postgres.driver"],
     "snowballstemmer": ["recall.lexical.analysis"],
-    "tiktoken": ["prompt.tokens"],
 }
 """The modules that may import heavy or optional packages, inside functions only."""
 

@@ -230,5 +230,5 @@ async def vim_memory(
 
 async def known_values(memory: AgentMemory, who: MemorySubject = ALICE) -> dict[str, object]:
     """Return the current values of a user, by keyword."""
-    facts = await memory.current_all(subjects=[who])
+    facts = await memory.view(subjects=[who]).current()
     return {fact.concept.keyword: fact.values[0] for fact in facts}

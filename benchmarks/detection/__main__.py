@@ -12,13 +12,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import anyio
 from typing_extensions import TypeForm, TypeVar
 
 from benchmarks.detection.dialogue import HERE, Dialogue, detect, dialogues
 from benchmarks.detection.score import Score, score
+from factmem import Detection
 from factmem.llm import ChatModel, ChatResponse, Extraction, OpenAIChatModel
 from factmem.llm.base import Message, ToolDefinition
 from factmem.testing.chat import ScriptedChatModel
@@ -70,7 +70,7 @@ async def run(options: argparse.Namespace) -> Score:
             key = os.environ.get("OPENAI_API_KEY", "none")  # a local server accepts any
             inner = OpenAIChatModel(options.model, base_url=options.base_url, api_key=key)
         model = Recorder(inner)
-        report, store = await detect(dialogue, model, **_options(options))
+        report, store = await detect(dialogue, model, Detection(doubtful=options.doubtful))
         if options.record:
             await _write(Path(options.record), dialogue, model.answers)
         if options.prompts:
@@ -81,10 +81,6 @@ async def run(options: argparse.Namespace) -> Score:
     _print("all", total)
     print(f"precision {total.precision:.3f}, recall {total.recall:.3f}, F1 {total.f1:.3f}")
     return total
-
-
-def _options(options: argparse.Namespace) -> dict[str, Any]:
-    return {"verify": options.verify, "doubtful": options.doubtful}
 
 
 async def _write(folder: Path, dialogue: Dialogue, content: object) -> None:
@@ -116,8 +112,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--base-url", help="an OpenAI-compatible endpoint")
     parser.add_argument("--record", help="a folder for the answers")
     parser.add_argument("--prompts", help="a folder for the prompts")
-    parser.add_argument("--verify", default="off", choices=["off", "doubtful", "all"])
-    parser.add_argument("--doubtful", default="keep", choices=["keep", "reject"])
+    parser.add_argument("--doubtful", default="keep", choices=["keep", "verify", "reject"])
     return parser.parse_args(arguments)
 
 

@@ -6,7 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from factmem import AgentMemory, Concept, InMemoryProvider, MemoryScopesProfile, MemorySubject
+from factmem import (
+    AgentMemory,
+    Concept,
+    Detection,
+    InMemoryProvider,
+    MemoryScopesProfile,
+    MemorySubject,
+)
 from factmem.detection import DetectionReport
 from factmem.llm import ChatModel
 from factmem.models.facts import FactType, MultipleFacts, SingleFact
@@ -50,7 +57,7 @@ def dialogues() -> list[Dialogue]:
 
 
 async def detect(
-    dialogue: Dialogue, chat_model: ChatModel, **options: Any
+    dialogue: Dialogue, chat_model: ChatModel, detection: Detection | None = None
 ) -> tuple[DetectionReport, InMemoryProvider]:
     """Run a detection over a dialogue, in a new store."""
     store = InMemoryProvider(clock=lambda: dialogue.said_at)
@@ -77,6 +84,6 @@ async def detect(
         since=dialogue.since,
         said_at=dialogue.said_at,
         conversation=dialogue.name,
-        **options,
+        detection=detection,
     )
     return report, store

@@ -8,13 +8,11 @@ from typing_extensions import TypedDict, TypeVar, Unpack
 from factmem._arguments import expect
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DoubtfulItems, Verification
-from factmem.detection.synonyms import SIMILARITY
+from factmem.detection.request import Detection
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.run_options import RunOptions
 from factmem.memory.runs import MemoryRuns
 from factmem.models.checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock
@@ -23,8 +21,6 @@ from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import FORM
 from factmem.prompt.message_form import MessageForm
-from factmem.prompt.tokens import TokenCounter, estimate_tokens
-from factmem.prompt.transcript import CONTEXT
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.no_memory import NoMemory
 from factmem.recall.query import RecallSettings
@@ -35,6 +31,7 @@ __all__ = ["MemoryFeature", "MemoryOptions"]
 M = TypeVar("M", bound=AgentMemory)
 
 _USUAL = RecallSettings()
+_USUAL_DETECTION = Detection()
 
 
 class MemoryOptions(TypedDict, total=False):
@@ -55,14 +52,14 @@ class MemoryOptions(TypedDict, total=False):
 
     Loading and detection:
 
-    - `auto_load`: whether to put all facts into the prompt before the model is called. True by
-      default; False if the agent has a strategy, which then loads what it needs.
-    - `recall`: load only the facts that are relevant to the user's text, at most this many; see
-      `AgentMemory.recall_facts_to_agent`.
+    All facts are put into the prompt before the model is called, unless the agent has a strategy,
+    which then loads what it needs.
+
+    - `recall`: load only the facts that are relevant to the user's text, at most this many, also
+      with a strategy; see `AgentMemory.recall_facts_to_agent`.
     - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
       a model for each run. False by default.
-    - `detect`: the concepts to look for; all by default.
-    - `context`, `doubtful`, `verify`, `speaker`: see `AgentMemory.auto_detect_facts`.
+    - `detection`: how facts are detected, also by strategies and the tool `remember`.
     - `background`: whether to detect facts after the run has returned. Needs `async with agent`.
     - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
       subjects of each run. False by default.
@@ -74,8 +71,7 @@ class MemoryOptions(TypedDict, total=False):
 
     - `chat_model`: the model that detects facts; the agent's by default.
     - `embedder`: creates vectors, with which recalls compare meanings as well as words.
-    - `recall_settings`, `keyword_similarity`: see `AgentMemory`.
-    - `max_tokens`, `token_counter`, `listeners`, `include_values`, `clock`: see `AgentMemory`.
+    - `recall_settings`, `max_tokens`, `listeners`, `clock`: see `AgentMemory`.
     """
 
     provider: AgentMemoryProvider
@@ -88,28 +84,20 @@ class MemoryOptions(TypedDict, total=False):
     concepts: Iterable[Concept[Any, Any]]
     instructions: Iterable[Concept[Any, Any]]
     message_form: MessageForm
-    auto_load: bool | None
     recall: int | None
     auto_detect: bool
-    detect: Iterable[Concept[Any, Any]]
+    detection: Detection
     background: bool
-    context: int | None
-    doubtful: DoubtfulItems
-    verify: Verification
     tools: bool
     save: bool
     prefix: str
-    speaker: str | None
     on_report: Callable[[DetectionReport], None] | None
     on_failure: Callable[[Exception], None] | None
     chat_model: ChatModel | None
     embedder: Embedder | None
     recall_settings: RecallSettings
-    keyword_similarity: float | None
     max_tokens: int | None
-    token_counter: TokenCounter
     listeners: Iterable[EventListener]
-    include_values: bool
     clock: TimeProvider
 
 
@@ -135,7 +123,7 @@ class MemoryFeature(Generic[M]):
         TypeError: An option is unknown or has the wrong type, or `tools` is used with a provider
             that is not a `FactStore`.
         ValueError: There is no scope or no subject, `background` is set without `auto_detect`, or
-            `recall` is less than 1 or set without loading.
+            `recall` is less than 1.
     """
 
     memory: M
@@ -164,17 +152,27 @@ class MemoryFeature(Generic[M]):
             instructions=options.get("instructions", ()),
             message_form=options.get("message_form", FORM),
             max_tokens=options.get("max_tokens"),
-            token_counter=options.get("token_counter", estimate_tokens),
             listeners=options.get("listeners", ()),
-            include_values=options.get("include_values", False),
             clock=options.get("clock", system_clock),
             recall_settings=options.get("recall_settings", _USUAL),
-            keyword_similarity=options.get("keyword_similarity", SIMILARITY),
+            detection=options.get("detection", _USUAL_DETECTION),
         )
         self._is_in_background = options.get("background", False)
         self._is_detecting = options.get("auto_detect", False)
         self._is_reporting = options.get("on_failure") is not None
-        self._runs = _Runs(self.memory, **_run_options(options, has_strategy=has_strategy))
+        recall = options.get("recall")
+        self._is_loading = not has_strategy or recall is not None
+        self._runs = _Runs(
+            self.memory,
+            user=lambda context: context.subjects,
+            recall=recall,
+            auto_detect=self._is_detecting,
+            tools=options.get("tools", False),
+            save=options.get("save", False),
+            prefix=options.get("prefix", "memory_"),
+            on_report=options.get("on_report"),
+            on_failure=options.get("on_failure"),
+        )
 
     async def before_model(self, context: AgentContext) -> None:
         """See `AgentFeature.before_model`. No call to a chat model.
@@ -193,9 +191,10 @@ class MemoryFeature(Generic[M]):
         _check_subjects(context.subjects, is_detecting=self._is_detecting)
         context.memory = self.memory.view(subjects=context.subjects, scopes=context.scopes)
         _offer(self._runs.tools(), context)
-        report = await self._runs.load(context, context.messages, context.text)
-        if report is not None:
-            context.reports.append(report)
+        if self._is_loading:
+            report = await self._runs.load(context, context.messages, context.text)
+            if report is not None:
+                context.reports.append(report)
 
     async def after_answer(self, context: AgentContext) -> None:
         """See `AgentFeature.after_answer`. One call to a model with `auto_detect`, else none."""
@@ -227,28 +226,6 @@ class MemoryFeature(Generic[M]):
 class _Runs(MemoryRuns[AgentContext]):
     def view(self, context: AgentContext) -> AgentMemory:
         return context.memory  # it has the scopes of the run as well
-
-
-def _run_options(options: MemoryOptions, *, has_strategy: bool) -> RunOptions[AgentContext]:
-    """Return the options of the runs; a strategy loads facts itself unless `recall` is set."""
-    auto_load, recall = options.get("auto_load"), options.get("recall")
-    is_usual = not has_strategy or recall is not None
-    return {
-        "user": lambda context: context.subjects,
-        "auto_load": is_usual if auto_load is None else auto_load,
-        "recall": recall,
-        "auto_detect": options.get("auto_detect", False),
-        "detect": options.get("detect"),
-        "context": options.get("context", CONTEXT),
-        "doubtful": options.get("doubtful", "keep"),
-        "verify": options.get("verify", "off"),
-        "speaker": options.get("speaker"),
-        "tools": options.get("tools", False),
-        "save": options.get("save", False),
-        "prefix": options.get("prefix", "memory_"),
-        "on_report": options.get("on_report"),
-        "on_failure": options.get("on_failure"),
-    }
 
 
 _NOWHERE = MemoryScopesProfile(agent="nowhere")

@@ -2,15 +2,17 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from factmem._arguments import expect_all, expect_function, expect_methods, expect_within
 from factmem.agent.context import AgentContext, SkippedDetection
 from factmem.agent.tool_loop import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
+from factmem.detection.request import Detection
 from factmem.errors import MemoryAccessError
 from factmem.llm.messages import OWN_MESSAGES
+from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_concepts, checked_subjects
 from factmem.models.facts import Concept
 from factmem.models.names import checked_text
@@ -171,12 +173,9 @@ def node_load_from_memory(
     wanted, concerned, where = checked_concepts(concepts), _subjects(subjects), _scopes(scopes)
 
     async def load(context: AgentContext) -> None:
-        bound = _bound(concerned, context)
+        memory = _view(context, concerned, where)
         for concept in wanted:
-            report = await context.memory.load_facts_to_agent(
-                context.messages, concept, subjects=bound, scopes=where
-            )
-            context.reports.append(report)
+            context.reports.append(await memory.load_facts_to_agent(context.messages, concept))
 
     return MemoryNode(load, concerned)
 
@@ -193,10 +192,8 @@ def node_load_all_facts_from_memory(
     concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def load(context: AgentContext) -> None:
-        report = await context.memory.load_all_facts_to_agent(
-            context.messages, subjects=_bound(concerned, context), scopes=where
-        )
-        context.reports.append(report)
+        memory = _view(context, concerned, where)
+        context.reports.append(await memory.load_all_facts_to_agent(context.messages))
 
     return MemoryNode(load, concerned)
 
@@ -224,13 +221,8 @@ def node_recall_from_memory(
     concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def load(context: AgentContext) -> None:
-        report = await context.memory.recall_facts_to_agent(
-            context.messages,
-            context.text,
-            limit=limit,
-            subjects=_bound(concerned, context),
-            scopes=where,
-        )
+        memory = _view(context, concerned, where)
+        report = await memory.recall_facts_to_agent(context.messages, context.text, limit=limit)
         context.reports.append(report)
 
     return MemoryNode(load, concerned)
@@ -239,7 +231,7 @@ def node_recall_from_memory(
 def node_save_to_memory(
     concepts: Iterable[Concept[Any, Any]], subject: MemorySubject, scope: ScopeChoice
 ) -> MemoryNode:
-    """Return a node that detects and saves facts of these concepts. One call to the model for each.
+    """Return a node that detects and saves facts of these concepts. One call to the model.
 
     Put it after `node_llm_request`, which adds the user's text to the chat. Before that node, only
     messages of earlier runs are read; if there is none, the node reports a `SkippedDetection`.
@@ -257,18 +249,8 @@ def node_save_to_memory(
     checked_choice(scope)
 
     async def save(context: AgentContext) -> None:
-        _check_said(context)
-        for concept in wanted:
-            report = await context.memory.save_facts_from_history(
-                context.messages,
-                concept,
-                context.bound(subject),
-                scope,
-                since=context.since,
-                conversation=context.conversation,
-            )
-            context.usage += report.usage
-            context.reports.append(report)
+        memory = _view(context, (subject,), (scope,))
+        await _detect(context, memory, replace(memory.detection, only=wanted))
 
     return MemoryNode(save, [subject])
 
@@ -286,16 +268,8 @@ def node_save_to_memory_auto_detect_facts(
     concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def save(context: AgentContext) -> None:
-        _check_said(context)
-        report = await context.memory.auto_detect_facts(
-            context.messages,
-            subjects=_bound(concerned, context),
-            scopes=where,
-            since=context.since,
-            conversation=context.conversation,
-        )
-        context.usage += report.usage
-        context.reports.append(report)
+        memory = _view(context, concerned, where)
+        await _detect(context, memory, memory.detection)
 
     return MemoryNode(save, concerned)
 
@@ -344,6 +318,27 @@ _TOO_EARLY = (
     "A node that saves facts ran before the chat had a message of the user, and found nothing. "
     "node_llm_request adds the user's text to the chat: put the node after it"
 )
+
+
+async def _detect(context: AgentContext, memory: AgentMemory, detection: Detection) -> None:
+    _check_said(context)
+    report = await memory.auto_detect_facts(
+        context.messages,
+        since=context.since,
+        conversation=context.conversation,
+        detection=detection,
+    )
+    context.usage += report.usage
+    context.reports.append(report)
+
+
+def _view(
+    context: AgentContext,
+    subjects: tuple[MemorySubject, ...] | None,
+    scopes: tuple[ScopeChoice, ...] | None,
+) -> AgentMemory:
+    """Return the memory of the run, restricted to the subjects and scopes of a node."""
+    return context.memory.view(subjects=_bound(subjects, context), scopes=scopes)
 
 
 def _check_said(context: AgentContext) -> None:

@@ -13,9 +13,11 @@ from factmem.detection.report import (
     RejectionReason,
     Retraction,
 )
+from factmem.detection.request import Detection
 
 __all__ = [
     "CompressionReport",
+    "Detection",
     "DetectionReport",
     "Doubt",
     "DoubtfulItem",

@@ -30,7 +30,6 @@ from factmem.models.facts import AnyConcept, AnyFact, FactType
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import SourceKind
 from factmem.prompt.memory_message import HISTORY, Rendering, check_budget, render
-from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import Transcript
 from factmem.usage import Usage
 
@@ -77,7 +76,6 @@ class RetrieveFactsFromHistory:
         concepts: What to retrieve; at least one, each with its own keyword.
         clock: The time of chats whose messages carry none; its day is shown with each value.
         max_tokens: The largest size of the message about the chat; None sets no limit.
-        token_counter: Counts the tokens of a string.
 
     Raises:
         ValueError: There is no concept, two have the same keyword, or `max_tokens` has no room for
@@ -90,7 +88,6 @@ class RetrieveFactsFromHistory:
         *concepts: AnyConcept,
         clock: TimeProvider = system_clock,
         max_tokens: int | None = None,
-        token_counter: TokenCounter = estimate_tokens,
     ) -> None:
         if not concepts:
             raise ValueError(
@@ -101,12 +98,10 @@ class RetrieveFactsFromHistory:
             raise ValueError("Two of the concepts have the same keyword: keep one of them")
         if max_tokens is not None:
             expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
-        expect_function(token_counter, "token_counter", "token_counter=tiktoken_counter()")
-        check_budget(max_tokens, HISTORY, token_counter)
+        check_budget(max_tokens, HISTORY)
         self._concepts = concepts
         self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
         self._max_tokens = max_tokens
-        self._count = token_counter
 
     async def compress(
         self,
@@ -178,7 +173,6 @@ class RetrieveFactsFromHistory:
                 fact.concept.keyword for fact in facts if fact.concept.fact_type is FactType.SINGLE
             },
             max_tokens=self._max_tokens,
-            count=self._count,
         )
 
 

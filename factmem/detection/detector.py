@@ -49,7 +49,6 @@ class _Answers:
     read: ReadItems = field(default_factory=ReadItems)
     count: int = 0
     """The number of items."""
-    raw: list[str] = field(default_factory=list[str])
     usage: Usage = field(default_factory=Usage)
 
 
@@ -75,10 +74,8 @@ class FactDetector:
         self._synonyms = synonyms
         self._workers = Workers()
 
-    async def detect(
-        self, chat_model: ChatModel, request: DetectionRequest
-    ) -> tuple[DetectionReport, str]:
-        """Find and save the facts of a chat; return the report and the model's raw answer.
+    async def detect(self, chat_model: ChatModel, request: DetectionRequest) -> DetectionReport:
+        """Find and save the facts of a chat, and return the report.
 
         One call to the model for each 6,000 tokens of messages, in order; each call sees what the
         earlier ones found. No call if the transcript has no message that may be cited. Everything
@@ -88,7 +85,7 @@ class FactDetector:
         entities = [place.subject.entity for place in request.places]
         request = replace(request, transcript=request.transcript.of_entities(entities))
         if not request.transcript:
-            return DetectionReport([], [], [], [], Usage(), request.dry_run), ""
+            return DetectionReport([], [], [], [], Usage(), request.dry_run)
         unread = [each for each in request.places if each.identity not in request.moments]
         moments = {**request.moments, **await self.moments(unread)}
         found = await self._known(request)
@@ -98,9 +95,9 @@ class FactDetector:
         try:
             for piece in await self._pieces(request.transcript):
                 await self._read_piece(chat_model, request, piece, answers)
-            if request.verify != "off":
+            if request.doubtful == "verify":
                 answers.read, usage = await verify_items(
-                    answers.read, current, request.transcript, chat_model, request.verify
+                    answers.read, current, request.transcript, chat_model
                 )
                 answers.usage += usage
         except (ChatModelError, ExtractionError) as exc:
@@ -112,12 +109,11 @@ class FactDetector:
             current,
             synonyms=await self._synonyms_in(answers, request),
             can_forget=can_retract(self._provider),
-            keeps_doubtful=request.doubtful == "keep",
+            keeps_doubtful=request.doubtful != "reject",
         )
         if not request.dry_run:
             await self._write(verdict, moments)
-        report = _report(verdict, answers.usage, dry_run=request.dry_run)
-        return report, "\n".join(answers.raw)
+        return _report(verdict, answers.usage, dry_run=request.dry_run)
 
     async def _pieces(self, transcript: Transcript) -> list[list[SaidMessage]]:
         is_much = sum(len(each.text) for each in transcript.messages) > _MUCH_TEXT
@@ -260,7 +256,6 @@ async def _ask(
             messages = [*messages, *continuation(whole)]
         else:
             answers.usage += extraction.usage
-            answers.raw.append(extraction.raw)
             return items + extraction.value.facts
     return items
 

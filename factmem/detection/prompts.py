@@ -1,17 +1,15 @@
 """Prompts of detection and compression: pure functions that return messages."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from pydantic import JsonValue
 
 from factmem.detection.answer import value_schema
 from factmem.detection.current_values import OfferedConcept
-from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject
 from factmem.prompt.escaping import json_line, name_text, prompt_section, value_text
 
-__all__ = ["compression_messages", "continuation", "detection_messages", "question_about"]
+__all__ = ["compression_messages", "continuation", "detection_messages"]
 
 
 _RULES = """\
@@ -127,12 +125,6 @@ def continuation(items: Sequence[JsonValue]) -> list[dict[str, object]]:
             "same form.",
         },
     ]
-
-
-def question_about(concept: Concept[Any, Any]) -> str:
-    """Return the question that a history shows for the look-up of one concept."""
-    meaning = f" ({concept.description})" if concept.description else ""
-    return f"What does the conversation so far state about {concept.keyword!r}{meaning}?"
 
 
 def compression_messages(lines: str, concepts: Iterable[OfferedConcept]) -> list[dict[str, object]]:

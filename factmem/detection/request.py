@@ -1,22 +1,53 @@
-"""DetectionRequest: the chat, places, concepts and options of one detection."""
+"""Detection, the options of an application, and DetectionRequest, one run over a chat."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from factmem.models.facts import Concept
+from factmem._arguments import expect, expect_word
+from factmem.models.checked import concepts_by_keyword
+from factmem.models.facts import AnyConcept, Concept
 from factmem.models.places import Identity, Place
-from factmem.prompt.transcript import Transcript
+from factmem.models.sources import SourceKind
+from factmem.prompt.transcript import Transcript, checked_trust
 from factmem.providers.learning import Moment
 
-__all__ = ["DetectionRequest", "DoubtfulItems", "Verification"]
+__all__ = ["Detection", "DetectionRequest", "DoubtfulItems"]
 
 
-DoubtfulItems: TypeAlias = Literal["keep", "reject"]
-"""What happens to items that are flagged as doubtful: they are saved, or rejected."""
+DoubtfulItems: TypeAlias = Literal["keep", "verify", "reject"]
+"""What happens to flagged items: they are saved, checked by a second call, or rejected."""
 
-Verification: TypeAlias = Literal["off", "doubtful", "all"]
-"""Which new items a second call checks against their messages."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """How facts are detected, for a memory, an installation, runs or a single call.
+
+        memory = AgentMemory(store, chat_model=model, detection=Detection(doubtful="verify"))
+
+    Raises:
+        TypeError: A field has the wrong type.
+        ValueError: A word is unknown, two concepts have the same keyword, or `trust` contains a
+            kind that no message has.
+    """
+
+    only: Iterable[Concept[Any, Any]] | None = None
+    """Look only for these concepts; None for all."""
+    trust: Iterable[SourceKind] = ()
+    """Writers to trust besides the user: `SourceKind.ASSISTANT`, `SourceKind.TOOL`."""
+    speaker: str | None = None
+    """The `name` of the user who may be cited; by default the entity of a subject."""
+    doubtful: DoubtfulItems = "keep"
+    """What happens to items that are flagged in `report.doubtful`. "verify" makes a second call:
+    about 250 tokens, the messages, and 40 tokens for each flagged item."""
+
+    def __post_init__(self) -> None:
+        if self.only is not None:
+            object.__setattr__(self, "only", tuple(concepts_by_keyword(self.only, "only").values()))
+        object.__setattr__(self, "trust", frozenset(checked_trust(self.trust)))
+        if self.speaker is not None:
+            expect(self.speaker, str, "speaker", "speaker='alice'")
+        expect_word(self.doubtful, get_args(DoubtfulItems), "doubtful", "doubtful='verify'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +58,7 @@ class DetectionRequest:
     """The chat."""
     places: Sequence[Place]
     """The places where facts may be saved; no two share a subject name and a scope type."""
-    declared: Sequence[Concept[Any, Any]] = ()
+    declared: Sequence[AnyConcept] = ()
     """The concepts whose value types the application declared."""
     is_closed: bool = False
     """Whether facts about other concepts are ignored."""
@@ -36,8 +67,6 @@ class DetectionRequest:
     dry_run: bool = False
     """Whether the result is only reported and nothing is written."""
     doubtful: DoubtfulItems = "keep"
-    """Whether flagged items are saved or rejected."""
-    verify: Verification = "off"
-    """Which items a second call checks."""
+    """What happens to flagged items."""
     moments: Mapping[Identity, Moment] = field(default_factory=dict[Identity, Moment])
     """The moments of places before the chat was read; by default the start of the detection."""

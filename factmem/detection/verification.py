@@ -10,7 +10,6 @@ from factmem.detection.candidates import Candidate
 from factmem.detection.current_values import CurrentValues
 from factmem.detection.reconciliation import ReadItems
 from factmem.detection.report import RejectedItem, RejectionReason
-from factmem.detection.request import Verification
 from factmem.llm.base import ChatModel
 from factmem.prompt.escaping import value_text
 from factmem.prompt.transcript import Transcript
@@ -47,11 +46,10 @@ async def verify_items(
     current: CurrentValues,
     transcript: Transcript,
     chat_model: ChatModel,
-    which: Verification,
 ) -> tuple[ReadItems, Usage]:
-    """Return the items that follow from their messages, and the cost.
+    """Check flagged items; return those that follow from their messages, and the cost.
 
-    One call for 40 statements; no call if there is nothing to check. Current values are not
+    One call for 40 statements; no call if nothing is flagged. Current values are not
     checked again. A statement that follows is no longer doubtful; one that the answer leaves
     out is unchanged.
 
@@ -62,8 +60,7 @@ async def verify_items(
     checked = [
         place
         for place, each in enumerate(read.candidates)
-        if (which == "all" or (which == "doubtful" and each.doubts))
-        and (each.is_retraction or current.confirmed(each) is None)
+        if each.doubts and (each.is_retraction or current.confirmed(each) is None)
     ]
     usage = Usage()
     answers: dict[int, bool] = {}

@@ -232,7 +232,7 @@ class FactmemMemory(Memory):
     async def _save_texts(self, texts: list[str], source: str | None) -> list[MemoryRecord]:
         if source in self._lesson_sources:
             return await self._save_lessons(texts, source)
-        report = await self._view.remember_many(
+        report = await self._view.remember(
             texts, source=FactSource(SourceKind.ASSISTANT, conversation=source)
         )
         self._runs.on_report(report)

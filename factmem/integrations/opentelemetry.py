@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pydantic_core import to_json
-
 from factmem.errors import MissingExtraError
 from factmem.events import MemoryEvent, MemoryOperation
 
@@ -53,8 +51,7 @@ class MemorySpans:
     the numbers of model and embedding calls, of listed places and of embedded texts. A failed
     operation has the status error and its `error.type`.
 
-    Spans contain values only if events do, with `AgentMemory(include_values=True)`: in
-    `gen_ai.memory.records` and `gen_ai.memory.query.text`.
+    Spans contain no facts and no queries.
 
     Args:
         tracer_provider: The provider that gets the spans; by default the global one.
@@ -109,22 +106,4 @@ def _attributes(event: MemoryEvent) -> dict[str, str | int]:
         attributes["gen_ai.usage.output_tokens"] = event.output_tokens
     if event.embedding_calls:
         attributes["factmem.embedding_calls"] = event.embedding_calls
-    if event.text is not None:
-        attributes["gen_ai.memory.query.text"] = event.text
-    if event.facts is not None:
-        attributes["gen_ai.memory.records"] = _records(event)
     return attributes
-
-
-def _records(event: MemoryEvent) -> str:
-    """Return facts in the conventions' JSON schema for memory records."""
-    records = [
-        {
-            "id": fact.id,
-            "content": fact.concept.codec.dump(value, fact.concept.keyword),
-            "metadata": {"keyword": fact.concept.keyword},
-        }
-        for fact in event.facts or ()
-        for value in fact.values
-    ]
-    return to_json(records).decode()

@@ -13,7 +13,6 @@ __all__ = [
     "HISTORY_MESSAGE",
     "MEMORY_MESSAGE",
     "OWN_MESSAGES",
-    "QUESTION_MESSAGE",
     "STEP_MESSAGE",
     "History",
     "checked_history",
@@ -33,14 +32,11 @@ MEMORY_MESSAGE = "factmem_memory"
 HISTORY_MESSAGE = "factmem_history"
 """The name of the message that replaces removed messages of this conversation."""
 
-QUESTION_MESSAGE = "factmem_question"
-"""The name of questions about the conversation, and of the model's answers."""
-
 STEP_MESSAGE = "factmem_step"
 """The name of the later questions of an agent's run. They contain the result of a step, not the
 user's words."""
 
-OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, QUESTION_MESSAGE, STEP_MESSAGE})
+OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, STEP_MESSAGE})
 """The names of all messages that factmem writes. They are never a source of facts."""
 
 History = TypeVar("History", bound=Mapping[str, object])

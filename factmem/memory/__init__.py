@@ -10,8 +10,8 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory
-    from factmem.memory.chat_detection import ChatOptions
     from factmem.memory.consolidation import ConsolidationReport, Merge
+    from factmem.memory.consolidator import MemoryConsolidation
     from factmem.memory.contents import MemoryContents
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
     from factmem.memory.failed_texts import FailedText, FailedTexts, KeptTexts, NewText, RetryReport
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentMemory",
-    "ChatOptions",
     "ConceptInfo",
     "ConsolidationReport",
     "ConversionReport",
@@ -34,6 +33,7 @@ __all__ = [
     "FailedText",
     "FailedTexts",
     "KeptTexts",
+    "MemoryConsolidation",
     "MemoryContents",
     "MemoryDocuments",
     "MemoryRuns",
@@ -60,11 +60,11 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.memory.agent_memory": ("AgentMemory",),
-            "factmem.memory.chat_detection": ("ChatOptions",),
             "factmem.memory.consolidation": (
                 "ConsolidationReport",
                 "Merge",
             ),
+            "factmem.memory.consolidator": ("MemoryConsolidation",),
             "factmem.memory.contents": ("MemoryContents",),
             "factmem.memory.documents": (
                 "DocumentInfo",

@@ -7,22 +7,20 @@ from copy import copy
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from typing_extensions import Unpack
 
 from factmem._arguments import expect_function
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DoubtfulItems, Verification
-from factmem.detection.synonyms import SIMILARITY
+from factmem.detection.request import Detection
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._fact_saver import FactSaver
-from factmem.memory.chat_detection import ChatOptions
 from factmem.memory.collaborators import Collaborators
-from factmem.memory.consolidation import ConsolidationReport
+from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import MemoryDocuments
 from factmem.memory.failed_texts import FailedTexts
@@ -41,8 +39,6 @@ from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import FORM, LoadReport
 from factmem.prompt.message_form import MessageForm
-from factmem.prompt.tokens import TokenCounter, estimate_tokens
-from factmem.prompt.transcript import CONTEXT
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
 from factmem.providers.learning import Moment
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -55,6 +51,7 @@ __all__ = ["AgentMemory"]
 
 _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
+_DETECTION = Detection()
 _APP = MemoryScopesProfile(product="app")
 _BY_MODEL = FactSource(SourceKind.ASSISTANT)
 """The source of texts that a model passes to a tool: the model's words, not the user's."""
@@ -73,12 +70,11 @@ class AgentMemory:
     changes only the message named `factmem_memory`. After an error or a cancellation the chat is
     unchanged.
 
-    **Subjects and scopes.** The arguments `subjects` and `scopes` select places: each subject in
-    each scope. `subjects` defaults to those of the memory. A per-entity subject must be bound, as
-    in `subjects=[USER.of("alice")]`; otherwise `UnboundSubjectError` is raised. `scopes` defaults
-    to all scopes of the profile. Its items are scopes, or scope types that the profile resolves; a
-    type without a name is skipped. A call without any scope raises `ValueError`. Reading outside a
-    view finds nothing; writing there raises `MemoryAccessError`.
+    **Subjects and scopes.** A call reads and writes the places of the memory: each subject in each
+    scope. `view` and `of` select others. A per-entity subject must be bound, as in
+    `memory.of("alice")`; otherwise `UnboundSubjectError` is raised. A memory without any scope
+    raises `ValueError`. Reading outside a view finds nothing; writing there raises
+    `MemoryAccessError`.
 
     **Errors of every call**, raised before any call to a model or any write: `TypeError` for an
     argument of the wrong type, `UnboundSubjectError`, `MemoryAccessError`, and `ValueError` for a
@@ -86,7 +82,7 @@ class AgentMemory:
     written; places that were already written stay written. `ChatModelError`: the endpoint failed.
     `ExtractionError`: the model's answer was unusable. `StoredFactError`: a stored value does not
     fit the declared `value_type`. `MissingExtraError`: the embedder's package is not installed.
-    Maintenance (`store`, `tools`, `consolidate`) raises `TypeError` if the provider is not a
+    Maintenance (`store`, `tools`, `consolidation`) raises `TypeError` if the provider is not a
     `FactStore`.
 
     An instance has no state of a chat, a user or an event loop: any number of tasks can share it.
@@ -109,13 +105,10 @@ class AgentMemory:
         message_form: The wording of the memory message.
         clock: Returns the time, for recency and for facts without a time.
         recall_settings: The defaults of `recall`.
-        keyword_similarity: The least similarity of a new keyword to a known one, from 0 to 1 and by
-            the embedder, to replace it with the known one; None never does.
-        max_tokens: The largest size of the memory message; None sets no limit.
-        token_counter: Counts the tokens of a string. The default estimates and is slightly too
-            high.
+        detection: How facts are detected in chats and texts; calls may pass their own.
+        max_tokens: The largest size of the memory message, as `estimate_tokens` counts it; None
+            sets no limit.
         listeners: Functions that receive an event for every operation; see `factmem.events`.
-        include_values: Whether events contain facts and queries.
 
     Raises:
         TypeError: An argument has the wrong type, such as a path instead of a provider.
@@ -136,11 +129,9 @@ class AgentMemory:
         message_form: MessageForm = FORM,
         clock: TimeProvider = system_clock,
         recall_settings: RecallSettings = _SETTINGS,
-        keyword_similarity: float | None = SIMILARITY,
+        detection: Detection = _DETECTION,
         max_tokens: int | None = None,
-        token_counter: TokenCounter = estimate_tokens,
         listeners: Iterable[EventListener] = (),
-        include_values: bool = False,
     ) -> None:
         selection = PlaceSelection(subjects, scopes)
         self._settings = MemorySettings.of_arguments(
@@ -153,11 +144,9 @@ class AgentMemory:
             message_form=message_form,
             clock=clock,
             recall_settings=recall_settings,
-            keyword_similarity=keyword_similarity,
+            detection=detection,
             max_tokens=max_tokens,
-            token_counter=token_counter,
             listeners=listeners,
-            include_values=include_values,
         )
         self._parts = Collaborators(self._settings, selection, None)
 
@@ -176,10 +165,7 @@ class AgentMemory:
         chat_model: ChatModel | None = None,
         embedder: Embedder | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
-        instructions: Iterable[Concept[Any, Any]] = (),
         storage: Storage | None = None,
-        subject: MemorySubject = _USER,
-        scopes: MemoryScopesProfile = _APP,
     ) -> AsyncGenerator[Self]:
         """Open a store in a folder, and a memory of one user; both are closed at the end.
 
@@ -187,8 +173,8 @@ class AgentMemory:
                 await memory.remember("I prefer the dark theme.")
 
         The folder is created if it does not exist. Its files are not encrypted, unless `storage` is
-        an `EncryptedStorage`. `user` is the entity to bind; see `of`. By default the subject is the
-        per-entity subject `user`, and the scope is the product `app`. To share a store between
+        an `EncryptedStorage`. `user` is the entity to bind; see `of`. The subject is the per-entity
+        subject `user`, and the scope is the product `app`. For others, or to share a store between
         users, open it with `LocalFileMemoryProvider`.
         """
         async with (
@@ -198,9 +184,8 @@ class AgentMemory:
                 chat_model=chat_model,
                 embedder=embedder,
                 concepts=concepts,
-                instructions=instructions,
-                subjects=[subject],
-                scopes=scopes,
+                subjects=[_USER],
+                scopes=_APP,
             ) as memory,
         ):
             yield memory if user is None else memory.of(user)
@@ -249,6 +234,16 @@ class AgentMemory:
         return self._parts.contents
 
     @property
+    def consolidation(self) -> MemoryConsolidation:
+        """Merges values that mean the same, in the memory's places, and restores them."""
+        return self._parts.consolidation
+
+    @property
+    def detection(self) -> Detection:
+        """How facts are detected, in calls that pass no other options."""
+        return self._settings.detection
+
+    @property
     def failed_texts(self) -> FailedTexts:
         """The texts of `remember(..., keep_failed=True)` whose extraction failed."""
         return FailedTexts(self._parts.kept_texts, self._parts.texts.run_again)
@@ -286,14 +281,7 @@ class AgentMemory:
         """
         return self.view(subjects=self._parts.selection.bound_to(entity, *levels))
 
-    async def text(
-        self,
-        question: str | None = None,
-        limit: int | None = None,
-        *,
-        scopes: Scopes = None,
-        subjects: Subjects = None,
-    ) -> str:
+    async def text(self, question: str | None = None, limit: int | None = None) -> str:
         """Return the content of the memory message; empty if there are no facts.
 
         For frameworks that build their own prompts. Equal facts give equal bytes. With a question,
@@ -303,13 +291,11 @@ class AgentMemory:
         report: LoadReport
         if question is not None:
             most = 20 if limit is None else limit
-            report = await self.recall_facts_to_agent(
-                [], question, limit=most, subjects=subjects, scopes=scopes
-            )
+            report = await self.recall_facts_to_agent([], question, limit=most)
         elif limit is not None:
             raise ValueError("limit needs a question: memory.text('Which theme?', limit=5)")
         else:
-            report = await self.load_all_facts_to_agent([], subjects=subjects, scopes=scopes)
+            report = await self.load_all_facts_to_agent([])
         return report.text
 
     def documents(
@@ -332,91 +318,49 @@ class AgentMemory:
         )
 
     async def load_facts_to_agent(
-        self,
-        messages: list[History],
-        concept: Concept[Any, L],
-        *,
-        scopes: Scopes = None,
-        subjects: Subjects = None,
+        self, messages: list[History], concept: Concept[Any, L]
     ) -> LoadReport[L]:
         """Put the current facts of one concept into a chat. No call to a model.
 
         The lines of this concept in the memory message are replaced; those of other concepts stay
         if they fit. A message without facts is removed.
         """
-        return await self._parts.loader.load_into(messages, concept, subjects, scopes)
+        return await self._parts.loader.load_into(messages, concept)
 
-    async def load_all_facts_to_agent(
-        self, messages: list[History], *, scopes: Scopes = None, subjects: Subjects = None
-    ) -> LoadReport:
+    async def load_all_facts_to_agent(self, messages: list[History]) -> LoadReport:
         """Put the current facts of every concept into a chat. No call to a model.
 
         The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
         """
-        return await self._parts.loader.load_all_into(messages, subjects, scopes)
+        return await self._parts.loader.load_all_into(messages)
 
-    async def current(
-        self, concept: Concept[Any, L], *, scopes: Scopes = None, subjects: Subjects = None
-    ) -> list[L]:
-        """Return the current facts of a concept. No call to a model.
+    @overload
+    async def current(self, concept: Concept[Any, L]) -> list[L]: ...
+    @overload
+    async def current(self, concept: None = None) -> list[AnyFact]: ...
+    async def current(self, concept: Concept[Any, Any] | None = None) -> Sequence[AnyFact]:
+        """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
 
         A concept with one value has at most one `SingleFact`. A concept with many values has one
-        `MultipleFacts` per save, those of the most specific place first.
+        `MultipleFacts` per save, those of the most specific place first. Without `concept`, values
+        of the memory's `concepts` have their types; all others are plain JSON.
         """
-        return await self._parts.loader.current(concept, subjects, scopes)
+        if concept is None:
+            return await self._parts.loader.current_all()
+        return await self._parts.loader.current(concept)
 
-    async def current_all(
-        self, *, scopes: Scopes = None, subjects: Subjects = None
-    ) -> list[AnyFact]:
-        """Return the current facts of every concept, ordered by keyword. No call to a model.
-
-        Values of the memory's `concepts` have their types; all others are plain JSON.
-        """
-        return await self._parts.loader.current_all(subjects, scopes)
-
-    async def why(
-        self, fact: AnyFact, *, scopes: Scopes = None, subjects: Subjects = None
-    ) -> FactOrigin | None:
+    async def why(self, fact: AnyFact) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place has or had its id."""
-        return await self._parts.loader.origin(fact, subjects, scopes)
-
-    async def save_facts_from_history(
-        self,
-        messages: list[History],
-        concept: Concept[Any, Any],
-        subject: MemorySubject,
-        scope: ScopeChoice,
-        *,
-        preserve_questions: bool = False,
-        **options: Unpack[ChatOptions],
-    ) -> DetectionReport:
-        """Detect the facts of one concept in a chat, and save them. One call to the model.
-
-        `preserve_questions` appends the question and the model's answer to `messages`; facts are
-        never detected in these two. Otherwise like `auto_detect_facts`; see there for the other
-        arguments: `trust`, `conversation`, `since`, `context`, `said_at`, `speaker`, `doubtful`,
-        `verify` and `dry_run`.
-        """
-        return await self._parts.detection.find_one(
-            messages, concept, subject, scope, preserve_questions=preserve_questions, **options
-        )
+        return await self._parts.loader.origin(fact)
 
     async def auto_detect_facts(
         self,
         messages: Sequence[History],
         *,
-        subjects: Subjects = None,
-        scopes: Scopes = None,
-        concepts: Iterable[Concept[Any, Any]] = (),
-        trust: Iterable[SourceKind] = (),
-        conversation: str | None = None,
         since: int = 0,
-        context: int | None = CONTEXT,
+        conversation: str | None = None,
         said_at: datetime | None = None,
-        speaker: str | None = None,
-        doubtful: DoubtfulItems = "keep",
-        verify: Verification = "off",
-        only: Iterable[Concept[Any, Any]] | None = None,
+        detection: Detection | None = None,
         read_at: Mapping[Identity, Moment] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
@@ -427,53 +371,37 @@ class AgentMemory:
         rejected item. The facts of one place are saved in one durable write, all or none. Places
         are written in sequence. A second run on the same chat saves nothing new.
 
-        Facts are detected in messages of the user only, unless `trust` allows others: the words of
-        a tool or a web page never become a fact of the user. Messages of factmem are ignored.
+        Facts are detected in messages of the user only, unless `Detection(trust=...)` allows
+        others: the words of a tool or a web page never become a fact of the user. Messages of
+        factmem are ignored.
 
         Args:
             messages: The chat; not changed.
-            subjects: See `AgentMemory`.
-            scopes: See `AgentMemory`; the scopes to save in.
-            concepts: Concepts with types, in addition to those of the memory.
-            trust: Other speakers to trust: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
+            since: The index of the first message that may be cited; up to 20 earlier ones are
+                context. Pass the number of messages that an earlier run has seen.
             conversation: The name of the chat, recorded in the source of each fact. Without it, the
                 messages of two chats cannot be distinguished.
-            since: The index of the first message that may be cited; earlier ones are context. Pass
-                the number of messages that an earlier run has seen.
-            context: The number of messages before `since` that the model sees; None for all.
             said_at: The time of messages without a time, in the user's time zone; now by default.
-            speaker: The `name` of the user who may be cited; by default the entity of a subject.
-            doubtful: Whether to save items that are flagged in `report.doubtful`.
-            verify: The new items that a second call checks: about 250 tokens, and 40 for each item.
-            only: Look only for these concepts.
-            read_at: The result of `moment` when the chat was received; now by default. Facts of a
-                place that was erased since then are not saved; `report.erased` has them.
+            detection: The options of this call; those of the memory by default.
+            read_at: The moments of the places when the chat was received; now by default. Facts of
+                a place that was erased since then are not saved; `report.erased` has them.
+                `MemoryRuns.detection` passes them.
             dry_run: Whether to only report, without saving.
         """
-        return await self._parts.detection.find_all(
+        return await self._parts.detection.find(
             messages,
-            subjects,
-            scopes,
-            concepts=concepts,
-            only=only,
-            read_at=read_at,
-            trust=trust,
-            conversation=conversation,
             since=since,
-            context=context,
+            conversation=conversation,
             said_at=said_at,
-            speaker=speaker,
-            doubtful=doubtful,
-            verify=verify,
+            detection=detection,
+            read_at=read_at,
             dry_run=dry_run,
         )
 
     async def remember(
         self,
-        text: str,
+        text: str | Iterable[str],
         *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
         keep_failed: bool = False,
@@ -481,12 +409,12 @@ class AgentMemory:
         """Detect the facts in a text, and save them. One call to the model; none for an empty text.
 
         The text is trusted like a message of the user. The rules are those of `auto_detect_facts`,
-        and each fact quotes the text.
+        and each fact quotes the text. Several texts are read in one call, oldest first: a later
+        text has priority over an earlier one that it contradicts, and the `message` in a fact's
+        source is the index of its text.
 
         Args:
-            text: The text.
-            subject: The subject of its facts; any of the memory's subjects by default.
-            scope: The scope to save in; any of the memory's scopes by default.
+            text: The text, or several.
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
@@ -494,68 +422,35 @@ class AgentMemory:
                 error is still raised, with a note. Needs a `FactStore`.
         """
         return await self._parts.texts.run(
-            [text],
-            subject=subject,
-            scope=scope,
-            source=source,
-            said_at=said_at,
-            keep_failed=keep_failed,
+            text, source=source, said_at=said_at, keep_failed=keep_failed
         )
 
-    async def remember_many(
-        self, texts: Iterable[str], **options: Unpack[TextOptions]
-    ) -> DetectionReport:
-        """Detect the facts in several texts, oldest first. One call to the model for all.
-
-        A later text has priority over an earlier one that it contradicts. The `message` in a fact's
-        source is the index of its text. Otherwise like `remember`.
-        """
-        return await self._parts.texts.run(texts, **options)
-
-    async def remember_later(self, text: str, **options: Unpack[TextOptions]) -> None:
-        """Queue a text for `remember` in the background of an open memory.
+    async def remember_later(
+        self, text: str | Iterable[str], **options: Unpack[TextOptions]
+    ) -> None:
+        """Queue a text, or several, for `remember` in the background of an open memory.
 
         Wrong arguments raise immediately. `flush` waits for queued texts and raises their errors,
         each with a note of the text's number, source and places. Texts about the same subject are
         processed in order. Raises `RuntimeError` if the memory is not open in this event loop.
         """
-        await self._parts.texts.queue([text], **options)
+        await self._parts.texts.queue(text, **options)
 
-    async def remember_many_later(
-        self, texts: Iterable[str], **options: Unpack[TextOptions]
-    ) -> None:
-        """Queue several texts for `remember_many`; otherwise like `remember_later`."""
-        await self._parts.texts.queue(texts, **options)
-
-    async def flush(self, *, subjects: Subjects = None, deadline: float | None = None) -> None:
+    async def flush(self, *, deadline: float | None = None) -> None:
         """Wait for texts that were queued before this call, in this memory or a view of it.
 
         A view waits only for texts about its own places. Errors since the last call are raised in
         an `ExceptionGroup`.
 
         Args:
-            subjects: Wait only for texts that may be about any of these subjects.
             deadline: The maximum time to wait, in seconds. Afterwards `TimeoutError` is raised, and
                 the texts stay queued.
         """
-        await self._settings.pending.drain(self.boundary, subjects, deadline)
+        await self._settings.pending.drain(self.boundary, deadline)
 
-    def pending(self, *, subjects: Subjects = None) -> int:
+    def pending(self) -> int:
         """Return the number of queued texts that `flush` would wait for."""
-        return self._settings.pending.count(self.boundary, subjects)
-
-    async def moment(
-        self, *, subjects: Subjects = None, scopes: Scopes = None
-    ) -> Mapping[Identity, Moment]:
-        """Return the current moment of the places where facts may be saved. No call to a model.
-
-        Call it when your code receives a chat, and pass the result as `read_at` to a later
-        detection: facts that are erased in between are not saved again. The result is opaque and
-        valid in this process only.
-        """
-        return await self._parts.detection.moments(
-            self._parts.selection.detection_places(subjects, scopes)
-        )
+        return self._settings.pending.count(self.boundary)
 
     async def recall(
         self,
@@ -628,65 +523,23 @@ class AgentMemory:
             messages, query, subjects, scopes, limit=limit, where=where
         )
 
-    async def consolidate(
-        self,
-        concept: Concept[Any, Any],
-        *,
-        scopes: Scopes = None,
-        subjects: Subjects = None,
-        dry_run: bool = True,
-    ) -> ConsolidationReport:
-        """Ask the model which values of a concept mean the same; merge them if `dry_run` is off.
-
-        Makes one call to the model for each 200 values of a place with at least two values; values
-        of two places are never in the same call. The model only selects values: one is kept, the
-        others are forgotten, and nothing is invented.
-
-        By default nothing is written: check `merges` of the report, then pass the report to
-        `merge`. Each merge is one atomic entry in the history of its place. The kept value is
-        confirmed and gets the sources of the others, their greatest importance and their latest
-        expiry. For instructions `ValueError` is raised.
-        """
-        return await self._parts.consolidator.consolidate(
-            concept, subjects, scopes, dry_run=dry_run
-        )
-
-    async def merge(self, report: ConsolidationReport) -> ConsolidationReport:
-        """Apply the merges that a report of a dry run proposes. No call to a model.
-
-        Only current values are merged: if the kept value was forgotten since, it is not restored,
-        and the merge is in `outdated` of the returned report. A failed call can be repeated: a
-        merge that was applied before is not written again, unless it was undone.
-        """
-        return await self._parts.consolidator.merge(report)
-
-    async def restore(self, report: ConsolidationReport) -> int:
-        """Undo the merges of a report; return the number of restored values. No call to a model.
-
-        Each value is restored with its date, source, importance and expiry. Nothing is restored if
-        the kept value is no longer current. Values that were purged or erased, have expired or are
-        beyond the retained history are not restored. The kept values do not change.
-        """
-        return await self._parts.consolidator.restore(report)
-
     def tools(
         self,
         prefix: str = "memory_",
         *,
-        writable: bool = True,
         save: bool = False,
         of: Callable[[Any], Who] | None = None,
     ) -> list[MemoryTool]:
         """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
 
         The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
-        call to the chat model and only if there is one; and `forget`. All use the memory's default
+        call to the chat model and only if there is one; and `forget`. A read-only view has only the
+        first two. All use the memory's default
         places: a model cannot select a place. All wait for queued texts. Answers are JSON with
         exact counts, at most 8,000 characters long.
 
         Args:
             prefix: The prefix of the tools' names: letters, digits, `_` and `-`.
-            writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
             save: Whether to offer `save`, with which the model itself states a fact, without a call
                 to the chat model. No quote proves such a fact: a page or a tool's result can
                 persuade the model to save it. Its source is `SourceKind.ASSISTANT`.
@@ -697,7 +550,7 @@ class AgentMemory:
         fact_store(self._parts.provider)
         if of is not None:
             user_of = expect_function(of, "of", "of=lambda context: context.user")
-            late = partial(AgentMemory.tools, prefix=prefix, writable=writable, save=save)
+            late = partial(AgentMemory.tools, prefix=prefix, save=save)
             return MemoryTool.late(
                 late(view_of_anyone(self)), lambda context: late(view_for(self, user_of(context)))
             )
@@ -712,7 +565,7 @@ class AgentMemory:
             else partial(bound.remember, source=_BY_MODEL),
             lambda: self._settings.pending.wait(bound.boundary),
             prefix=prefix,
-            writable=writable and not self.boundary.is_read_only,
+            writable=not self.boundary.is_read_only,
             save=saver.save if save and places else None,
             subjects=[place.subject for place in places],
             owned=[each.keyword for each in self._settings.concepts.values() if not each.detect],

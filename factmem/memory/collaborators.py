@@ -2,7 +2,7 @@
 
 from factmem.detection.detector import FactDetector
 from factmem.memory.chat_detection import ChatDetection
-from factmem.memory.consolidator import Consolidator
+from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
 from factmem.memory.fact_recall import FactRecall
 from factmem.memory.failed_texts import KeptTexts
@@ -53,6 +53,7 @@ class Collaborators:
             chat_model=settings.chat_model,
             concepts=settings.concepts,
             clock=settings.clock,
+            detection=settings.detection,
         )
         self.kept_texts: KeptTexts = KeptTexts(settings.provider, selection, events, settings.clock)
         self.texts: TextIntake = TextIntake(
@@ -61,7 +62,6 @@ class Collaborators:
             pending,
             events,
             kept=self.kept_texts,
-            concepts=settings.concepts,
             clock=settings.clock,
         )
         self.search: FactSearch = self._searching(settings.indexes)
@@ -76,10 +76,10 @@ class Collaborators:
             defaults=settings.recall,
             everywhere=lambda: self._searching(IndexCache()),
         )
-        self.consolidator: Consolidator = Consolidator(
+        self.consolidation: MemoryConsolidation = MemoryConsolidation(
             self.provider,
             selection,
-            pending,
+            lambda: pending.wait(selection.boundary),
             events,
             settings.chat_model,
             instructions=settings.instructions,

@@ -1,6 +1,6 @@
-"""Consolidator: merges values of a concept that mean the same, and restores them."""
+"""MemoryConsolidation: merges values of a concept that mean the same, and restores them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -19,19 +19,17 @@ from factmem.memory.consolidation import (
     propose_merges,
     restoring,
 )
-from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
 from factmem.models.boundary import check_writable
 from factmem.models.checked import checked_concept
 from factmem.models.facts import AnyConcept, Concept, FactType
-from factmem.models.places import Identity, MemorySubject, Place
-from factmem.models.scopes import ScopeChoice
+from factmem.models.places import Identity, Place
 from factmem.models.values import canonical
 from factmem.prompt.transcript import folded
 from factmem.providers.base import AgentMemoryProvider, fact_store
 from factmem.usage import Usage
 
-__all__ = ["MAX_VALUES", "Consolidator"]
+__all__ = ["MAX_VALUES", "MemoryConsolidation"]
 
 
 MAX_VALUES = 200
@@ -40,15 +38,21 @@ MAX_VALUES = 200
 _LONGEST_VALUE = 1_000
 
 
-class Consolidator:
-    """Asks a model which values mean the same; merging and restoring need no model.
+class MemoryConsolidation:
+    """Merges values of a concept that mean the same, in the places of a memory.
+
+        proposal = await memory.consolidation.propose(LANGUAGES)  # one call to the model
+        report = await memory.consolidation.merge(proposal)
+        await memory.consolidation.restore(report)
+
+    The model only selects values: one is kept, the others are forgotten, and nothing is invented.
 
     Args:
         provider: The provider, restricted to the boundary of `selection` and observed.
         selection: The places that a call may read and write.
-        pending: The queued texts that a consolidation waits for.
+        caught_up: Waits for queued texts about these places.
         events: Reports each operation.
-        chat_model: The model. Without one, `consolidate` raises `ValueError`.
+        chat_model: The model. Without one, `propose` raises `ValueError`.
         instructions: The concepts whose values are never merged, by keyword.
     """
 
@@ -56,7 +60,7 @@ class Consolidator:
         self,
         provider: AgentMemoryProvider,
         selection: PlaceSelection,
-        pending: PendingTexts,
+        caught_up: Callable[[], Awaitable[None]],
         events: MemoryEvents,
         chat_model: ChatModel | None,
         *,
@@ -65,38 +69,37 @@ class Consolidator:
         self._instructions = instructions
         self._provider = provider
         self._selection = selection
-        self._pending = pending
+        self._caught_up = caught_up
         self._events = events
         self._chat_model = chat_model
 
-    async def consolidate(
-        self,
-        concept: Concept[Any, Any],
-        subjects: Iterable[MemorySubject] | None,
-        scopes: Iterable[ScopeChoice] | None,
-        *,
-        dry_run: bool,
-    ) -> ConsolidationReport:
-        """See `AgentMemory.consolidate`."""
+    async def propose(self, concept: Concept[Any, Any]) -> ConsolidationReport:
+        """Ask the model which values of a concept mean the same. Nothing is written.
+
+        Makes one call to the model for each 200 values of a place with at least two values; values
+        of two places are never in the same call. Check `merges` of the report, then pass the report
+        to `merge`. For instructions `ValueError` is raised.
+        """
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_multiple(concept)
             _check_mergeable([concept.keyword], self._instructions)
             if self._chat_model is None:
-                raise ValueError("consolidate needs a chat model: AgentMemory(..., chat_model=...)")
-            if dry_run:
-                operation.places = self._selection.places(subjects, scopes)
-            else:
-                fact_store(self._provider)
-                operation.places = self._selection.writable_places(subjects, scopes)
-            await self._pending.wait(self._selection.boundary)
+                raise ValueError("propose needs a chat model: AgentMemory(..., chat_model=...)")
+            operation.places = self._selection.places()
+            await self._caught_up()
             report = await self._propose(concept, operation, self._chat_model)
-            if not dry_run:
-                report = await self._apply_merges(report)
             operation.count = report.count
             return report
 
     async def merge(self, report: ConsolidationReport) -> ConsolidationReport:
-        """See `AgentMemory.merge`. Places are written in sequence."""
+        """Apply the merges of a report. No call to a model. Places are written in sequence.
+
+        Each merge is one atomic entry in the history of its place. The kept value is confirmed and
+        gets the sources of the others, their greatest importance and their latest expiry. Only
+        current values are merged: if the kept value was forgotten since, it is not restored, and
+        the merge is in `outdated` of the returned report. A failed call can be repeated: a merge
+        that was applied before is not written again, unless it was undone.
+        """
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_report(report, "merge")
             _check_mergeable([merge.keyword for merge in report.merges], self._instructions)
@@ -106,7 +109,12 @@ class Consolidator:
             return merged
 
     async def restore(self, report: ConsolidationReport) -> int:
-        """See `AgentMemory.restore`."""
+        """Undo the merges of a report; return the number of restored values. No call to a model.
+
+        Each value is restored with its date, source, importance and expiry. Nothing is restored if
+        the kept value is no longer current. Values that were purged or erased, have expired or are
+        beyond the retained history are not restored. The kept values do not change.
+        """
         async with self._events.operation(MemoryOperation.RESTORE) as operation:
             _check_report(report, "restore")
             operation.places = self._writable(report.merges)
@@ -171,13 +179,13 @@ def _check_multiple(concept: Concept[Any, Any]) -> None:
     checked_concept(concept)
     if concept.fact_type is not FactType.MULTIPLE:
         raise ValueError(
-            f"{concept.keyword!r} has one value, so nothing can be merged: consolidate needs a "
+            f"{concept.keyword!r} has one value, so nothing can be merged: propose needs a "
             "concept of FactType.MULTIPLE"
         )
 
 
 def _check_report(report: ConsolidationReport, method: str) -> None:
-    example = f"memory.{method}(await memory.consolidate(concept))"
+    example = f"memory.consolidation.{method}(await memory.consolidation.propose(concept))"
     expect(report, ConsolidationReport, "report", example)
 
 

@@ -138,7 +138,6 @@ class FactRecall:
             operation: The operation; its places are searched.
             parts: The sentences of the question, to search instead of the whole question.
         """
-        operation.text = query.text
         await self._pending.wait(self._selection.boundary)
         result = await self._search.recall(operation.places, query, depth, parts, operation)
         operation.found(match.fact for match in result)
@@ -158,7 +157,6 @@ class FactRecall:
         """
         if depth != "shallow":
             raise ValueError("depth must be 'shallow' in a recall over every entity")
-        operation.text = query.text
         await self._pending.wait(self._selection.boundary)
         places = await self._places_inside(boundary)  # queued texts may add some
         best = RecallResult()

@@ -9,7 +9,7 @@ from factmem.ledger.resolution import Resolution
 from factmem.llm.messages import History, checked_history
 from factmem.memory.instructions import Instructions
 from factmem.memory.origin import FactOrigin, origin_of
-from factmem.memory.selection import PlaceSelection, Scopes, Subjects
+from factmem.memory.selection import PlaceSelection
 from factmem.models.checked import checked_concept
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Place
@@ -51,49 +51,39 @@ class FactLoader:
         self._message = message
         self._instructions = instructions
 
-    async def load_into(
-        self, messages: list[History], concept: Concept[Any, L], subjects: Subjects, scopes: Scopes
-    ) -> LoadReport[L]:
+    async def load_into(self, messages: list[History], concept: Concept[Any, L]) -> LoadReport[L]:
         """Put the facts of one concept into a chat; facts of other concepts stay."""
-        places = await self._places(
-            subjects, scopes, lambda: (checked_history(messages), checked_concept(concept))
-        )
+        places = await self._places(lambda: (checked_history(messages), checked_concept(concept)))
         resolution = await self._reader.concept(concept, places)
         facts, followed = await self._instructions.separated(resolution)
         asked = {concept.keyword}
         return self._message.put(messages, facts, places, asked, instructions=followed)
 
-    async def load_all_into(
-        self, messages: list[History], subjects: Subjects, scopes: Scopes
-    ) -> LoadReport:
+    async def load_all_into(self, messages: list[History]) -> LoadReport:
         """Replace the memory message of a chat with the facts of every concept."""
-        places = await self._places(subjects, scopes, lambda: checked_history(messages))
+        places = await self._places(lambda: checked_history(messages))
         resolution = await self._reader.everything(places)
         facts, followed = await self._instructions.separated(resolution)
         return self._message.put(messages, facts, places, None, instructions=followed)
 
-    async def current(
-        self, concept: Concept[Any, L], subjects: Subjects, scopes: Scopes
-    ) -> list[L]:
+    async def current(self, concept: Concept[Any, L]) -> list[L]:
         """Return the current facts of one concept."""
-        places = await self._places(subjects, scopes, lambda: checked_concept(concept))
+        places = await self._places(lambda: checked_concept(concept))
         return _readable(await self._reader.concept(concept, places))
 
-    async def current_all(self, subjects: Subjects, scopes: Scopes) -> list[AnyFact]:
+    async def current_all(self) -> list[AnyFact]:
         """Return the current facts of every concept, ordered by keyword."""
-        places = await self._places(subjects, scopes)
+        places = await self._places()
         return _readable(await self._reader.everything(places))
 
-    async def origin(self, fact: AnyFact, subjects: Subjects, scopes: Scopes) -> FactOrigin | None:
+    async def origin(self, fact: AnyFact) -> FactOrigin | None:
         """Return the sources and history of a fact; None if no place has or had it."""
         async with self._events.before(MemoryOperation.HISTORY):
             expect(fact, (SingleFact, MultipleFacts), "fact", "memory.why(facts[0])")
-            places = self._selection.places(subjects, scopes)
+            places = self._selection.places()
         return await origin_of(fact, places, self._provider)
 
-    async def _places(
-        self, subjects: Subjects, scopes: Scopes, check: Callable[[], object] | None = None
-    ) -> list[Place]:
+    async def _places(self, check: Callable[[], object] | None = None) -> list[Place]:
         """Return the places of a load, after `check`.
 
         The provider reports each load as an event. A call that is rejected before it reaches the
@@ -102,11 +92,11 @@ class FactLoader:
         if not self._events:
             if check is not None:
                 check()
-            return self._selection.places(subjects, scopes)
+            return self._selection.places()
         async with self._events.before(MemoryOperation.LOAD):
             if check is not None:
                 check()
-            return self._selection.places(subjects, scopes)
+            return self._selection.places()
 
 
 def _readable(resolution: Resolution[L]) -> list[L]:

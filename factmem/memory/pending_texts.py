@@ -1,10 +1,9 @@
 """PendingTexts: the queue of texts that an open memory processes in the background."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -15,7 +14,6 @@ from factmem.concurrency.background import (
     raise_if_cancelled_inside,
     within,
 )
-from factmem.memory.selection import Subjects, keys_of
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
 
@@ -24,9 +22,6 @@ __all__ = ["PendingTexts"]
 
 _MOST_NAMED = 5
 """The maximum of places and of failures that an exception note lists."""
-
-_Keys: TypeAlias = Collection[tuple[str, str | None]]
-"""Names and entities, as `subject_keys` returns them."""
 
 
 class _Text:
@@ -41,10 +36,9 @@ class _Text:
         self._names = [str(place) for place in places]
         self._source = source
 
-    def is_wanted(self, boundary: Boundary, subjects: _Keys | None = None) -> bool:
-        """Return whether all places are inside a boundary, and one has any of the subjects."""
-        is_within = all(map(boundary.allows, self.places))
-        return is_within and (subjects is None or not self.subjects.isdisjoint(subjects))
+    def is_wanted(self, boundary: Boundary) -> bool:
+        """Return whether all places are inside a boundary."""
+        return all(map(boundary.allows, self.places))
 
     def __str__(self) -> str:
         first, last = self.numbers[0], self.numbers[-1]
@@ -117,53 +111,37 @@ class PendingTexts:
         line = tuple(sorted(text.subjects, key=str))
         self._work.start(run, line=line, waiting=waiting)
 
-    async def wait(self, boundary: Boundary = UNBOUNDED) -> None:
+    async def wait(self, boundary: Boundary = UNBOUNDED, deadline: float | None = None) -> None:
         """Wait for the texts inside a boundary that were queued before this call."""
-        await self._wait(boundary, None, None)
+        await checkpoint()
+        with within(deadline, lambda: self.count(boundary)):
+            for text in self._queued(boundary):
+                await text.done.wait()
 
-    def count(self, boundary: Boundary, subjects: Subjects = None) -> int:
-        """Return the number of texts in the queue inside a boundary.
-
-        Args:
-            boundary: Count a text if all its places are inside.
-            subjects: Count only texts that may be about any of these.
-        """
-        return self._count_of(boundary, keys_of(subjects))
+    def count(self, boundary: Boundary) -> int:
+        """Return the number of texts in the queue whose places are all inside a boundary."""
+        return sum(len(text.numbers) for text in self._queued(boundary))
 
     async def drain(
         self,
         boundary: Boundary = UNBOUNDED,
-        subjects: Subjects = None,
         deadline: float | None = None,
     ) -> None:
         """Wait for queued texts, then raise each of their failures once.
 
         Args:
             boundary: Wait for a text if all its places are inside.
-            subjects: Wait only for texts that may be about any of these.
             deadline: The maximum time to wait, in seconds.
 
         Raises:
             ExceptionGroup: Texts failed.
             TimeoutError: Texts were in the queue at the deadline. They are processed later.
         """
-        about = keys_of(subjects)
-        await self._wait(boundary, about, deadline)
-        self._take_failures(boundary, about).raise_any()
+        await self.wait(boundary, deadline)
+        self._take_failures(boundary).raise_any()
 
-    async def _wait(
-        self, boundary: Boundary, subjects: _Keys | None, deadline: float | None
-    ) -> None:
-        await checkpoint()
-        with within(deadline, lambda: self._count_of(boundary, subjects)):
-            for text in self._queued(boundary, subjects):
-                await text.done.wait()
-
-    def _count_of(self, boundary: Boundary, subjects: _Keys | None) -> int:
-        return sum(len(text.numbers) for text in self._queued(boundary, subjects))
-
-    def _queued(self, boundary: Boundary, subjects: _Keys | None) -> list[_Text]:
-        return [text for text in self._texts.values() if text.is_wanted(boundary, subjects)]
+    def _queued(self, boundary: Boundary) -> list[_Text]:
+        return [text for text in self._texts.values() if text.is_wanted(boundary)]
 
     async def open(self) -> None:
         """Open the queue.
@@ -210,16 +188,11 @@ class PendingTexts:
         else:
             self._uncounted[text.places] += len(text.numbers)
 
-    def _take_failures(self, boundary: Boundary, subjects: _Keys | None = None) -> "_Failures":
-        """Remove and return the failures inside a boundary and with any of the subjects."""
-        wanted = [text for text in self._failed if text.is_wanted(boundary, subjects)]
+    def _take_failures(self, boundary: Boundary) -> "_Failures":
+        """Remove and return the failures inside a boundary."""
+        wanted = [text for text in self._failed if text.is_wanted(boundary)]
         self._failed = [text for text in self._failed if text not in wanted]
-        besides = [
-            places
-            for places in self._uncounted
-            if all(map(boundary.allows, places))
-            and (subjects is None or any(place[2:] in subjects for place in places))
-        ]
+        besides = [places for places in self._uncounted if all(map(boundary.allows, places))]
         return _Failures(wanted, sum(map(self._uncounted.pop, besides)))
 
 

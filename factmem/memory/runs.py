@@ -7,11 +7,12 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from anyio.lowlevel import current_token
+from typing_extensions import TypedDict
 
-from factmem._arguments import expect, expect_function
+from factmem._arguments import expect, expect_function, expect_within
 from factmem.concurrency.background import BackgroundWork
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DoubtfulItems, Verification
+from factmem.detection.request import Detection
 from factmem.errors import (
     FactmemError,
     KeyRequiredError,
@@ -23,16 +24,12 @@ from factmem.errors import (
 from factmem.llm.base import ToolDefinition
 from factmem.llm.messages import MEMORY_MESSAGE, History, put_own_text
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.chat_detection import check_options
-from factmem.memory.run_options import DetectionOptions, RunOptions, checked_recall
 from factmem.memory.selection import keys_of
 from factmem.memory.tools import MemoryTool
 from factmem.memory.users import Who, view_for, view_of_anyone
-from factmem.models.checked import checked_concepts
-from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
-from factmem.prompt.transcript import CONTEXT
+from factmem.providers.learning import moment
 
 __all__ = ["UNREACHABLE", "Chat", "MemoryRuns", "RunOptions", "RunTool", "Who"]
 
@@ -54,6 +51,20 @@ _MISTAKES = (
     WrongKeyError,
 )
 _log = logging.getLogger("factmem.memory")
+
+
+class RunOptions(TypedDict, Generic[C], total=False):
+    """The options of `MemoryRuns` for adapters; see there."""
+
+    user: "Who | Callable[[C], Who]"
+    recall: int | None
+    auto_detect: bool
+    detection: Detection | None
+    tools: bool
+    save: bool
+    prefix: str
+    on_report: Callable[[DetectionReport], None] | None
+    on_failure: Callable[[Exception], None] | None
 
 
 class RunTool(Generic[C]):
@@ -113,15 +124,10 @@ class MemoryRuns(Generic[C]):
     Args:
         memory: The memory. `C` is the framework's context of a run.
         user: The user of all runs, or a function of the context. See `Who`.
-        auto_load: Whether `prompt` returns facts.
         recall: The maximum of facts that `prompt` returns, those relevant to the question; else
             all.
         auto_detect: Whether `learn` detects facts in the user's words. One model call each.
-        detect: The concepts to look for; all by default.
-        context: See `AgentMemory.auto_detect_facts`, like the next two.
-        doubtful: Whether to save doubtful items.
-        verify: The new items that a second call checks.
-        speaker: The `name` of the user in chats of several people, or a function of the context.
+        detection: How `learn` detects facts; by default the memory's `detection`.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
         prefix: The prefix of the tools' names.
@@ -141,14 +147,9 @@ class MemoryRuns(Generic[C]):
         memory: AgentMemory,
         *,
         user: "Who | Callable[[C], Who]" = None,
-        auto_load: bool = True,
         recall: int | None = None,
         auto_detect: bool = False,
-        detect: Iterable[Concept[Any, Any]] | None = None,
-        context: int | None = CONTEXT,
-        doubtful: DoubtfulItems = "keep",
-        verify: Verification = "off",
-        speaker: "str | Callable[[C], str | None] | None" = None,
+        detection: Detection | None = None,
         tools: bool = True,
         save: bool = False,
         prefix: str = "memory_",
@@ -157,24 +158,23 @@ class MemoryRuns(Generic[C]):
     ) -> None:
         self.memory: AgentMemory = expect(memory, AgentMemory, "memory", "AgentMemory(provider)")
         self._user = user
-        self._auto_load = auto_load
-        self._recall = checked_recall(recall, auto_load=auto_load)
+        if recall is not None:
+            expect_within(recall, int, "recall", "recall=10", least=1)
+        self._recall = recall
         self.is_detecting = auto_detect
         """Whether `learn` detects facts."""
         if auto_detect and memory.chat_model is None:
             raise ValueError(
                 "auto_detect needs a model to detect facts: AgentMemory(..., chat_model=...)"
             )
-        check_options(doubtful, verify)
-        if detect is not None and not auto_detect:
-            raise ValueError("detect needs auto_detect=True: it selects the concepts to detect")
-        self._detection = DetectionOptions(
-            only=None if detect is None else checked_concepts(detect, "detect=[THEME]"),
-            context=context,
-            doubtful=doubtful,
-            verify=verify,
+        if detection is not None and not auto_detect:
+            raise ValueError("detection needs auto_detect=True: nothing else detects facts")
+        example = "detection=Detection(doubtful='verify')"
+        self._detection = (
+            memory.detection
+            if detection is None
+            else expect(detection, Detection, "detection", example)
         )
-        self._speaker = speaker
         if on_report is not None:
             expect_function(on_report, "on_report", "on_report=reports.append")
         if on_failure is not None:
@@ -247,8 +247,6 @@ class MemoryRuns(Generic[C]):
             question: The user's text, for `recall`.
         """
         view = self.view(context)
-        if not self._auto_load:
-            return ""
         if self._recall is None:
             text = await self.attempt(view.text)
         else:
@@ -267,11 +265,9 @@ class MemoryRuns(Generic[C]):
             question: The user's text, for `recall`; by default the user's last message.
 
         Returns:
-            The report; None with `auto_load=False` or if the store failed.
+            The report; None if the store failed.
         """
         view, limit = self.view(context), self._recall
-        if not self._auto_load:
-            return None
 
         async def put() -> LoadReport:
             if limit is None:
@@ -338,9 +334,11 @@ class MemoryRuns(Generic[C]):
         if not self.is_detecting or len(chat) <= since:
             return None
         view, messages = self.view(context), [dict(each) for each in chat]
-        speaker = self._speaker(context) if callable(self._speaker) else self._speaker
         when = self.memory.clock() if said_at is None else said_at
-        read_at = await view.moment()
+        read_at = {
+            place.identity: await moment(view.provider, place.subject, place.scope)
+            for place in view.places
+        }
 
         async def detect() -> DetectionReport:
             report = await view.auto_detect_facts(
@@ -348,9 +346,8 @@ class MemoryRuns(Generic[C]):
                 since=since,
                 conversation=conversation,
                 said_at=when,
+                detection=self._detection,
                 read_at=read_at,
-                speaker=speaker,
-                **self._detection,
             )
             self.on_report(report)
             return report

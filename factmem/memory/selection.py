@@ -144,11 +144,7 @@ class PlaceSelection:
                     check_writable(place, self.boundary)
         return inside
 
-    def detection_places(
-        self,
-        subjects: Subjects = None,
-        scopes: Scopes = None,
-    ) -> list[Place]:
+    def detection_places(self) -> list[Place]:
         """Return the writable places, if a model can distinguish them.
 
         A model sees subjects by name and scopes by type, never an entity or a scope's name.
@@ -157,7 +153,7 @@ class PlaceSelection:
             ValueError: Two places would look the same, or there is no place.
             MemoryAccessError: See `writable_places`.
         """
-        places = self.writable_places(subjects, scopes)
+        places = self.writable_places()
         if not places:
             raise ValueError(
                 "There is no place to save to: set a subject and a scope, AgentMemory(..., "
@@ -173,18 +169,6 @@ class PlaceSelection:
                 )
             shown.add(name)
         return places
-
-    def place(self, subject: MemorySubject, scope: ScopeChoice) -> Place:
-        """Return the one place to save to.
-
-        Raises:
-            UnboundSubjectError: The subject is per entity and has no entity.
-            ValueError: The scope is a type without a name.
-            MemoryAccessError: The place is outside the boundary, or the boundary is read-only.
-        """
-        place = Place(self.profile.writable(scope), subject)
-        check_writable(place, self.boundary)
-        return place
 
     def aside(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> Place:
         """Return a place that no call selects by default.

@@ -9,10 +9,10 @@ from factmem._arguments import (
     expect_all,
     expect_function,
     expect_methods,
-    expect_within,
     has_name,
     kind_of,
 )
+from factmem.detection.request import Detection
 from factmem.detection.synonyms import KeywordSynonyms
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents
@@ -24,7 +24,6 @@ from factmem.models.facts import AnyConcept, Concept
 from factmem.models.places import MemorySubject
 from factmem.prompt.memory_message import MemoryMessage
 from factmem.prompt.message_form import MessageForm
-from factmem.prompt.tokens import TokenCounter
 from factmem.providers.base import AgentMemoryProvider
 from factmem.recall.places_index import IndexCache
 from factmem.recall.query import RecallSettings
@@ -53,6 +52,7 @@ class MemorySettings:
     message: MemoryMessage
     clock: TimeProvider
     recall: RecallSettings
+    detection: Detection
     synonyms: KeywordSynonyms | None
     events: MemoryEvents
     pending: PendingTexts
@@ -71,16 +71,14 @@ class MemorySettings:
         message_form: MessageForm,
         clock: TimeProvider,
         recall_settings: RecallSettings,
-        keyword_similarity: float | None,
+        detection: Detection,
         max_tokens: int | None,
-        token_counter: TokenCounter,
         listeners: Iterable[EventListener],
-        include_values: bool,
     ) -> "MemorySettings":
         """Validate the arguments of `AgentMemory` and return the settings of a new memory."""
         followed = concepts_by_keyword(instructions, "instructions")
         declared = concepts_by_keyword(concepts)
-        events = MemoryEvents(_checked_listeners(listeners), include_values=include_values)
+        events = MemoryEvents(_checked_listeners(listeners))
         return cls(
             provider=expect_methods(provider, _PROVIDER_METHODS, "provider", _PROVIDER),
             chat_model=None
@@ -89,7 +87,7 @@ class MemorySettings:
             embedder=_checked_embedder(embedder),
             concepts=concepts_by_keyword([*declared.values(), *followed.values()]),
             instructions=followed,
-            message=_memory_message(subjects, max_tokens, token_counter, message_form),
+            message=_memory_message(subjects, max_tokens, message_form),
             clock=expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"),
             recall=expect(
                 recall_settings,
@@ -97,7 +95,8 @@ class MemorySettings:
                 "recall_settings",
                 "recall_settings=RecallSettings(min_score=0.3)",
             ),
-            synonyms=_keyword_synonyms(embedder, events, keyword_similarity),
+            detection=expect(detection, Detection, "detection", "detection=Detection()"),
+            synonyms=None if embedder is None else KeywordSynonyms(embedder, events),
             events=events,
             pending=PendingTexts(),
             indexes=IndexCache(),
@@ -118,18 +117,6 @@ def _checked_embedder(embedder: Embedder | None) -> Embedder | None:
     return embedder
 
 
-def _keyword_synonyms(
-    embedder: Embedder | None, events: MemoryEvents, similarity: float | None
-) -> KeywordSynonyms | None:
-    """Return the search for synonyms of keywords; None without an embedder or a similarity."""
-    example = "keyword_similarity=0.75, or None to join no synonyms"
-    if similarity is not None:
-        expect_within(similarity, float, "keyword_similarity", example, above=0, most=1)
-    if embedder is None or similarity is None:
-        return None
-    return KeywordSynonyms(embedder, events, least=similarity)
-
-
 def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, ...]:
     """Return the listeners; a class is rejected, because calling it only creates an object."""
     example = "listeners=[print]"
@@ -142,12 +129,10 @@ def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListene
 def _memory_message(
     subjects: Sequence[MemorySubject],
     max_tokens: int | None,
-    token_counter: TokenCounter,
     form: MessageForm,
 ) -> MemoryMessage:
     """Return the writer of the memory message."""
     if max_tokens is not None:
         expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
-    expect_function(token_counter, "token_counter", "token_counter=tiktoken_counter()")
     expect(form, MessageForm, "message_form", "message_form=MessageForm(header='Known')")
-    return MemoryMessage(subjects, max_tokens, token_counter, form)
+    return MemoryMessage(subjects, max_tokens, form)

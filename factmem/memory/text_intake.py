@@ -1,10 +1,10 @@
 """TextIntake: detects facts in texts, immediately or in the background."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from anyio.lowlevel import checkpoint
 from typing_extensions import TypedDict, Unpack
@@ -19,9 +19,6 @@ from factmem.memory.failed_texts import FailedText, KeptTexts, NewText
 from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
 from factmem.models.clock import TimeProvider
-from factmem.models.facts import Concept
-from factmem.models.places import MemorySubject
-from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.transcript import Transcript
 from factmem.usage import Usage
@@ -29,13 +26,12 @@ from factmem.usage import Usage
 __all__ = ["TextIntake", "TextOptions"]
 
 Source: TypeAlias = FactSource | str | None
+_Texts: TypeAlias = str | Iterable[str]
 
 
 class TextOptions(TypedDict, total=False):
-    """The options of `AgentMemory.remember` and of its variants; see there."""
+    """The options of `AgentMemory.remember` and `remember_later`; see there."""
 
-    subject: MemorySubject | None
-    scope: ScopeChoice | None
     source: Source
     said_at: datetime | None
     keep_failed: bool
@@ -50,7 +46,6 @@ class TextIntake:
         pending: The queue of an open memory.
         kept: Stores failed texts, if a call requests it.
         events: Reports each run.
-        concepts: The declared concepts by keyword.
         clock: Returns the time of texts without a time.
     """
 
@@ -62,7 +57,6 @@ class TextIntake:
         events: MemoryEvents,
         *,
         kept: KeptTexts,
-        concepts: Mapping[str, Concept[Any, Any]],
         clock: TimeProvider,
     ) -> None:
         self._detection = detection
@@ -70,10 +64,9 @@ class TextIntake:
         self._pending = pending
         self._kept = kept
         self._events = events
-        self._concepts = concepts
         self._clock = clock
 
-    async def run(self, texts: Iterable[str], **options: Unpack[TextOptions]) -> DetectionReport:
+    async def run(self, texts: _Texts, **options: Unpack[TextOptions]) -> DetectionReport:
         """Detect and save the facts of texts. One call to the model."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
             new = self._new(texts, **options)
@@ -104,7 +97,7 @@ class TextIntake:
             request = replace(self._request(new), moments=moments)
             return await self._detection.run(request, operation)
 
-    async def queue(self, texts: Iterable[str], **options: Unpack[TextOptions]) -> None:
+    async def queue(self, texts: _Texts, **options: Unpack[TextOptions]) -> None:
         """Queue texts. Wrong arguments raise immediately; later errors are raised by `flush`."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
             new = self._new(texts, **options)
@@ -136,41 +129,31 @@ class TextIntake:
 
     def _new(
         self,
-        texts: Iterable[str],
+        texts: _Texts,
         *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
         source: Source = None,
         said_at: datetime | None = None,
         keep_failed: bool = False,
     ) -> NewText:
         checked, origin = _checked_texts(texts), _checked_source(source)
         expect(keep_failed, bool, "keep_failed", "keep_failed=True")
-        if subject is not None:
-            expect(subject, MemorySubject, "subject", "subject=USER.of('alice')")
         self._detection.require_model()
-        places = self._selection.detection_places(
-            None if subject is None else [subject], None if scope is None else [scope]
-        )
+        places = self._selection.detection_places()
         return NewText(checked, places, self._clock() if said_at is None else said_at, origin)
 
     def _request(self, new: NewText) -> DetectionRequest:
-        return DetectionRequest(
-            transcript=Transcript(
-                [{"role": "user", "content": text} for text in new.texts],
-                written_by=new.source.kind if new.source else None,
-                said_at=new.said_at,
-            ),
-            places=new.places,
-            declared=list(self._concepts.values()),
-            conversation=new.source.conversation if new.source else None,
+        transcript = Transcript(
+            [{"role": "user", "content": text} for text in new.texts],
+            written_by=new.source.kind if new.source else None,
+            said_at=new.said_at,
         )
+        conversation = new.source.conversation if new.source else None
+        return self._detection.request(transcript, new.places, conversation)
 
 
-def _checked_texts(texts: Iterable[str]) -> list[str]:
-    example = "memory.remember_many(['I like tea']), or memory.remember(text)"
-    given = expect_all(texts, object, "texts", example)
-    return [expect(text, str, "text", "memory.remember('I like tea')") for text in given]
+def _checked_texts(texts: _Texts) -> list[str]:
+    example = "memory.remember('I like tea'), or memory.remember(['I like tea'])"
+    return list(expect_all([texts] if isinstance(texts, str) else texts, str, "text", example))
 
 
 def _checked_source(source: Source) -> FactSource | None:

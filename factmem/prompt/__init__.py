@@ -6,7 +6,7 @@ Imports ledger and llm.
 from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.message_form import Frame, LineForm, MessageForm, ReadHead, ReadLine
 from factmem.prompt.quotes import FoldedText
-from factmem.prompt.tokens import TokenCounter, estimate_tokens, tiktoken_counter
+from factmem.prompt.tokens import estimate_tokens
 from factmem.prompt.transcript import SaidMessage, Transcript
 
 __all__ = [
@@ -18,8 +18,6 @@ __all__ = [
     "ReadHead",
     "ReadLine",
     "SaidMessage",
-    "TokenCounter",
     "Transcript",
     "estimate_tokens",
-    "tiktoken_counter",
 ]

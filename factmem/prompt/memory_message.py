@@ -16,7 +16,7 @@ from factmem.models.places import MemorySubject, Place
 from factmem.prompt.escaping import name_text, value_text
 from factmem.prompt.memory_text import UNRANKED, Line, MemoryParts, Part, Rank
 from factmem.prompt.message_form import Frame, LineForm, MessageForm, weight_text
-from factmem.prompt.tokens import TokenCounter, estimate_tokens
+from factmem.prompt.tokens import estimate_tokens
 
 __all__ = [
     "FORM",
@@ -82,7 +82,6 @@ class MemoryMessage:
     Args:
         subjects: Subjects whose priority levels rank the facts that are in a chat already.
         max_tokens: The largest size of the message; None sets no limit.
-        count: Counts the tokens of a string.
         form: The wording of the message.
 
     Raises:
@@ -93,15 +92,13 @@ class MemoryMessage:
         self,
         subjects: Iterable[MemorySubject],
         max_tokens: int | None,
-        count: TokenCounter,
         form: MessageForm = FORM,
     ) -> None:
         self._facts = form.frame(MEMORY_MESSAGE)
         self._instructions = form.instructions_frame(INSTRUCTIONS)
-        check_budget(max_tokens, self._facts, count)
+        check_budget(max_tokens, self._facts)
         self._levels = {subject.name: subject.priority_level for subject in subjects}
         self._max_tokens = max_tokens
-        self._count = count
 
     def put(
         self,
@@ -153,24 +150,22 @@ class MemoryMessage:
             frame=self._instructions,
             before=earlier,
             max_tokens=self._max_tokens,
-            count=self._count,
             **options,
         )
         head, room = f"{first.text}\n" if first.text else "", self._max_tokens
         while True:
-            left = None if room is None else room - (self._count(head) if head else 0)
+            left = None if room is None else room - (estimate_tokens(head) if head else 0)
             rest = render(
                 facts,
                 frame=self._facts,
                 before=facts_before,
                 best_first=best_first,
                 max_tokens=left,
-                count=self._count,
                 **options,
             )
             text = f"{head}{rest.text}" if rest.text else first.text
-            # A tokenizer may count more tokens for both blocks together than for each alone.
-            over = 0 if self._max_tokens is None else self._count(text) - self._max_tokens
+            # Both blocks together may have more tokens than the sum, which is rounded.
+            over = 0 if self._max_tokens is None else estimate_tokens(text) - self._max_tokens
             if room is None or over <= 0 or not rest.text:
                 unreadable = [*first.unreadable, *rest.unreadable]
                 return Rendering(text, first.left_out + rest.left_out, unreadable)
@@ -199,7 +194,6 @@ def render(
     best_first: bool = False,
     priorities: Mapping[str, int] | None = None,
     max_tokens: int | None = None,
-    count: TokenCounter = estimate_tokens,
 ) -> Rendering:
     """Return the block of facts, merged with the other concepts of an earlier block.
 
@@ -218,7 +212,6 @@ def render(
         best_first: Whether to rank `facts` by their order instead.
         priorities: The priority level of each subject's name, to rank the values of `before`.
         max_tokens: The largest size of the block; None sets no limit.
-        count: Counts the tokens of a string.
     """
     levels = dict(priorities or {})
     ranks = None if max_tokens is None else _rank_of_position if best_first else _rank
@@ -226,18 +219,18 @@ def render(
     kept = MemoryParts() if asked is None else MemoryParts.parsed(before, frame, levels)
     kept.join(fresh, asked or ())
     if max_tokens is not None:
-        kept = _fit_budget(kept, frame, asked or (), max_tokens, count)
+        kept = _fit_budget(kept, frame, asked or (), max_tokens)
     text = kept.text(frame)
-    if max_tokens is not None and count(text) > max_tokens:
+    if max_tokens is not None and estimate_tokens(text) > max_tokens:
         text = ""  # not even the note about what was left out fits
     return Rendering(text, kept.left_out, unreadable)
 
 
-def check_budget(max_tokens: int | None, frame: Frame, count: TokenCounter) -> None:
+def check_budget(max_tokens: int | None, frame: Frame) -> None:
     """Raise `ValueError` if a budget is too small for more than the text around facts."""
     if max_tokens is None:
         return
-    around = count(frame.opening) + count(frame.closing)
+    around = estimate_tokens(frame.opening) + estimate_tokens(frame.closing)
     if max_tokens <= around:
         raise ValueError(
             f"max_tokens={max_tokens} is too small for any fact: the text around facts alone has "
@@ -316,16 +309,15 @@ def _fit_budget(
     frame: Frame,
     asked: Collection[str],
     max_tokens: int,
-    count: TokenCounter,
 ) -> MemoryParts:
     """Return the parts with as many lines as fit the budget, in the order of their rank."""
     kept: list[tuple[Part, Line]] = []
     costs: list[int] = []
-    empty = used = count(frame.opening) + count(frame.closing)
+    empty = used = estimate_tokens(frame.opening) + estimate_tokens(frame.closing)
     begun: set[str] = set()
     for part, line in sorted(parts.lines(), key=_in_rank):
-        cost = count(f"{line.text}\n")
-        head = count(f"{part.head(frame.lines)}\n")
+        cost = estimate_tokens(f"{line.text}\n")
+        head = estimate_tokens(f"{part.head(frame.lines)}\n")
         if empty + head + cost > max_tokens:
             continue  # it would not fit into an empty text
         cost += 0 if part.keyword in begun else head
@@ -337,7 +329,7 @@ def _fit_budget(
         used += cost
     while True:
         fitted = parts.only(kept, asked)
-        over = count(fitted.text(frame)) - max_tokens
+        over = estimate_tokens(fitted.text(frame)) - max_tokens
         if over <= 0 or not kept:
             return fitted
         while kept and over > 0:

@@ -1,16 +1,9 @@
-"""Token counters: an estimate without dependencies, and the count of `tiktoken`."""
+"""Estimates of token counts, without a tokenizer."""
 
-from collections.abc import Callable
 from string import ascii_letters
-from typing import TypeAlias
 
-from factmem.errors import MissingExtraError
+__all__ = ["estimate_tokens"]
 
-__all__ = ["TokenCounter", "estimate_tokens", "tiktoken_counter"]
-
-
-TokenCounter: TypeAlias = Callable[[str], int]
-"""Returns the number of tokens of a string. It is called on the event loop and must be fast."""
 
 _LETTERS = ascii_letters.encode()
 _DIGITS = b"0123456789"
@@ -45,33 +38,3 @@ def estimate_tokens(text: str) -> int:
     marks = size - letters - digits - blanks - 2 * twos - 3 * threes - 4 * fours
     weight = 23 * letters + 60 * digits + 30 * blanks + 85 * marks
     return -(-(weight + 60 * twos + 120 * threes + 300 * fours) // 100)
-
-
-def tiktoken_counter(encoding: str = "o200k_base") -> TokenCounter:
-    """Return an exact token counter for OpenAI's models, with the `tiktoken` package.
-
-    tiktoken downloads an encoding on its first use on a machine, unless the folder in
-    `TIKTOKEN_CACHE_DIR` has it. Because of that download factmem never uses it by default. Loading
-    takes a third of a second: call this when the application starts.
-
-    Args:
-        encoding: The name of an encoding, "o200k_base" or "cl100k_base", not of a model.
-
-    Raises:
-        MissingExtraError: tiktoken is not installed.
-        ValueError: tiktoken does not have the encoding.
-    """
-    try:
-        import tiktoken
-    except ImportError:
-        raise MissingExtraError(
-            "Exact token counts need tiktoken: pip install tiktoken, or use estimate_tokens"
-        ) from None
-    if encoding not in (known := tiktoken.list_encoding_names()):
-        raise ValueError(f"tiktoken does not have this encoding: use one of {', '.join(known)}")
-    ordinary = tiktoken.get_encoding(encoding).encode_ordinary
-
-    def count(text: str) -> int:
-        return len(ordinary(text))
-
-    return count

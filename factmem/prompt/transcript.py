@@ -15,11 +15,11 @@ from factmem.prompt.message_times import day_of, message_time
 from factmem.prompt.quotes import FoldedText, find_quote, folded
 from factmem.prompt.tokens import estimate_tokens
 
-__all__ = ["CONTEXT", "SaidMessage", "Transcript", "folded"]
+__all__ = ["SaidMessage", "Transcript", "checked_trust", "folded"]
 
 
-CONTEXT = 20
-"""The number of messages before `since` that a model sees by default."""
+_CONTEXT = 20
+"""The number of messages before `since` that a model sees."""
 
 _KINDS = {
     "user": SourceKind.USER,
@@ -72,7 +72,6 @@ class Transcript:
         messages: The history. It is copied.
         trust: The kinds of writers besides the user whose messages may be cited.
         since: The index in `messages` of the first one that may be cited.
-        context: The number of messages before `since` that are shown; None shows all.
         written_by: The writer of the messages that may be cited, if it differs from their role,
             such as a document.
         said_at: The time of messages without a time of their own, in the time zone of the
@@ -91,18 +90,15 @@ class Transcript:
         *,
         trust: Iterable[SourceKind] = (),
         since: int = 0,
-        context: int | None = CONTEXT,
         written_by: SourceKind | None = None,
         said_at: datetime | None = None,
         speaker: str | None = None,
     ) -> None:
         expect(since, int, "since", "since=0")
-        if context is not None and expect(context, int, "context", "context=20") < 0:
-            raise ValueError("context must be 0 or more messages, or None for all")
         if speaker is not None:
             expect(speaker, str, "speaker", "speaker='alice'")
         checked_messages(messages)
-        trusted = _trusted(trust)
+        trusted = {SourceKind.USER} | checked_trust(trust)
         moment = system_clock() if said_at is None else said_at
         utc(moment, "said_at")
         self._count = 0
@@ -134,8 +130,7 @@ class Transcript:
                 )
             )
         first = len(self._earlier)
-        if context is not None:
-            shown = [each for each in shown if each.number >= first - context]
+        shown = [each for each in shown if each.number >= first - _CONTEXT]
         self._set_messages(shown)
         self._has_speaker = speaker is not None
         if speaker is not None:
@@ -305,9 +300,15 @@ class Transcript:
         return pieces
 
 
-def _trusted(trust: Iterable[SourceKind]) -> set[SourceKind]:
+def checked_trust(trust: Iterable[SourceKind]) -> set[SourceKind]:
+    """Return kinds of writers as a set.
+
+    Raises:
+        TypeError: `trust` is not a list of kinds.
+        ValueError: It contains a kind that no message has.
+    """
     believed = expect_all(trust, object, "trust", "trust=[SourceKind.ASSISTANT]")
-    trusted = {SourceKind.USER} | {expect_member(each, SourceKind, "trust") for each in believed}
+    trusted = {expect_member(each, SourceKind, "trust") for each in believed}
     if beyond := trusted - set(_KINDS.values()):
         kinds = ", ".join(sorted(beyond))
         raise ValueError(f"trust must not contain {kinds}: trust=[SourceKind.ASSISTANT]")

@@ -73,7 +73,6 @@ class GuardedProvider(AgentMemoryProvider):
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
         async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            operation.text = description
             if await self._is_outside(subject, scope):
                 return []
             facts = await self._provider.load_by_description(description, subject, scope)

@@ -138,7 +138,7 @@ class RecallQuery:
             TypeError: An argument has the wrong type.
         """
         if not checked_question(text).strip():
-            raise ValueError("question must have at least one word; current_all returns all facts")
+            raise ValueError("question must have at least one word; current() returns all facts")
         expect_within(limit, int, "limit", "limit=5", least=1)
         _check_min_score(min_score)
         if where is not None:

@@ -9,7 +9,7 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.sync.contents import ContentsSync, ToolSync
-    from factmem.sync.documents import DocumentsSync, FailedTextsSync
+    from factmem.sync.documents import ConsolidationSync, DocumentsSync, FailedTextsSync
     from factmem.sync.indexed_stores import IndexedStoreSync
     from factmem.sync.local_stores import KeysSync, LocalStoreSync
     from factmem.sync.memory import MemorySync
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SHARED_PORTAL",
+    "ConsolidationSync",
     "ContentsSync",
     "DocumentsSync",
     "FailedTextsSync",
@@ -38,7 +39,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.sync.contents": ("ContentsSync", "ToolSync"),
-            "factmem.sync.documents": ("DocumentsSync", "FailedTextsSync"),
+            "factmem.sync.documents": ("ConsolidationSync", "DocumentsSync", "FailedTextsSync"),
             "factmem.sync.indexed_stores": ("IndexedStoreSync",),
             "factmem.sync.local_stores": ("KeysSync", "LocalStoreSync"),
             "factmem.sync.memory": ("MemorySync",),

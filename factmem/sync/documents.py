@@ -1,16 +1,20 @@
-"""Documents and failed texts of a memory without await.
+"""Documents, failed texts and consolidation of a memory without await.
 
 Written by tests/sync/generate.py: change the async class.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from factmem.ledger.history import HistoryEntry
+from factmem.memory.consolidation import ConsolidationReport
+from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.documents import DocumentInfo, MemoryDocuments
 from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
+from factmem.models.facts import Concept
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["DocumentsSync", "FailedTextsSync"]
+__all__ = ["ConsolidationSync", "DocumentsSync", "FailedTextsSync"]
 
 
 class DocumentsSync(Wraps[MemoryDocuments]):
@@ -102,3 +106,36 @@ class FailedTextsSync(Wraps[FailedTexts]):
             purge: Whether to remove them from history as well.
         """
         return self._portal.call(self._wrapped.discard, *ids, purge=purge)
+
+
+class ConsolidationSync(Wraps[MemoryConsolidation]):
+    """Merges of values that mean the same, for code that does not use `await`."""
+
+    def propose(self, concept: Concept[Any, Any]) -> ConsolidationReport:
+        """Ask the model which values of a concept mean the same. Nothing is written.
+
+        Makes one call to the model for each 200 values of a place with at least two values; values
+        of two places are never in the same call. Check `merges` of the report, then pass the report
+        to `merge`. For instructions `ValueError` is raised.
+        """
+        return self._portal.call(self._wrapped.propose, concept)
+
+    def merge(self, report: ConsolidationReport) -> ConsolidationReport:
+        """Apply the merges of a report. No call to a model. Places are written in sequence.
+
+        Each merge is one atomic entry in the history of its place. The kept value is confirmed and
+        gets the sources of the others, their greatest importance and their latest expiry. Only
+        current values are merged: if the kept value was forgotten since, it is not restored, and
+        the merge is in `outdated` of the returned report. A failed call can be repeated: a merge
+        that was applied before is not written again, unless it was undone.
+        """
+        return self._portal.call(self._wrapped.merge, report)
+
+    def restore(self, report: ConsolidationReport) -> int:
+        """Undo the merges of a report; return the number of restored values. No call to a model.
+
+        Each value is restored with its date, source, importance and expiry. Nothing is restored if
+        the kept value is no longer current. Values that were purged or erased, have expired or are
+        beyond the retained history are not restored. The kept values do not change.
+        """
+        return self._portal.call(self._wrapped.restore, report)

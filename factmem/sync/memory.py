@@ -5,18 +5,16 @@ Written by tests/sync/generate.py: change the async class.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from typing_extensions import Unpack
 
 from factmem._arguments import expect
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DoubtfulItems, Verification
+from factmem.detection.request import Detection
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.chat_detection import ChatOptions
-from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.origin import FactOrigin
 from factmem.memory.selection import Scopes, Subjects
 from factmem.memory.text_intake import TextOptions
@@ -27,15 +25,14 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import ScopeChoice
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.sources import FactSource
 from factmem.prompt.memory_message import LoadReport
-from factmem.prompt.transcript import CONTEXT
 from factmem.providers.learning import Moment
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth
 from factmem.sync._wrapping import WrapsContext
 from factmem.sync.contents import ContentsSync, ToolSync
-from factmem.sync.documents import DocumentsSync, FailedTextsSync
+from factmem.sync.documents import ConsolidationSync, DocumentsSync, FailedTextsSync
 from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.stores import ProviderSync, StoreSync
 
@@ -46,7 +43,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     """An `AgentMemory` for code that does not use `await`.
 
         memory = MemorySync(AgentMemory(store, scopes=MemoryScopesProfile(agent="desk")))
-        facts = memory.current_all()
+        facts = memory.current()
 
     Every method does what the method of that name does, in the event loop of a portal, and returns
     its result. `with memory` is `async with memory`: work in the background goes on inside the block.
@@ -104,6 +101,16 @@ class MemorySync(WrapsContext[AgentMemory]):
         return ContentsSync(self._wrapped.contents, self._portal)
 
     @property
+    def consolidation(self) -> ConsolidationSync:
+        """Merges values that mean the same, in the memory's places, and restores them."""
+        return ConsolidationSync(self._wrapped.consolidation, self._portal)
+
+    @property
+    def detection(self) -> Detection:
+        """How facts are detected, in calls that pass no other options."""
+        return self._wrapped.detection
+
+    @property
     def failed_texts(self) -> FailedTextsSync:
         """The texts of `remember(..., keep_failed=True)` whose extraction failed."""
         return FailedTextsSync(self._wrapped.failed_texts, self._portal)
@@ -141,23 +148,14 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return type(self)(self._wrapped.of(entity, *levels), self._portal)
 
-    def text(
-        self,
-        question: str | None = None,
-        limit: int | None = None,
-        *,
-        scopes: Scopes = None,
-        subjects: Subjects = None,
-    ) -> str:
+    def text(self, question: str | None = None, limit: int | None = None) -> str:
         """Return the content of the memory message; empty if there are no facts.
 
         For frameworks that build their own prompts. Equal facts give equal bytes. With a question,
         only the relevant facts are included, as in `recall_facts_to_agent`: at most `limit`, by
         default 20.
         """
-        return self._portal.call(
-            self._wrapped.text, question, limit, scopes=scopes, subjects=subjects
-        )
+        return self._portal.call(self._wrapped.text, question, limit)
 
     def documents(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> DocumentsSync:
         """Return the documents of a subject: texts with paths, in a separate scope.
@@ -175,95 +173,51 @@ class MemorySync(WrapsContext[AgentMemory]):
         return DocumentsSync(self._wrapped.documents(scope, subject), self._portal)
 
     def load_facts_to_agent(
-        self,
-        messages: list[History],
-        concept: Concept[Any, L],
-        *,
-        scopes: Scopes = None,
-        subjects: Subjects = None,
+        self, messages: list[History], concept: Concept[Any, L]
     ) -> LoadReport[L]:
         """Put the current facts of one concept into a chat. No call to a model.
 
         The lines of this concept in the memory message are replaced; those of other concepts stay
         if they fit. A message without facts is removed.
         """
-        return self._portal.call(
-            self._wrapped.load_facts_to_agent, messages, concept, scopes=scopes, subjects=subjects
-        )
+        return self._portal.call(self._wrapped.load_facts_to_agent, messages, concept)
 
-    def load_all_facts_to_agent(
-        self, messages: list[History], *, scopes: Scopes = None, subjects: Subjects = None
-    ) -> LoadReport:
+    def load_all_facts_to_agent(self, messages: list[History]) -> LoadReport:
         """Put the current facts of every concept into a chat. No call to a model.
 
         The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
         """
-        return self._portal.call(
-            self._wrapped.load_all_facts_to_agent, messages, scopes=scopes, subjects=subjects
-        )
+        return self._portal.call(self._wrapped.load_all_facts_to_agent, messages)
 
-    def current(
-        self, concept: Concept[Any, L], *, scopes: Scopes = None, subjects: Subjects = None
-    ) -> list[L]:
-        """Return the current facts of a concept. No call to a model.
+    @overload
+    def current(self, concept: Concept[Any, L]) -> list[L]: ...
+
+    @overload
+    def current(self, concept: None = None) -> list[AnyFact]: ...
+
+    def current(self, concept: Concept[Any, Any] | None = None) -> Sequence[AnyFact]:
+        """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
 
         A concept with one value has at most one `SingleFact`. A concept with many values has one
-        `MultipleFacts` per save, those of the most specific place first.
+        `MultipleFacts` per save, those of the most specific place first. Without `concept`, values
+        of the memory's `concepts` have their types; all others are plain JSON.
         """
-        return self._portal.call(self._wrapped.current, concept, scopes=scopes, subjects=subjects)
+        any_call: Any = self._wrapped.current
+        result: Sequence[AnyFact] = self._portal.call(any_call, concept)
+        return result
 
-    def current_all(self, *, scopes: Scopes = None, subjects: Subjects = None) -> list[AnyFact]:
-        """Return the current facts of every concept, ordered by keyword. No call to a model.
-
-        Values of the memory's `concepts` have their types; all others are plain JSON.
-        """
-        return self._portal.call(self._wrapped.current_all, scopes=scopes, subjects=subjects)
-
-    def why(
-        self, fact: AnyFact, *, scopes: Scopes = None, subjects: Subjects = None
-    ) -> FactOrigin | None:
+    def why(self, fact: AnyFact) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place has or had its id."""
-        return self._portal.call(self._wrapped.why, fact, scopes=scopes, subjects=subjects)
-
-    def save_facts_from_history(
-        self,
-        messages: list[History],
-        concept: Concept[Any, Any],
-        subject: MemorySubject,
-        scope: ScopeChoice,
-        *,
-        preserve_questions: bool = False,
-        **options: Unpack[ChatOptions],
-    ) -> DetectionReport:
-        """Detect the facts of one concept in a chat, and save them. One call to the model.
-
-        `preserve_questions` appends the question and the model's answer to `messages`; facts are
-        never detected in these two. Otherwise like `auto_detect_facts`; see there for the other
-        arguments: `trust`, `conversation`, `since`, `context`, `said_at`, `speaker`, `doubtful`,
-        `verify` and `dry_run`.
-        """
-        return self._portal.call(
-            lambda: self._wrapped.save_facts_from_history(
-                messages, concept, subject, scope, preserve_questions=preserve_questions, **options
-            )
-        )
+        return self._portal.call(self._wrapped.why, fact)
 
     def auto_detect_facts(
         self,
         messages: Sequence[History],
         *,
-        subjects: Subjects = None,
-        scopes: Scopes = None,
-        concepts: Iterable[Concept[Any, Any]] = (),
-        trust: Iterable[SourceKind] = (),
-        conversation: str | None = None,
         since: int = 0,
-        context: int | None = CONTEXT,
+        conversation: str | None = None,
         said_at: datetime | None = None,
-        speaker: str | None = None,
-        doubtful: DoubtfulItems = "keep",
-        verify: Verification = "off",
-        only: Iterable[Concept[Any, Any]] | None = None,
+        detection: Detection | None = None,
         read_at: Mapping[Identity, Moment] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
@@ -274,54 +228,38 @@ class MemorySync(WrapsContext[AgentMemory]):
         rejected item. The facts of one place are saved in one durable write, all or none. Places
         are written in sequence. A second run on the same chat saves nothing new.
 
-        Facts are detected in messages of the user only, unless `trust` allows others: the words of
-        a tool or a web page never become a fact of the user. Messages of factmem are ignored.
+        Facts are detected in messages of the user only, unless `Detection(trust=...)` allows
+        others: the words of a tool or a web page never become a fact of the user. Messages of
+        factmem are ignored.
 
         Args:
             messages: The chat; not changed.
-            subjects: See `AgentMemory`.
-            scopes: See `AgentMemory`; the scopes to save in.
-            concepts: Concepts with types, in addition to those of the memory.
-            trust: Other speakers to trust: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
+            since: The index of the first message that may be cited; up to 20 earlier ones are
+                context. Pass the number of messages that an earlier run has seen.
             conversation: The name of the chat, recorded in the source of each fact. Without it, the
                 messages of two chats cannot be distinguished.
-            since: The index of the first message that may be cited; earlier ones are context. Pass
-                the number of messages that an earlier run has seen.
-            context: The number of messages before `since` that the model sees; None for all.
             said_at: The time of messages without a time, in the user's time zone; now by default.
-            speaker: The `name` of the user who may be cited; by default the entity of a subject.
-            doubtful: Whether to save items that are flagged in `report.doubtful`.
-            verify: The new items that a second call checks: about 250 tokens, and 40 for each item.
-            only: Look only for these concepts.
-            read_at: The result of `moment` when the chat was received; now by default. Facts of a
-                place that was erased since then are not saved; `report.erased` has them.
+            detection: The options of this call; those of the memory by default.
+            read_at: The moments of the places when the chat was received; now by default. Facts of
+                a place that was erased since then are not saved; `report.erased` has them.
+                `MemoryRuns.detection` passes them.
             dry_run: Whether to only report, without saving.
         """
         return self._portal.call(
             self._wrapped.auto_detect_facts,
             messages,
-            subjects=subjects,
-            scopes=scopes,
-            concepts=concepts,
-            trust=trust,
-            conversation=conversation,
             since=since,
-            context=context,
+            conversation=conversation,
             said_at=said_at,
-            speaker=speaker,
-            doubtful=doubtful,
-            verify=verify,
-            only=only,
+            detection=detection,
             read_at=read_at,
             dry_run=dry_run,
         )
 
     def remember(
         self,
-        text: str,
+        text: str | Iterable[str],
         *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
         keep_failed: bool = False,
@@ -329,12 +267,12 @@ class MemorySync(WrapsContext[AgentMemory]):
         """Detect the facts in a text, and save them. One call to the model; none for an empty text.
 
         The text is trusted like a message of the user. The rules are those of `auto_detect_facts`,
-        and each fact quotes the text.
+        and each fact quotes the text. Several texts are read in one call, oldest first: a later
+        text has priority over an earlier one that it contradicts, and the `message` in a fact's
+        source is the index of its text.
 
         Args:
-            text: The text.
-            subject: The subject of its facts; any of the memory's subjects by default.
-            scope: The scope to save in; any of the memory's scopes by default.
+            text: The text, or several.
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
@@ -342,27 +280,11 @@ class MemorySync(WrapsContext[AgentMemory]):
                 error is still raised, with a note. Needs a `FactStore`.
         """
         return self._portal.call(
-            self._wrapped.remember,
-            text,
-            subject=subject,
-            scope=scope,
-            source=source,
-            said_at=said_at,
-            keep_failed=keep_failed,
+            self._wrapped.remember, text, source=source, said_at=said_at, keep_failed=keep_failed
         )
 
-    def remember_many(
-        self, texts: Iterable[str], **options: Unpack[TextOptions]
-    ) -> DetectionReport:
-        """Detect the facts in several texts, oldest first. One call to the model for all.
-
-        A later text has priority over an earlier one that it contradicts. The `message` in a fact's
-        source is the index of its text. Otherwise like `remember`.
-        """
-        return self._portal.call(lambda: self._wrapped.remember_many(texts, **options))
-
-    def remember_later(self, text: str, **options: Unpack[TextOptions]) -> None:
-        """Queue a text for `remember` in the background of an open memory.
+    def remember_later(self, text: str | Iterable[str], **options: Unpack[TextOptions]) -> None:
+        """Queue a text, or several, for `remember` in the background of an open memory.
 
         Wrong arguments raise immediately. `flush` waits for queued texts and raises their errors,
         each with a note of the text's number, source and places. Texts about the same subject are
@@ -370,37 +292,21 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return self._portal.call(lambda: self._wrapped.remember_later(text, **options))
 
-    def remember_many_later(self, texts: Iterable[str], **options: Unpack[TextOptions]) -> None:
-        """Queue several texts for `remember_many`; otherwise like `remember_later`."""
-        return self._portal.call(lambda: self._wrapped.remember_many_later(texts, **options))
-
-    def flush(self, *, subjects: Subjects = None, deadline: float | None = None) -> None:
+    def flush(self, *, deadline: float | None = None) -> None:
         """Wait for texts that were queued before this call, in this memory or a view of it.
 
         A view waits only for texts about its own places. Errors since the last call are raised in
         an `ExceptionGroup`.
 
         Args:
-            subjects: Wait only for texts that may be about any of these subjects.
             deadline: The maximum time to wait, in seconds. Afterwards `TimeoutError` is raised, and
                 the texts stay queued.
         """
-        return self._portal.call(self._wrapped.flush, subjects=subjects, deadline=deadline)
+        return self._portal.call(self._wrapped.flush, deadline=deadline)
 
-    def pending(self, *, subjects: Subjects = None) -> int:
+    def pending(self) -> int:
         """Return the number of queued texts that `flush` would wait for."""
-        return self._wrapped.pending(subjects=subjects)
-
-    def moment(
-        self, *, subjects: Subjects = None, scopes: Scopes = None
-    ) -> Mapping[Identity, Moment]:
-        """Return the current moment of the places where facts may be saved. No call to a model.
-
-        Call it when your code receives a chat, and pass the result as `read_at` to a later
-        detection: facts that are erased in between are not saved again. The result is opaque and
-        valid in this process only.
-        """
-        return self._portal.call(self._wrapped.moment, subjects=subjects, scopes=scopes)
+        return self._wrapped.pending()
 
     def recall(
         self,
@@ -480,65 +386,19 @@ class MemorySync(WrapsContext[AgentMemory]):
             where=where,
         )
 
-    def consolidate(
-        self,
-        concept: Concept[Any, Any],
-        *,
-        scopes: Scopes = None,
-        subjects: Subjects = None,
-        dry_run: bool = True,
-    ) -> ConsolidationReport:
-        """Ask the model which values of a concept mean the same; merge them if `dry_run` is off.
-
-        Makes one call to the model for each 200 values of a place with at least two values; values
-        of two places are never in the same call. The model only selects values: one is kept, the
-        others are forgotten, and nothing is invented.
-
-        By default nothing is written: check `merges` of the report, then pass the report to
-        `merge`. Each merge is one atomic entry in the history of its place. The kept value is
-        confirmed and gets the sources of the others, their greatest importance and their latest
-        expiry. For instructions `ValueError` is raised.
-        """
-        return self._portal.call(
-            self._wrapped.consolidate, concept, scopes=scopes, subjects=subjects, dry_run=dry_run
-        )
-
-    def merge(self, report: ConsolidationReport) -> ConsolidationReport:
-        """Apply the merges that a report of a dry run proposes. No call to a model.
-
-        Only current values are merged: if the kept value was forgotten since, it is not restored,
-        and the merge is in `outdated` of the returned report. A failed call can be repeated: a
-        merge that was applied before is not written again, unless it was undone.
-        """
-        return self._portal.call(self._wrapped.merge, report)
-
-    def restore(self, report: ConsolidationReport) -> int:
-        """Undo the merges of a report; return the number of restored values. No call to a model.
-
-        Each value is restored with its date, source, importance and expiry. Nothing is restored if
-        the kept value is no longer current. Values that were purged or erased, have expired or are
-        beyond the retained history are not restored. The kept values do not change.
-        """
-        return self._portal.call(self._wrapped.restore, report)
-
     def tools(
-        self,
-        prefix: str = "memory_",
-        *,
-        writable: bool = True,
-        save: bool = False,
-        of: Callable[[Any], Who] | None = None,
+        self, prefix: str = "memory_", *, save: bool = False, of: Callable[[Any], Who] | None = None
     ) -> list[ToolSync]:
         """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
 
         The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
-        call to the chat model and only if there is one; and `forget`. All use the memory's default
+        call to the chat model and only if there is one; and `forget`. A read-only view has only the
+        first two. All use the memory's default
         places: a model cannot select a place. All wait for queued texts. Answers are JSON with
         exact counts, at most 8,000 characters long.
 
         Args:
             prefix: The prefix of the tools' names: letters, digits, `_` and `-`.
-            writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
             save: Whether to offer `save`, with which the model itself states a fact, without a call
                 to the chat model. No quote proves such a fact: a page or a tool's result can
                 persuade the model to save it. Its source is `SourceKind.ASSISTANT`.
@@ -547,6 +407,5 @@ class MemorySync(WrapsContext[AgentMemory]):
                 subjects.
         """
         return [
-            ToolSync(each, self._portal)
-            for each in self._wrapped.tools(prefix, writable=writable, save=save, of=of)
+            ToolSync(each, self._portal) for each in self._wrapped.tools(prefix, save=save, of=of)
         ]

@@ -241,7 +241,7 @@ async def test_a_memory_without_a_provider_stores_nothing() -> None:
     result = await agent.run("Hi")
 
     assert result.text == "Hello."
-    assert await memory.current_all() == []
+    assert await memory.current() == []
 
 
 def test_a_context_without_a_memory_says_how_to_install_one() -> None:

@@ -96,23 +96,15 @@ async def test_a_second_agent_finds_the_facts_of_the_first(tmp_path: Path) -> No
         await agent.run("Set up my editor.", subjects=[ALICE])
 
         assert '"dark"' in memory_texts(friday.calls[0])[0]
-        [known] = await memory.current(THEME, subjects=[ALICE])
-        origin = await memory.why(known, subjects=[ALICE])
+        [known] = await memory.view(subjects=[ALICE]).current(THEME)
+        origin = await memory.view(subjects=[ALICE]).why(known)
         assert origin is not None
         assert origin.source == FactSource(
             SourceKind.USER, "monday-1", 0, "I prefer the dark theme", None
         )
 
 
-@pytest.mark.parametrize(
-    ("options", "asked"),
-    [
-        ({}, 1),
-        ({"auto_load": False}, 1),
-        ({"auto_detect": True}, 2),
-        ({"auto_load": False, "auto_detect": True}, 2),
-    ],
-)
+@pytest.mark.parametrize(("options", "asked"), [({}, 1), ({"auto_detect": True}, 2)])
 async def test_the_cost_of_a_run(options: dict[str, Any], asked: int) -> None:
     """There is one call for the answer, one for detection, none for loading."""
     model = ScriptedChatModel("Hello.", found_facts())
@@ -126,18 +118,18 @@ async def test_the_cost_of_a_run(options: dict[str, Any], asked: int) -> None:
 
 
 async def test_a_strategy_loads_its_own_facts() -> None:
-    """The installation can say otherwise."""
+    """With `recall` the installation loads what is relevant."""
     store = InMemoryProvider()
     await store.save(theme("dark"), MemorySubject.EVERYTHING, PRODUCT)
     shown: list[int] = []
-    for auto_load in (None, True, False):
+    for recall in (None, 5):
         model = ScriptedChatModel("Hello.")
         agent = Agent(model, strategy=Strategy("ask", [node_llm_request()]))
-        agent.install(AgentMemory, provider=store, product_name="my-app", auto_load=auto_load)
-        await agent.run("Hi")
+        agent.install(AgentMemory, provider=store, product_name="my-app", recall=recall)
+        await agent.run("Which theme?")
         shown.append(len(memory_texts(model.calls[0])))
 
-    assert shown == [0, 1, 0]
+    assert shown == [0, 1]
 
 
 @table("background", [False, True])
@@ -454,13 +446,11 @@ async def test_a_tool_of_ones_own_can_use_the_memory() -> None:
 
     async def recall(context: AgentContext) -> list[str]:
         """Look up what is known about the user."""
-        return [str(fact.values[0]) for fact in await context.memory.current_all()]
+        return [str(fact.values[0]) for fact in await context.memory.current()]
 
     model = ScriptedChatModel(calls(("recall", {})), "Dark.")
     agent = Agent(model, tools=[Tool(recall)])
-    agent.install(
-        AgentMemory, provider=store, product_name="my-app", subjects=[USER], auto_load=False
-    )
+    agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
 
     await agent.run("Which theme?", subjects=[ALICE])
 
@@ -484,7 +474,6 @@ async def test_a_model_can_use_the_tools_of_the_memory() -> None:
         provider=store,
         product_name="my-app",
         subjects=[USER],
-        auto_load=False,
         tools=True,
     )
 

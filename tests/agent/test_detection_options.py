@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from factmem.agent.agent import Agent
-from factmem.detection import DetectionReport
+from factmem.detection import Detection, DetectionReport
+from factmem.detection.request import DoubtfulItems
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -27,15 +28,8 @@ def agent_of(**options: Any) -> Agent:
 
 
 @pytest.mark.parametrize(("doubtful", "saved"), [("keep", 1), ("reject", 0)])
-async def test_flagged_items_are_kept_or_rejected(doubtful: str, saved: int) -> None:
-    result = await agent_of(doubtful=doubtful).run("I live over there")
+async def test_flagged_items_are_kept_or_rejected(doubtful: DoubtfulItems, saved: int) -> None:
+    result = await agent_of(detection=Detection(doubtful=doubtful)).run("I live over there")
 
     [report] = result.reports_of(DetectionReport)
     assert (len(report.saved), len(report.doubtful)) == (saved, 1)
-
-
-def test_unknown_options_raise_on_installation() -> None:
-    with pytest.raises(
-        ValueError, match=r"verify must be .off., .doubtful. or .all., not another string"
-    ):
-        agent_of(verify="sometimes")

@@ -71,7 +71,7 @@ class Crowd:
 
 async def secrets(context: AgentContext) -> list[str]:
     """Look up what is known."""
-    return [str(fact.values[0]) for fact in await context.memory.current_all()]
+    return [str(fact.values[0]) for fact in await context.memory.current()]
 
 
 async def prepared(store: FactStore) -> FactStore:

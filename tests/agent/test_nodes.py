@@ -135,13 +135,18 @@ async def test_loading_nodes_load_the_named_facts(
     assert result.usage.calls == 1
 
 
-async def test_saving_named_concepts_costs_one_call_each() -> None:
-    """Each is detected separately, and saved where the node says, for the run's user."""
+async def test_saving_named_concepts_costs_one_call() -> None:
+    """They are saved where the node says, for the run's user; others are not saved."""
     store = InMemoryProvider()
     model = ScriptedChatModel(
         "Noted.",
-        found_facts(theme_item("dark", "dark theme")),
-        found_facts(theme_item("Korean", "I speak Korean", keyword="languages")),
+        {
+            "facts": [
+                theme_item("dark", "dark theme"),
+                theme_item("Korean", "I speak Korean", keyword="languages"),
+                theme_item("dark", "dark theme", keyword="mood"),
+            ]
+        },
     )
     agent = agent_of(
         model,
@@ -152,11 +157,12 @@ async def test_saving_named_concepts_costs_one_call_each() -> None:
 
     result = await agent.run(SAID, subjects=[ALICE])
 
-    assert result.usage.calls == len(model.calls) == 3
+    assert result.usage.calls == len(model.calls) == 2
     [theme] = await store.load(THEME, ALICE, PRODUCT)
     [languages] = await store.load(LANGUAGES, ALICE, PRODUCT)
     assert (theme.value, languages.values) == ("dark", ("Korean",))
-    assert len(result.reports_of(DetectionReport)) == 2
+    [report] = result.reports_of(DetectionReport)
+    assert [each.reason.value for each in report.rejected] == ["unknown concept"]
 
 
 async def test_a_strategy_that_only_saves_reads_the_whole_conversation() -> None:
@@ -404,9 +410,9 @@ async def test_a_tool_is_limited_to_the_run() -> None:
     seen: list[object] = []
 
     async def pry(context: AgentContext, text: str) -> str:
-        seen.append(await context.memory.current(THEME, subjects=[BOB]))
+        seen.append(await context.memory.view(subjects=[BOB]).current(THEME))
         with pytest.raises(MemoryAccessError):
-            await context.memory.auto_detect_facts(context.messages, subjects=[BOB])
+            await context.memory.view(subjects=[BOB]).auto_detect_facts(context.messages)
         return text
 
     agent = agent_of(ScriptedChatModel(), pry, store=await prepared())

@@ -6,6 +6,7 @@ import pytest
 
 from factmem.agent.agent import Agent
 from factmem.agent.nodes import node_load_from_memory
+from factmem.detection import Detection
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import SingleFact
 from factmem.models.places import MemoryScope
@@ -78,8 +79,6 @@ def test_scopes_replace_the_names() -> None:
         install(scopes=PROFILE, agent_name="desk")
     with pytest.raises(TypeError, match="scopes must be a MemoryScopesProfile, not list"):
         install(scopes=[PRODUCT])
-    with pytest.raises(ValueError, match="detect needs auto_detect=True"):
-        install(scopes=PROFILE, detect=[THEME])
 
 
 async def test_only_named_concepts_are_learned() -> None:
@@ -92,12 +91,12 @@ async def test_only_named_concepts_are_learned() -> None:
         product_name="my-app",
         subjects=[USER],
         auto_detect=True,
-        detect=[THEME],
+        detection=Detection(only=[THEME]),
     )
 
     await agent.run(SAID, subjects=[ALICE])
 
-    facts = await memory.of("alice").current_all()
+    facts = await memory.of("alice").current()
     assert [fact.concept.keyword for fact in facts] == [THEME.keyword]
 
 

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from pydantic import BaseModel, JsonValue
 
+from factmem.detection import Detection
 from factmem.detection.answer import answer_schema, compression_schema
 from factmem.detection.candidates import RejectionReason
 from factmem.detection.current_values import OfferedConcept
@@ -115,7 +116,7 @@ async def test_the_prompt_lists_known_and_declared_concepts() -> None:
     await store.save_many([languages("Korean"), note("diet", "vegan")], ALICE, AGENT)
     model = ScriptedChatModel(answer())
 
-    await memory_of(store, model, concepts=[AGE]).auto_detect_facts(CHAT, concepts=[THEME])
+    await memory_of(store, model, concepts=[AGE, THEME]).auto_detect_facts(CHAT)
 
     told = asked(model)
     assert '"keyword": "diet", "description": "About diet", "fact_type": "SINGLE"' in told
@@ -439,7 +440,7 @@ async def test_trust_allows_more_speakers(trust: list[Any], trusted: list[str]) 
     ]
     model = ScriptedChatModel(answer(*given))
 
-    report = await memory_of(model=model).auto_detect_facts(CHAT, trust=trust)
+    report = await memory_of(model=model).auto_detect_facts(CHAT, detection=Detection(trust=trust))
 
     assert values(report) == trusted
     sources = [placed.fact.source for placed in report.saved]
@@ -450,7 +451,7 @@ async def test_trust_allows_more_speakers(trust: list[Any], trusted: list[str]) 
 async def test_no_other_speaker_can_be_trusted() -> None:
     with pytest.raises(ValueError, match="trust must not contain document"):
         await memory_of(model=ScriptedChatModel()).auto_detect_facts(
-            CHAT, trust=[SourceKind.DOCUMENT]
+            CHAT, detection=Detection(trust=[SourceKind.DOCUMENT])
         )
 
 
@@ -464,7 +465,9 @@ async def test_memory_messages_are_not_a_source() -> None:
     memory = memory_of(store, model)
     await memory.load_all_facts_to_agent(messages)
 
-    report = await memory.auto_detect_facts(messages, trust=[SourceKind.TOOL, SourceKind.ASSISTANT])
+    report = await memory.auto_detect_facts(
+        messages, detection=Detection(trust=[SourceKind.TOOL, SourceKind.ASSISTANT])
+    )
 
     assert [each.reason for each in report.rejected] == [RejectionReason.QUOTE_NOT_FOUND]
     assert MEMORY.legend not in asked(model)
@@ -508,34 +511,28 @@ async def test_wrong_arguments_raise_before_any_call() -> None:
 
     with pytest.raises(UnboundSubjectError):
         await memory.auto_detect_facts(CHAT)
-    with pytest.raises(UnboundSubjectError):
-        await memory.save_facts_from_history(CHAT, THEME, USER, AGENT)
     with pytest.raises(ValueError, match=r"'user' in 'agent'.*one entity and one scope at a time"):
-        await memory.auto_detect_facts(CHAT, subjects=[ALICE, USER.of("bob")])
+        await memory.view(subjects=[ALICE, USER.of("bob")]).auto_detect_facts(CHAT)
     with pytest.raises(ValueError, match="cannot distinguish two places"):
-        await memory.auto_detect_facts(
-            CHAT, subjects=[ALICE], scopes=[AGENT, MemoryScope.Agent("other")]
-        )
+        await memory.view(
+            subjects=[ALICE], scopes=[AGENT, MemoryScope.Agent("other")]
+        ).auto_detect_facts(CHAT)
     with pytest.raises(ValueError, match="no place to save to"):
-        await memory.auto_detect_facts(CHAT, subjects=[ALICE], scopes=[MemoryScopeType.FEATURE])
-    with pytest.raises(ValueError, match="'feature'"):
-        await memory.save_facts_from_history(CHAT, THEME, ALICE, MemoryScopeType.FEATURE)
+        await memory.view(subjects=[ALICE], scopes=[MemoryScopeType.FEATURE]).auto_detect_facts(
+            CHAT
+        )
     with pytest.raises(ValueError, match="chat_model="):
         await memory_of().auto_detect_facts(CHAT)
-    with pytest.raises(ValueError, match="chat_model="):
-        await memory_of().save_facts_from_history(CHAT, THEME, ALICE, AGENT)
     assert model.calls == []
 
 
 async def test_a_failing_endpoint_saves_nothing() -> None:
     store = InMemoryProvider()
     messages = copy.deepcopy(CHAT)
-    memory = memory_of(store, ScriptedChatModel(*[ChatModelError("down", status=500)] * 2))
+    memory = memory_of(store, ScriptedChatModel(ChatModelError("down", status=500)))
 
     with pytest.raises(ChatModelError):
         await memory.auto_detect_facts(messages)
-    with pytest.raises(ChatModelError):
-        await memory.save_facts_from_history(messages, THEME, ALICE, AGENT, preserve_questions=True)
 
     assert messages == CHAT
     assert await store.places() == []
@@ -569,7 +566,7 @@ async def test_two_users_do_not_mix() -> None:
 
     async def run(name: str, number: int) -> None:
         said = [user(f"My theme is {name}-{number}")]
-        report = await memory.auto_detect_facts(said, subjects=[USER.of(name)])
+        report = await memory.view(subjects=[USER.of(name)]).auto_detect_facts(said)
         assert values(report) == [f"{name}-{number}"]
 
     async with anyio.create_task_group() as tasks:
@@ -593,8 +590,10 @@ async def test_one_concept_costs_one_call() -> None:
                                       "value": "dark"}))  # fmt: skip
     messages = copy.deepcopy(CHAT)
 
-    report = await memory_of(store, model).save_facts_from_history(
-        messages, THEME, ALICE, MemoryScopeType.PRODUCT, conversation="monday"
+    report = (
+        await memory_of(store, model)
+        .view(subjects=[ALICE], scopes=[MemoryScopeType.PRODUCT])
+        .auto_detect_facts(messages, conversation="monday", detection=Detection(only=[THEME]))
     )
 
     [fact] = await store.load(THEME, ALICE, PRODUCT)
@@ -613,8 +612,10 @@ async def test_other_concepts_are_not_saved() -> None:
     others = [item(message=1, keyword="diet", value="x"), item(message=1, keyword="new", value="x")]
     model = ScriptedChatModel(answer(*others))
 
-    report = await memory_of(store, model, concepts=[AGE]).save_facts_from_history(
-        copy.deepcopy(CHAT), THEME, ALICE, AGENT
+    report = (
+        await memory_of(store, model, concepts=[AGE])
+        .view(subjects=[ALICE], scopes=[AGENT])
+        .auto_detect_facts(copy.deepcopy(CHAT), detection=Detection(only=[THEME]))
     )
 
     assert [each.reason for each in report.rejected] == [RejectionReason.UNKNOWN_CONCEPT] * 2
@@ -625,56 +626,14 @@ async def test_other_concepts_are_not_saved() -> None:
 async def test_a_chat_without_the_concept_saves_nothing() -> None:
     store = InMemoryProvider()
 
-    report = await memory_of(store, ScriptedChatModel(answer())).save_facts_from_history(
-        copy.deepcopy(CHAT), AGE, ALICE, AGENT
+    report = (
+        await memory_of(store, ScriptedChatModel(answer()))
+        .view(subjects=[ALICE], scopes=[AGENT])
+        .auto_detect_facts(copy.deepcopy(CHAT), detection=Detection(only=[AGE]))
     )
 
     assert report.saved == []
     assert await store.places() == []
-
-
-async def test_questions_are_kept_on_request() -> None:
-    """They stay in the chat, and are never a source of facts."""
-    given = answer(ABOUT_1)
-    model = ScriptedChatModel(
-        given, given, answer(item(message=2, keyword="x", quote="the user prefers"))
-    )
-    memory = memory_of(model=model)
-    messages = copy.deepcopy(CHAT)
-
-    await memory.save_facts_from_history(messages, THEME, ALICE, AGENT, preserve_questions=True)
-
-    assert messages[:-2] == CHAT
-    question, told = messages[-2:]
-    assert (question["role"], question["name"]) == ("user", "factmem_question")
-    assert "'ide-theme' (The IDE theme that the user prefers)" in question["content"]
-    assert told == {"role": "assistant", "content": given, "name": "factmem_question"}
-    await memory.auto_detect_facts(messages, trust=[SourceKind.ASSISTANT])
-    assert "What does the conversation" not in str(model.calls[1])
-    later = await memory.auto_detect_facts([*messages, user("ide-theme")])
-    assert len(later.rejected) == 1
-
-
-async def test_a_question_never_separates_a_tool_call_from_its_result() -> None:
-    messages = [*CHAT[:2], {"role": "assistant", "tool_calls": [{"id": "1"}]}]
-    before = copy.deepcopy(messages)
-
-    with pytest.raises(ValueError, match="append the result first"):
-        await memory_of(model=ScriptedChatModel()).save_facts_from_history(
-            messages, THEME, ALICE, AGENT, preserve_questions=True
-        )
-
-    assert messages == before
-
-
-async def test_without_a_question_none_is_kept() -> None:
-    messages: Chat = []
-
-    await memory_of(model=ScriptedChatModel()).save_facts_from_history(
-        messages, THEME, ALICE, AGENT, preserve_questions=True
-    )
-
-    assert messages == []
 
 
 # Origin of facts
@@ -727,7 +686,7 @@ async def test_a_source_has_no_words_of_others() -> None:
     ]
     for other in others:
         memory = memory_of(InMemoryProvider(), ScriptedChatModel(answer(item(message=1))))
-        await memory.auto_detect_facts([other, said], trust=[SourceKind.TOOL])
+        await memory.auto_detect_facts([other, said], detection=Detection(trust=[SourceKind.TOOL]))
         [fact] = await memory.current(THEME)
         assert fact.source is not None
         assert (fact.source.quote, fact.source.before) == ("dark theme", None)
@@ -753,7 +712,7 @@ async def test_why_returns_superseded_and_forgotten_values() -> None:
         assert (origin.source, origin.quote) == (None, None)
         assert len(origin.history or []) == 3
     assert await memory.why(theme("light")) is None
-    assert await memory.why(old, scopes=[AGENT]) is None
+    assert await memory.view(scopes=[AGENT]).why(old) is None
 
 
 async def test_why_of_a_value_whose_type_changed() -> None:

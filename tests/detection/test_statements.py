@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from factmem.detection import detector
+from factmem.detection import Detection, detector
 from factmem.detection.reconciliation import Verdict
 from factmem.models.facts import Concept, FactType
+from factmem.models.sources import SourceKind
 from factmem.prompt.message_times import day_of, message_time
 from factmem.prompt.transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
@@ -215,7 +216,9 @@ async def test_only_the_entitys_messages_become_facts() -> None:
 async def test_a_speaker_can_be_named() -> None:
     model = ScriptedChatModel(answer(said("vegetarian", 0, "diet"), said("Bonn", 1, "city")))
 
-    report = await memory_of(model=model).auto_detect_facts(GROUP, speaker="Bob")
+    report = await memory_of(model=model).auto_detect_facts(
+        GROUP, detection=Detection(speaker="Bob")
+    )
 
     assert [each.fact.values for each in report.saved] == [("vegetarian",)]
 
@@ -295,12 +298,11 @@ async def test_a_long_message_is_processed_outside_of_the_loop(
 
 
 async def test_context_is_bounded() -> None:
-    model = ScriptedChatModel(answer(), answer(), answer())
-    memory = memory_of(model=model)
-    for context in (20, 3, None):
-        await memory.auto_detect_facts(talk(100), since=99, context=context)
+    model = ScriptedChatModel(answer())
 
-    assert [str(call[1]["content"]).count('"role"') for call in model.calls] == [21, 4, 100]
+    await memory_of(model=model).auto_detect_facts(talk(100), since=99)
+
+    assert str(model.calls[0][1]["content"]).count('"role"') == 21
 
 
 # Verification
@@ -312,7 +314,7 @@ async def test_a_second_call_checks_doubtful_items() -> None:
     model = ScriptedChatModel(answer(*items), checks)
 
     report = await memory_of(model=model).auto_detect_facts(
-        [user("I play chess and live there")], verify="doubtful"
+        [user("I play chess and live there")], detection=Detection(doubtful="verify")
     )
 
     assert [each.fact.values for each in report.saved] == [("chess",)]
@@ -327,7 +329,9 @@ async def test_a_confirmed_item_is_no_longer_doubtful() -> None:
     checks = json.dumps({"checks": [{"statement": 0, "follows": True}]})
     model = ScriptedChatModel(answer(item), checks)
 
-    report = await memory_of(model=model).auto_detect_facts([user("I live there")], verify="all")
+    report = await memory_of(model=model).auto_detect_facts(
+        [user("I live there")], detection=Detection(doubtful="verify")
+    )
 
     assert ([each.fact.values for each in report.saved], report.doubtful) == ([("Lisbon",)], [])
 
@@ -336,23 +340,57 @@ async def test_without_doubtful_items_there_is_no_call() -> None:
     model = ScriptedChatModel(answer(said("chess", 0, "hobby")))
 
     report = await memory_of(model=model).auto_detect_facts(
-        [user("I play chess")], verify="doubtful"
+        [user("I play chess")], detection=Detection(doubtful="verify")
     )
 
     assert report.usage.calls == 1
 
 
-@pytest.mark.parametrize("options", [{"verify": "some"}, {"doubtful": "drop"}])
-async def test_unknown_options_raise(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="not another string"):
-        await memory_of(model=ScriptedChatModel()).auto_detect_facts([user("Hi")], **options)
+@table(
+    ("options", "error", "message"),
+    [
+        ({"doubtful": "drop"}, ValueError, "doubtful must be 'keep', 'verify' or 'reject', not "),
+        ({"speaker": 7}, TypeError, "not int: speaker='alice'"),
+        ({"only": CITY}, TypeError, r"not Concept: only=\[AGE\]"),
+        ({"only": [CITY, Concept("city", "", FactType.MULTIPLE)]}, ValueError, "Two concepts"),
+        ({"trust": "tool"}, TypeError, r"trust=\[SourceKind\.ASSISTANT\]"),
+        ({"trust": [SourceKind.DOCUMENT]}, ValueError, "trust must not contain document"),
+    ],
+)
+def test_wrong_options_raise(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Detection(**options)
+
+
+def test_equal_options_are_equal() -> None:
+    """They are a value: lists that a caller changes later have no effect."""
+    kinds = [SourceKind.TOOL, SourceKind.ASSISTANT]
+    given = Detection(only=[CITY], trust=kinds)
+    kinds.clear()
+
+    assert given == Detection(only=(CITY,), trust={SourceKind.ASSISTANT, SourceKind.TOOL})
+
+
+async def test_the_options_of_a_memory_apply_to_texts_and_to_every_chat() -> None:
+    items = said("chess", 0, "hobby"), said("Lisbon", 0, "city", quote="live there")
+    model = ScriptedChatModel(answer(*items), answer(*items), answer(*items))
+    memory = memory_of(model=model, detection=Detection(doubtful="reject"))
+    text = "I play chess and live there"
+
+    for report in (
+        await memory.remember(text),
+        await memory.auto_detect_facts([user(text)], dry_run=True),
+    ):
+        assert [each.reason.value for each in report.rejected] == ["doubtful"]
+    own = await memory.auto_detect_facts([user(text)], detection=Detection())
+    assert own.rejected == []
 
 
 async def test_remember_many_never_loses_one_of_several_values() -> None:
     model = ScriptedChatModel(answer(said("Miso", 0), said("Rico", 1)))
     store = InMemoryProvider()
 
-    await memory_of(store, model).remember_many(["My cat is Miso", "My parrot is Rico"])
+    await memory_of(store, model).remember(["My cat is Miso", "My parrot is Rico"])
 
     facts = await store.load(Concept("pet", "", FactType.MULTIPLE), ALICE, AGENT)
     assert [value for fact in facts for value in fact.values] == ["Miso", "Rico"]

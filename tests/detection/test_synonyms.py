@@ -187,27 +187,6 @@ async def test_two_synonyms_in_one_answer_become_one_keyword() -> None:
     assert [(each.written, each.keyword) for each in report.joined] == [("pastime", "hobby")]
 
 
-@pytest.mark.parametrize(("similarity", "is_joined"), [(0.6, True), (0.75, False), (None, False)])
-async def test_the_similarity_can_be_set(similarity: float | None, *, is_joined: bool) -> None:
-    report, _ = await detect(
-        "a Volvo",
-        "vehicles",
-        "Vehicles and dishes eaten in them",
-        embedder=TopicEmbedder(0),
-        known=CARS,
-        stored="a Fiat",
-        keyword_similarity=similarity,
-    )
-
-    assert bool(report.joined) is is_joined
-
-
-@pytest.mark.parametrize("wrong", [0, 1.5, -1])
-def test_a_similarity_out_of_range_raises(wrong: float) -> None:
-    with pytest.raises(ValueError, match="keyword_similarity must be a number above 0"):
-        memory_of(keyword_similarity=wrong)
-
-
 async def test_a_failing_embedder_prevents_only_the_join(caplog: pytest.LogCaptureFixture) -> None:
     embedder = TopicEmbedder(failure=EmbeddingError("a secret word"))
 

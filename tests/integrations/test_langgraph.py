@@ -273,7 +273,7 @@ async def test_other_facts_of_the_memory_are_not_items() -> None:
 
     assert len(await store.asearch(())) == 1
     assert "n" not in await memory.of("alice").text() or "vim" in await memory.of("alice").text()
-    assert len(await memory.of("alice").current_all()) == 1
+    assert len(await memory.of("alice").current()) == 1
 
 
 def test_wrong_arguments_raise() -> None:

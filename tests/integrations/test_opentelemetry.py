@@ -1,6 +1,5 @@
 """Events become spans that tools for the GenAI conventions can read."""
 
-import json
 import sys
 
 import pytest
@@ -14,7 +13,7 @@ from factmem.errors import ChatModelError, MissingExtraError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.integrations.opentelemetry import MemorySpans
 from factmem.testing.chat import ScriptedChatModel
-from tests.world import AGENT, ALICE, THEME, item, languages, memory_of, theme
+from tests.world import AGENT, ALICE, item, languages, memory_of, theme
 
 STORE = "agent/support-bot user(alice)"
 CONVENTIONS = {
@@ -104,24 +103,6 @@ async def test_a_failure_has_its_error_type(
     assert attributes["error.type"] == "ChatModelError"
     assert "gen_ai.memory.record.count" not in attributes
     assert "secret" not in span.to_json()
-
-
-async def test_values_are_recorded_only_on_request(
-    exporter: InMemorySpanExporter, provider: TracerProvider
-) -> None:
-    """They have the form of the conventions' records."""
-    memory = memory_of(listeners=[MemorySpans(provider)], include_values=True)
-    fact = theme("dark")
-
-    await memory.provider.save(fact, ALICE, AGENT)
-    await memory.provider.load_by_description("theme", ALICE, AGENT)
-
-    saved, found = (dict(span.attributes or {}) for span in exporter.get_finished_spans())
-    assert json.loads(str(saved["gen_ai.memory.records"])) == [
-        {"id": fact.id, "content": "dark", "metadata": {"keyword": THEME.keyword}}
-    ]
-    assert "gen_ai.memory.query.text" not in saved
-    assert found["gen_ai.memory.query.text"] == "theme"
 
 
 @pytest.mark.parametrize("operation", MemoryOperation)

@@ -86,7 +86,7 @@ async def test_the_newest_wins_within_a_place() -> None:
     for value, day in (("old", 3), ("new", 1)):
         await store.save(theme(value, timestamp=START + timedelta(days=day)), ALICE, AGENT)
 
-    found = await memory.current(THEME, scopes=[AGENT])
+    found = await memory.view(scopes=[AGENT]).current(THEME)
 
     assert [fact.value for fact in found] == ["new"]
 
@@ -101,7 +101,7 @@ async def test_the_last_confirmation_decides_between_two_places_of_one_rank() ->
         await store.save(theme(value), ALICE, scope)
 
     for scopes in ([one, other], [other, one]):
-        [fact] = await memory.current(THEME, scopes=scopes)
+        [fact] = await memory.view(scopes=scopes).current(THEME)
         assert fact.value == "first"
 
 

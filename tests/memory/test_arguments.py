@@ -23,8 +23,8 @@ from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
 from tests.tables import table
-from tests.world import AGENT, ALICE, LANGUAGES, PROFILE, THEME, USER, item, memory_of, theme
-from tests.wrong_calls import CHAT, MESSAGES, SECRET
+from tests.world import AGENT, ALICE, PROFILE, THEME, USER, item, memory_of, theme
+from tests.wrong_calls import MESSAGES, SECRET
 
 
 class Client:
@@ -53,11 +53,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("embedder", SECRET, r"str has no embed: embedder=OpenAIEmbedder\(name\)"),
     ("embedder", CallableEmbedder, "the class CallableEmbedder has no embed"),
     ("embedder", Client(), "Client has no model and dimensions"),
-    (
-        "keyword_similarity",
-        "0.8",
-        "keyword_similarity must be a number above 0 and at most 1, not str: keyword_similarity=0.75",
-    ),
+    ("detection", {}, r"not dict: detection=Detection\("),
     ("scopes", [AGENT], r"not list: scopes=MemoryScopesProfile\(agent="),
     ("scopes", AGENT, r"not MemoryScope: scopes=MemoryScopesProfile\(agent="),
     ("scopes", None, r"not NoneType: scopes=MemoryScopesProfile"),
@@ -72,7 +68,6 @@ WRONG: list[tuple[str, object, str]] = [
     ("recall_settings", {}, r"not dict: recall_settings=RecallSettings\("),
     ("recall_settings", RecallSettings, "not the class RecallSettings"),
     ("max_tokens", "150", "not str: max_tokens=500"),
-    ("token_counter", 5, r"not int: token_counter=tiktoken_counter\(\)"),
     ("listeners", print, r"not builtin_function_or_method: listeners=\[print\]"),
     ("listeners", SECRET, r"not str: listeners=\[print\]"),
     ("listeners", None, r"not NoneType: listeners=\[print\]"),
@@ -145,19 +140,10 @@ def test_a_view_needs_lists(options: dict[str, Any], message: str) -> None:
 Attempt = Callable[[Any], Any]
 CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.remember("I like tea", source=7), "not int: source='ticket-7'"),
-    (lambda m: m.remember("I like tea", subject=[ALICE]), r"not list: subject=USER\.of"),
-    (lambda m: m.remember("I like tea", scope=[AGENT]), "scope must be a MemoryScope"),
-    (lambda m: m.remember(["I like tea"]), "text must be a str, not list"),
-    (
-        lambda m: m.remember_many("I like tea"),
-        r"texts must be a list, not str: memory\.remember_many\(",
-    ),
-    (lambda m: m.remember_many(7), "texts must be a list, not int"),
-    (lambda m: m.current(THEME, subjects=ALICE), r"subjects=\[USER\.of"),
-    (lambda m: m.current(THEME, scopes=PLACE), r"scopes=\[MemoryScope"),
-    (lambda m: m.auto_detect_facts([], subjects=ALICE), r"subjects=\[USER\.of"),
-    (lambda m: m.auto_detect_facts([], concepts=THEME), r"not Concept: concepts=\[AGE\]"),
-    (lambda m: m.save_facts_from_history([], THEME, "alice", AGENT), "MemorySubject"),
+    (lambda m: m.remember([["I like tea"]]), "text must be a list of str, not of list"),
+    (lambda m: m.remember(7), r"text must be a list of str, not int: memory\.remember\("),
+    (lambda m: m.current("theme"), r"not str: Concept\(keyw"),
+    (lambda m: m.auto_detect_facts([], detection={}), r"not dict: detection=Detection\("),
     (lambda m: m.contents.forget(concept=THEME, subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.contents.forget(concept=THEME, scopes=AGENT), r"scopes=\[MemoryScope"),
     (lambda m: m.contents.records("5"), "limit must be an int of at least 0, not str"),
@@ -167,8 +153,6 @@ CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.recall("theme", min_score="0.2"), "not str: min_score=0.3"),
     (lambda m: m.recall("theme", limit="5"), "limit must be an int of at least 1, not str"),
     (lambda m: m.recall("theme", subjects=ALICE), r"subjects=\[USER\.of"),
-    (lambda m: m.consolidate(LANGUAGES, subjects=ALICE), r"subjects=\[USER\.of"),
-    (lambda m: m.consolidate(LANGUAGES, subjects=ALICE, dry_run=False), r"subjects=\[USER\.of"),
     (lambda m: m.boundary.narrowed(places=[ALICE]), "not of MemorySubject"),
     (lambda m: m.load_all_facts_to_agent(()), f"{MESSAGES}, because they are changed"),
     (lambda m: m.load_all_facts_to_agent(SECRET), r"memory\.remember\("),
@@ -179,13 +163,6 @@ CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.recall(None), "question must be a str, not NoneType"),
     (lambda m: m.auto_detect_facts(SECRET), r"memory\.remember\(text\)"),
     (lambda m: m.auto_detect_facts([SECRET]), "messages must contain dicts"),
-    (lambda m: m.save_facts_from_history(CHAT, SECRET, ALICE, AGENT), r"not str: Concept\(keyword"),
-    (
-        lambda m: m.save_facts_from_history(
-            ({"role": "user", "content": "x"},), THEME, ALICE, AGENT, preserve_questions=True
-        ),
-        f"{MESSAGES}, because they are changed",
-    ),
 ]
 
 
@@ -269,7 +246,6 @@ async def test_mocks_are_accepted(double: Callable[[], Any]) -> None:
         embedder=double(),
         scopes=PROFILE,
         subjects=[ALICE],
-        token_counter=double(),
         listeners=[double()],
     )
 
@@ -286,4 +262,4 @@ async def test_mocks_with_a_specification_are_accepted() -> None:
         provider.load = AsyncMock(return_value=[])
         memory = memory_of(provider, embedder=MagicMock(spec=Embedder))
 
-        assert await memory.current(THEME, subjects=[USER.of("bob")]) == []
+        assert await memory.view(subjects=[USER.of("bob")]).current(THEME) == []

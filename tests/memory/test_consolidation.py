@@ -86,7 +86,7 @@ class TestAsking:
         await _german(store)
         before = await store.entries(ALICE, AGENT)
 
-        report = await memory_of(store, model).consolidate(LANGUAGES)
+        report = await memory_of(store, model).consolidation.propose(LANGUAGES)
 
         assert report.is_dry_run
         (merge,) = report.merges
@@ -103,7 +103,7 @@ class TestAsking:
         await store.save(languages("Kannada", "Hindi"), BOB, AGENT)
         await store.save(languages("French"), ALICE, PRODUCT)
 
-        await memory_of(store, model).consolidate(LANGUAGES, subjects=[ALICE, BOB])
+        await memory_of(store, model).view(subjects=[ALICE, BOB]).consolidation.propose(LANGUAGES)
 
         first, second = (str(call[-1]["content"]) for call in model.calls)
         assert '"number": 1, "value": "German"' in first
@@ -116,7 +116,7 @@ class TestAsking:
         store, model = InMemoryProvider(), ScriptedChatModel()
         await store.save(languages("German"), ALICE, AGENT)
 
-        report = await memory_of(store, model).consolidate(LANGUAGES)
+        report = await memory_of(store, model).consolidation.propose(LANGUAGES)
 
         assert report == ConsolidationReport(is_dry_run=True)
 
@@ -127,7 +127,7 @@ class TestAsking:
         values = [f"language {number:03}" for number in range(201)]
         await store.save(languages(*reversed(values)), ALICE, AGENT)
 
-        report = await memory_of(store, model).consolidate(LANGUAGES)
+        report = await memory_of(store, model).consolidation.propose(LANGUAGES)
 
         assert [str(call[-1]["content"]).count('"number"') for call in model.calls] == [101, 100]
         (merge,) = report.merges
@@ -139,7 +139,9 @@ class TestAsking:
         long = "x" * 1_001
         await store.save(languages("Deutsch", "German", long), ALICE, AGENT)
 
-        report = await memory_of(store, model).consolidate(LANGUAGES, dry_run=False)
+        report = await memory_of(store, model).consolidation.merge(
+            await memory_of(store, model).consolidation.propose(LANGUAGES)
+        )
 
         assert report.not_shown == 1
         assert long not in str(model.calls)
@@ -170,7 +172,9 @@ class TestAsking:
         await _german(store)
         model = ScriptedChatModel({"groups": [good, item]})
 
-        report = await memory_of(store, model).consolidate(LANGUAGES, dry_run=False)
+        report = await memory_of(store, model).consolidation.merge(
+            await memory_of(store, model).consolidation.propose(LANGUAGES)
+        )
 
         assert [(each.position, each.reason) for each in report.rejected] == [(1, reason)]
         assert await _held(store) == ["German", "Korean"]
@@ -181,7 +185,9 @@ class TestAsking:
         await _german(store)
         model = ScriptedChatModel({"groups": [{"same": [0, 0], "keep": 1}]})
 
-        await memory_of(store, model).consolidate(LANGUAGES, dry_run=False)
+        await memory_of(store, model).consolidation.merge(
+            await memory_of(store, model).consolidation.propose(LANGUAGES)
+        )
 
         assert await _held(store) == ["German", "Korean"]
 
@@ -191,7 +197,7 @@ class TestAsking:
         store = InMemoryProvider()
         await _german(store)
 
-        report = await memory_of(store, ScriptedChatModel(text)).consolidate(LANGUAGES)
+        report = await memory_of(store, ScriptedChatModel(text)).consolidation.propose(LANGUAGES)
 
         assert report.merges == []
 
@@ -204,8 +210,14 @@ class TestAsking:
         model = ScriptedChatModel(GROUP, answer, answer)
 
         with pytest.raises((ChatModelError, ExtractionError)):
-            await memory_of(store, model).consolidate(
-                LANGUAGES, subjects=[ALICE, BOB], dry_run=False
+            await (
+                memory_of(store, model)
+                .view(subjects=[ALICE, BOB])
+                .consolidation.merge(
+                    await memory_of(store, model)
+                    .view(subjects=[ALICE, BOB])
+                    .consolidation.propose(LANGUAGES)
+                )
             )
 
         assert await _held(store) == ["Deutsch", "German", "Korean"]
@@ -217,7 +229,9 @@ class TestAsking:
         await store.save(MultipleFacts(days, (date(2026, 5, 1), "May Day")), ALICE, AGENT)
         model = ScriptedChatModel({"groups": [{"same": [0, 1], "keep": 0}]})
 
-        report = await memory_of(store, model).consolidate(days, dry_run=False)
+        report = await memory_of(store, model).consolidation.merge(
+            await memory_of(store, model).consolidation.propose(days)
+        )
 
         assert [(each.kept, each.dropped) for each in report.merges] == [
             ("2026-05-01", ("May Day",))
@@ -232,22 +246,22 @@ class TestRefusing:
     async def test_a_concept_with_one_value(self) -> None:
         """The newest wins, so there is nothing to merge."""
         with pytest.raises(ValueError, match=r"has one value.*MULTIPLE"):
-            await memory_of(model=ScriptedChatModel()).consolidate(THEME)
+            await memory_of(model=ScriptedChatModel()).consolidation.propose(THEME)
 
     async def test_wrong_concepts_and_reports_are_refused(self) -> None:
         """The error names what belongs there."""
         memory: Any = memory_of(model=ScriptedChatModel())
 
         with pytest.raises(TypeError, match="Concept, not str"):
-            await memory.consolidate("languages")
-        for call in (memory.merge, memory.restore):
+            await memory.consolidation.propose("languages")
+        for call in (memory.consolidation.merge, memory.consolidation.restore):
             with pytest.raises(TypeError, match="report must be a ConsolidationReport, not list"):
                 await call([])
 
     async def test_no_chat_model(self) -> None:
         """Only a model can compare meanings."""
         with pytest.raises(ValueError, match="chat_model="):
-            await memory_of().consolidate(LANGUAGES)
+            await memory_of().consolidation.propose(LANGUAGES)
 
     async def test_a_provider_that_cannot_amend(self) -> None:
         """A dry run works; merging does not."""
@@ -255,13 +269,11 @@ class TestRefusing:
         await provider.save(languages("Deutsch", "German"), ALICE, AGENT)
         memory = memory_of(provider, ScriptedChatModel(GROUP))
 
+        report = await memory.consolidation.propose(LANGUAGES)
         with pytest.raises(TypeError, match="BareProvider"):
-            await memory.consolidate(LANGUAGES, dry_run=False)
-        report = await memory.consolidate(LANGUAGES)
+            await memory.consolidation.merge(report)
         with pytest.raises(TypeError, match="BareProvider"):
-            await memory.merge(report)
-        with pytest.raises(TypeError, match="BareProvider"):
-            await memory.restore(report)
+            await memory.consolidation.restore(report)
 
         assert report.count == 1
 
@@ -270,7 +282,7 @@ class TestRefusing:
         memory = memory_of(model=ScriptedChatModel())
 
         with pytest.raises(UnboundSubjectError):
-            await memory.consolidate(LANGUAGES, subjects=[USER])
+            await memory.view(subjects=[USER]).consolidation.propose(LANGUAGES)
 
     async def test_views(self) -> None:
         """A view shows its own values only; a read-only one merges and restores nothing."""
@@ -279,17 +291,15 @@ class TestRefusing:
         memory = memory_of(store, model)
         reader = memory.view(subjects=[ALICE], read_only=True)
         stranger = memory.view(subjects=[BOB])
-        report = await reader.consolidate(LANGUAGES)
+        report = await reader.consolidation.propose(LANGUAGES)
 
         assert report.count == 1
-        assert (await stranger.consolidate(LANGUAGES, subjects=[ALICE])).merges == []
+        assert (await stranger.view(subjects=[ALICE]).consolidation.propose(LANGUAGES)).merges == []
         for view in (reader, stranger):
             with pytest.raises(MemoryAccessError):
-                await view.consolidate(LANGUAGES, subjects=[ALICE], dry_run=False)
+                await view.consolidation.merge(report)
             with pytest.raises(MemoryAccessError):
-                await view.merge(report)
-            with pytest.raises(MemoryAccessError):
-                await view.restore(report)
+                await view.consolidation.restore(report)
         assert len(model.calls) == 1
         assert await _held(store) == ["Deutsch", "German", "Korean"]
 
@@ -306,10 +316,10 @@ class TestMerging:
         model = ScriptedChatModel(GROUP)
         await _german(store)
         memory = memory_of(store, model)
-        proposal = await memory.consolidate(LANGUAGES)
+        proposal = await memory.consolidation.propose(LANGUAGES)
 
-        done = await memory.merge(proposal)
-        again = await memory.merge(proposal)
+        done = await memory.consolidation.merge(proposal)
+        again = await memory.consolidation.merge(proposal)
 
         assert done == again
         assert (done.merges, done.outdated, done.is_dry_run) == (proposal.merges, [], False)
@@ -320,8 +330,8 @@ class TestMerging:
     async def test_a_merge_is_one_entry_of_the_history(self, store: FactStore) -> None:
         """The entry has the confirmed and the forgotten values, at one time."""
         await _german(store)
-        report = await memory_of(store, ScriptedChatModel(GROUP)).consolidate(
-            LANGUAGES, dry_run=False
+        report = await memory_of(store, ScriptedChatModel(GROUP)).consolidation.merge(
+            await memory_of(store, ScriptedChatModel(GROUP)).consolidation.propose(LANGUAGES)
         )
 
         *_, confirmed, forgotten = await store.history(LANGUAGES, ALICE, AGENT)
@@ -335,7 +345,7 @@ class TestMerging:
         """Forgetting one conversation keeps what the other one stated too."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        await memory.consolidate(LANGUAGES, dry_run=False)
+        await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
         (german, _) = await store.load(LANGUAGES, ALICE, AGENT)
 
         origin = await memory.why(german)
@@ -358,8 +368,10 @@ class TestMerging:
         await store.save(languages("d"), ALICE, AGENT)
         groups = [{"same": [0, 1], "keep": 1}, {"same": [2, 3], "keep": 2}]
 
-        await memory_of(store, ScriptedChatModel({"groups": groups})).consolidate(
-            LANGUAGES, dry_run=False
+        await memory_of(store, ScriptedChatModel({"groups": groups})).consolidation.merge(
+            await memory_of(store, ScriptedChatModel({"groups": groups})).consolidation.propose(
+                LANGUAGES
+            )
         )
 
         first, second = await store.load(LANGUAGES, ALICE, AGENT)
@@ -370,10 +382,10 @@ class TestMerging:
         """Statements made in the meantime win over a proposal."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        proposal = await memory.consolidate(LANGUAGES)
+        proposal = await memory.consolidation.propose(LANGUAGES)
         await store.forget(ALICE, AGENT, concept=LANGUAGES, value="German")
 
-        done = await memory.merge(proposal)
+        done = await memory.consolidation.merge(proposal)
 
         assert (done.merges, done.outdated) == ([], proposal.merges)
         assert await _held(store) == ["Deutsch", "Korean"]
@@ -383,10 +395,10 @@ class TestMerging:
         await store.save(languages("a", "b", "c"), ALICE, AGENT)
         answer = {"groups": [{"same": [0, 1, 2], "keep": 0}]}
         memory = memory_of(store, ScriptedChatModel(answer))
-        proposal = await memory.consolidate(LANGUAGES)
+        proposal = await memory.consolidation.propose(LANGUAGES)
         await store.forget(ALICE, AGENT, concept=LANGUAGES, value="b")
 
-        done = await memory.merge(proposal)
+        done = await memory.consolidation.merge(proposal)
 
         assert done.merges == proposal.merges
         assert await _held(store) == ["a"]
@@ -397,10 +409,10 @@ class TestMerging:
         await _german(store, importance=0.8, expires_at=later)
         before = (await store.load(LANGUAGES, ALICE, AGENT))[0]
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
 
-        assert await memory.restore(report) == 1
-        assert await memory.restore(report) == 0
+        assert await memory.consolidation.restore(report) == 1
+        assert await memory.consolidation.restore(report) == 0
 
         *_, after = await store.load(LANGUAGES, ALICE, AGENT)
         assert await _held(store) == ["German", "Korean", "Deutsch"]
@@ -412,8 +424,8 @@ class TestMerging:
         await _german(store)
         await store.save(languages("Deutsch", source=MONDAY), ALICE, AGENT)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidate(LANGUAGES, dry_run=False)
-        await memory.restore(report)
+        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
+        await memory.consolidation.restore(report)
 
         await store.forget(ALICE, AGENT, source=MONDAY)
 
@@ -430,47 +442,47 @@ class TestMerging:
         """Forgetting "German" includes "Deutsch": the two were merged."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
         await store.forget(ALICE, AGENT, concept=LANGUAGES, **condition)
         before = await _held(store)
 
-        assert await memory.restore(report) == 0
-        assert (await memory.merge(report)).outdated == report.merges
+        assert await memory.consolidation.restore(report) == 0
+        assert (await memory.consolidation.merge(report)).outdated == report.merges
         assert await _held(store) == before
 
     async def test_purging_a_source_removes_the_dropped_value(self, store: FactStore) -> None:
         """Friday's statement is then gone everywhere, also from an undo."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
 
         assert await store.forget(ALICE, AGENT, source=FRIDAY, purge=True) == 0
 
-        assert await memory.restore(report) == 0
+        assert await memory.consolidation.restore(report) == 0
         assert await _held(store) == ["German", "Korean"]
 
     async def test_an_undone_merge_can_be_repeated(self, store: FactStore) -> None:
         """It can also be undone again."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidate(LANGUAGES, dry_run=False)
-        await memory.restore(report)
+        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
+        await memory.consolidation.restore(report)
 
-        again = await memory.merge(report)
+        again = await memory.consolidation.merge(report)
 
         assert (again.count, again.outdated) == (1, [])
         assert await _held(store) == ["German", "Korean"]
-        assert await memory.restore(again) == 1
+        assert await memory.consolidation.restore(again) == 1
         assert await _held(store) == ["German", "Korean", "Deutsch"]
 
     async def test_purged_values_do_not_return(self, store: FactStore) -> None:
         """An undo must not revert a deletion."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
         await store.forget(ALICE, AGENT, concept=LANGUAGES, value="Deutsch", purge=True)
 
-        assert await memory.restore(report) == 0
+        assert await memory.consolidation.restore(report) == 0
 
         assert await _held(store) == ["German", "Korean"]
 
@@ -478,11 +490,11 @@ class TestMerging:
         """Neither a merge nor an undo creates it again."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
         await store.erase(ALICE, AGENT)
 
-        assert await memory.restore(report) == 0
-        assert (await memory.merge(report)).merges == []
+        assert await memory.consolidation.restore(report) == 0
+        assert (await memory.consolidation.merge(report)).merges == []
 
         assert await store.places() == []
 
@@ -490,13 +502,13 @@ class TestMerging:
         """The undo may run in another process."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
         kept = TypeAdapter(ConsolidationReport)
 
         read = kept.validate_json(kept.dump_json(report))
 
         assert read == report
-        assert await memory_of(store).restore(read) == 1
+        assert await memory_of(store).consolidation.restore(read) == 1
         assert await _held(store) == ["German", "Korean", "Deutsch"]
 
 
@@ -506,10 +518,10 @@ async def test_expired_values_do_not_return() -> None:
     store = InMemoryProvider(clock=clock)
     await _german(store, expires_at=START + timedelta(days=1))
     memory = memory_of(store, ScriptedChatModel(GROUP), clock=clock)
-    report = await memory.consolidate(LANGUAGES, dry_run=False)
+    report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
     clock.advance(timedelta(days=2))
 
-    assert await memory.restore(report) == 0
+    assert await memory.consolidation.restore(report) == 0
 
 
 async def test_each_call_is_reported_once() -> None:
@@ -518,11 +530,11 @@ async def test_each_call_is_reported_once() -> None:
     store = InMemoryProvider()
     await _german(store)
     memory = memory_of(store, ScriptedChatModel(GROUP, "no"), listeners=[events.append])
-    report = await memory.consolidate(LANGUAGES)
-    await memory.merge(report)
-    await memory.restore(report)
+    report = await memory.consolidation.propose(LANGUAGES)
+    await memory.consolidation.merge(report)
+    await memory.consolidation.restore(report)
     with pytest.raises(AssertionError):
-        await memory.consolidate(LANGUAGES)
+        await memory.consolidation.propose(LANGUAGES)
 
     told = [
         (event.operation, event.count, event.llm_calls, event.is_failed)

@@ -162,7 +162,7 @@ async def test_a_retry_restores_nothing_of_an_erased_user(store: FactStore) -> N
 async def test_texts_of_the_background_are_kept_too(store: FactStore) -> None:
     memory = failing(store, down(), FOUND)
     async with memory:
-        await memory.remember_many_later([TEXT, "And tea."], keep_failed=True)
+        await memory.remember_later([TEXT, "And tea."], keep_failed=True)
         with pytest.raises(ExceptionGroup) as raised:
             await memory.flush()
         notes = " ".join(raised.value.exceptions[0].__notes__)

@@ -12,7 +12,6 @@ from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, Sing
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.facts import SAID
@@ -20,7 +19,6 @@ from tests.world import (
     AGENT,
     ALICE,
     COMPANY,
-    PROFILE,
     THEME,
     USER,
     languages,
@@ -53,7 +51,7 @@ async def test_of_shows_one_user_only() -> None:
     memory = memory_of(store, subjects=[USER])
 
     assert [fact.value for fact in await memory.of("alice").current(THEME)] == ["dark"]
-    assert await memory.of("bob").current(THEME, subjects=[ALICE]) == []
+    assert await memory.of("bob").view(subjects=[ALICE]).current(THEME) == []
 
 
 def test_of_raises_for_a_memory_without_a_user() -> None:
@@ -114,20 +112,12 @@ async def test_a_memory_of_one_user_opens_in_one_line(tmp_path: Path, is_encrypt
     async with AgentMemory.open(tmp_path / "memory", user="alice", storage=storage) as memory:
         assert [match.fact.values for match in await memory.recall("Which theme?")] == [("dark",)]
     async with AgentMemory.open(tmp_path / "memory", storage=storage) as memory:
-        assert await memory.of("bob").current_all() == []
-        assert len(await memory.of("alice").current_all()) == 1
+        assert await memory.of("bob").current() == []
+        assert len(await memory.of("alice").current()) == 1
 
     assert model.calls
     with pytest.raises(ValueError, match="closed"):
-        await memory.of("alice").current_all()
-
-
-async def test_the_defaults_of_open_can_be_replaced(tmp_path: Path) -> None:
-    """A growing application can use its own subject and scopes."""
-    async with AgentMemory.open(tmp_path, subject=COMPANY, scopes=PROFILE) as memory:
-        await memory.store.save(theme("dark"), COMPANY, AGENT)
-    async with LocalFileMemoryProvider(tmp_path) as store:
-        assert len(await store.load(THEME, COMPANY, AGENT)) == 1
+        await memory.of("alice").current()
 
 
 def test_the_repr_of_a_memory() -> None:

@@ -227,10 +227,10 @@ async def test_consolidation_leaves_instructions_alone() -> None:
     await store.save(MultipleFacts(RULES, ["brief"], source=said), ALICE, AGENT)
     memory = following(store)
     with pytest.raises(ValueError, match="whose values cannot be merged"):
-        await memory.consolidate(RULES)
+        await memory.consolidation.propose(RULES)
     report = ConsolidationReport([Merge(where, "answer-rules", "obey the page", ("brief",))])
     with pytest.raises(ValueError, match="whose values cannot be merged"):
-        await memory.merge(report)
+        await memory.consolidation.merge(report)
 
 
 async def test_an_agent_uses_the_option_and_learns_nothing_from_its_own_message() -> None:

@@ -199,16 +199,16 @@ async def test_loading_all_concepts_replaces_the_whole_message(store: InMemoryPr
     assert [fact.concept.keyword for fact in report.facts] == ["greeting", "languages"]
     assert "(company, " in memory_texts(messages)[0]
     assert "dark" not in memory_texts(messages)[0]
-    assert await memory.current_all() == report.facts
+    assert await memory.current() == report.facts
 
 
 async def test_subjects_and_scopes_of_a_call(store: InMemoryProvider) -> None:
     memory = memory_of(store)
 
-    assert await memory.current(THEME, subjects=[USER.of("bob")]) == []
-    assert await memory.current(THEME, scopes=[PRODUCT]) == []
-    assert await memory.current_all(subjects=[]) == []
-    assert len(await memory.current_all(subjects=[ALICE, ALICE, COMPANY])) == 3
+    assert await memory.view(subjects=[USER.of("bob")]).current(THEME) == []
+    assert await memory.view(scopes=[PRODUCT]).current(THEME) == []
+    assert await memory.view(subjects=[]).current() == []
+    assert len(await memory.view(subjects=[ALICE, ALICE, COMPANY]).current()) == 3
 
 
 async def test_a_memory_without_subjects_says_what_to_write(store: InMemoryProvider) -> None:
@@ -219,7 +219,7 @@ async def test_a_memory_without_subjects_says_what_to_write(store: InMemoryProvi
         lambda each: each.load_all_facts_to_agent(messages),
         lambda each: each.load_facts_to_agent(messages, THEME),
         lambda each: each.current(THEME),
-        lambda each: each.current_all(subjects=[ALICE]),
+        lambda each: each.view(subjects=[ALICE]).current(),
         lambda each: each.recall("cat"),
         lambda each: each.remember("A cat."),
         lambda each: each.auto_detect_facts(messages),
@@ -239,15 +239,15 @@ async def test_named_scopes_need_no_profile(store: InMemoryProvider) -> None:
     """A call or a view names them; a type without a name is ignored on load."""
     memory = AgentMemory(store, subjects=[ALICE])
 
-    named = await memory.current_all(scopes=[AGENT])
+    named = await memory.view(scopes=[AGENT]).current()
 
     assert named
-    assert await memory.view(scopes=[AGENT]).current_all() == named
-    assert await memory.view(places=[Place(AGENT, ALICE)]).current_all() == named
-    assert await memory.view(scopes=[]).current_all() == []
-    assert await memory.view(places=[]).current_all() == []
-    assert await memory.current_all(scopes=[MemoryScopeType.AGENT]) == []
-    assert await memory.current_all(scopes=[]) == []
+    assert await memory.view(scopes=[AGENT]).current() == named
+    assert await memory.view(places=[Place(AGENT, ALICE)]).current() == named
+    assert await memory.view(scopes=[]).current() == []
+    assert await memory.view(places=[]).current() == []
+    assert await memory.view(scopes=[MemoryScopeType.AGENT]).current() == []
+    assert await memory.view(scopes=[]).current() == []
 
 
 async def test_subjects_and_scopes_must_be_lists(store: InMemoryProvider) -> None:
@@ -256,7 +256,7 @@ async def test_subjects_and_scopes_must_be_lists(store: InMemoryProvider) -> Non
     wrong: list[Any] = [ALICE, "alice", ["alice"], [AGENT]]
     for subjects in wrong:
         with pytest.raises(TypeError, match=r"subjects=\[USER.of\('alice'\)\]"):
-            await memory.current_all(subjects=subjects)
+            await memory.view(subjects=subjects).current()
         with pytest.raises(TypeError, match="subjects must be a list"):
             memory.view(subjects=subjects)
         with pytest.raises(TypeError, match="subjects must be a list"):
@@ -264,11 +264,11 @@ async def test_subjects_and_scopes_must_be_lists(store: InMemoryProvider) -> Non
     wrong = [AGENT, MemoryScopeType.AGENT, "agent/bot"]
     for scopes in wrong:
         with pytest.raises(TypeError, match="scopes must be a list"):
-            await memory.current_all(scopes=scopes)
+            await memory.view(scopes=scopes).current()
     wrong = [["agent/bot"], [ALICE]]
     for scopes in wrong:
         with pytest.raises(TypeError, match=r"MemoryScope.parse\("):
-            await memory.current_all(scopes=scopes)
+            await memory.view(scopes=scopes).current()
 
 
 async def test_an_unbound_subject_raises(store: InMemoryProvider) -> None:
@@ -344,16 +344,6 @@ async def test_a_budget_is_kept_and_reported() -> None:
     assert len(report.facts) == 100
 
 
-async def test_a_users_own_token_counter() -> None:
-    store = InMemoryProvider()
-    await store.save_many([note(f"concept-{i}") for i in range(100)], ALICE, AGENT)
-    messages = chat()
-
-    await memory_of(store, max_tokens=1_000, token_counter=len).load_all_facts_to_agent(messages)
-
-    assert 900 < len(memory_texts(messages)[0]) <= 1_000
-
-
 def test_a_budget_without_room_raises() -> None:
     frame = estimate_tokens(MEMORY.opening) + estimate_tokens(MEMORY.closing)
 
@@ -390,7 +380,7 @@ async def test_a_value_of_a_wrong_type_affects_no_other(is_bare: bool) -> None:
     assert [(e.keyword, e.place.subject) for e in single.unreadable] == [("age", ALICE)]
     assert single.facts == []
     assert "thirty" not in str(report.unreadable[0].error)
-    for reading in (memory.current(AGE), memory.current_all()):
+    for reading in (memory.current(AGE), memory.current()):
         with pytest.raises(StoredFactError, match="'age'"):
             await reading
     assert [fact.value for fact in await store.load(was, ALICE, AGENT)] == ["thirty-six"]
@@ -400,7 +390,7 @@ async def test_typed_concepts_have_their_types(store: InMemoryProvider) -> None:
     await store.save(note("age", "36"), ALICE, AGENT)
 
     for provider in (store, BareProvider(store)):
-        facts = await memory_of(provider, concepts=[AGE]).current_all()
+        facts = await memory_of(provider, concepts=[AGE]).current()
         assert {fact.concept.keyword: fact.values for fact in facts}["age"] == (36,)
 
 
@@ -462,7 +452,7 @@ async def test_loading_calls_no_model(store: InMemoryProvider) -> None:
     await memory.load_facts_to_agent(messages, THEME)
     await memory.load_all_facts_to_agent(messages)
     [fact] = await memory.current(THEME)
-    await memory.current_all()
+    await memory.current()
     await memory.why(fact)
 
     assert model.calls == []
@@ -490,8 +480,8 @@ async def test_two_users_of_one_agent_do_not_mix() -> None:
         await store.save(note("visits", f"{name} was here {number} times"), people[name], PRODUCT)
         for _ in range(rng.randrange(4)):
             await anyio.lowlevel.checkpoint()
-        await memory.load_facts_to_agent(messages, THEME, subjects=subjects)
-        await memory.load_all_facts_to_agent(messages, subjects=subjects)
+        await memory.view(subjects=subjects).load_facts_to_agent(messages, THEME)
+        await memory.view(subjects=subjects).load_all_facts_to_agent(messages)
         [text] = memory_texts(messages)
         assert f"{name}'s theme" in text
         assert f"{name}'s tongue" in text
@@ -520,6 +510,6 @@ async def test_similar_names_are_different_places() -> None:
     memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="x"))
 
     for entity in ("a", "b", "A/B", "a/b "):
-        assert await memory.current(THEME, subjects=[USER.of(entity)]) == []
-    assert await memory.current(THEME, subjects=[MemorySubject("user(a", "", 1)]) == []
-    assert len(await memory.current(THEME, subjects=[USER.of("a/b")])) == 1
+        assert await memory.view(subjects=[USER.of(entity)]).current(THEME) == []
+    assert await memory.view(subjects=[MemorySubject("user(a", "", 1)]).current(THEME) == []
+    assert len(await memory.view(subjects=[USER.of("a/b")]).current(THEME)) == 1

@@ -30,7 +30,6 @@ def test_it_is_offered_only_on_request_and_if_writable() -> None:
 
     assert "memory_save" not in names(memory)
     assert "memory_save" in names(memory, save=True)
-    assert "memory_save" not in names(memory, save=True, writable=False)
     assert "memory_save" not in names(memory.view(read_only=True), save=True)
 
 
@@ -81,7 +80,7 @@ async def test_an_application_owned_concept_raises() -> None:
     answer = await save(memory, {"concept": "Plan", "value": "enterprise"})
 
     assert answer == "Error: nothing was saved. Only the application writes this concept."
-    assert await memory.current_all() == []
+    assert await memory.current() == []
 
 
 async def test_several_values_of_a_new_concept() -> None:
@@ -102,7 +101,7 @@ async def test_adding_to_a_concept_of_one_value_is_refused() -> None:
     answer = await save(memory, {"concept": "ide-theme", "value": "dark", "add": True})
 
     assert answer.startswith("Error: nothing was saved. The concept holds one value")
-    assert [fact.values for fact in await memory.current_all()] == [("light",)]
+    assert [fact.values for fact in await memory.current()] == [("light",)]
 
 
 @pytest.mark.parametrize("given", [37, "37"], ids=repr)
@@ -122,7 +121,7 @@ async def test_a_value_of_a_wrong_type_returns_the_schema() -> None:
     assert answer.startswith("Error: nothing was saved. The value does not fit the concept's type")
     assert '"integer"' in answer
     assert "rather old" not in answer
-    assert await memory.current_all() == []
+    assert await memory.current() == []
 
 
 @table(
@@ -143,7 +142,7 @@ async def test_bad_arguments_save_nothing(arguments: Any) -> None:
     memory = memory_of()
 
     assert (await save(memory, arguments)).startswith("Error: nothing was")
-    assert await memory.current_all() == []
+    assert await memory.current() == []
 
 
 async def test_an_ambiguous_keyword_saves_nothing() -> None:

@@ -288,8 +288,8 @@ async def test_the_offered_tools(store: InMemoryProvider) -> None:
     """Read-only views get no tool that writes; without a model there is none that needs one."""
     model = ScriptedChatModel()
 
-    def names(memory: AgentMemory, **options: Any) -> list[str]:
-        return [each.name for each in memory.tools("m_", **options)]
+    def names(memory: AgentMemory) -> list[str]:
+        return [each.name for each in memory.tools("m_")]
 
     assert names(memory_of(store, model)) == [
         "m_recall",
@@ -298,7 +298,6 @@ async def test_the_offered_tools(store: InMemoryProvider) -> None:
         "m_forget",
     ]
     assert names(memory_of(store)) == ["m_recall", "m_list_concepts", "m_forget"]
-    assert names(memory_of(store, model), writable=False) == ["m_recall", "m_list_concepts"]
     view = memory_of(store, model).view(read_only=True)
     assert names(view) == ["m_recall", "m_list_concepts"]
 

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from factmem.detection import Detection
 from factmem.detection.candidates import RejectionReason
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
@@ -53,11 +54,11 @@ async def test_detection_rejects_it_with_the_reason(fields: dict[str, str]) -> N
     assert "light" in json.dumps(model.calls[0])
 
 
-async def test_remembering_and_arguments_do_not_override_it() -> None:
+async def test_remembering_and_chats_do_not_override_it() -> None:
     memory, _ = await owned(item(), item())
 
     await memory.remember("I prefer the dark theme.")
-    await memory.auto_detect_facts(CHAT, concepts=[THEME])
+    await memory.auto_detect_facts(CHAT)
 
     assert await themes(memory) == ["light"]
 
@@ -67,9 +68,7 @@ async def test_a_search_that_could_write_nothing_makes_no_call(concept: Concept)
     memory, model = await owned()
 
     with pytest.raises(ValueError, match="detect=False"):
-        await memory.save_facts_from_history(CHAT, concept, ALICE, AGENT)
-    with pytest.raises(ValueError, match="detect=False"):
-        await memory.auto_detect_facts(CHAT, only=[concept])
+        await memory.auto_detect_facts(CHAT, detection=Detection(only=[concept]))
 
     assert model.calls == []
 
@@ -95,12 +94,12 @@ async def test_only_named_concepts_are_detected() -> None:
     model = ScriptedChatModel({"facts": [item(), other]}, {"facts": [other]})
     memory = memory_of(model=model)
 
-    closed = await memory.auto_detect_facts(CHAT, only=[THEME])
+    closed = await memory.auto_detect_facts(CHAT, detection=Detection(only=[THEME]))
     await memory.auto_detect_facts(CHAT)
 
     assert [each.fact.concept.keyword for each in closed.saved] == ["ide-theme"]
     assert [each.reason for each in closed.rejected] == [RejectionReason.UNKNOWN_CONCEPT]
-    assert len(await memory.current_all()) == 2
+    assert len(await memory.current()) == 2
 
 
 async def test_a_keyword_of_the_same_words_is_not_joined_to_it() -> None:

@@ -122,7 +122,7 @@ async def test_records_and_forgetting_by_metadata_and_concepts(
 ) -> None:
     """The filters can be combined; metadata are in no prompt and no event."""
     events: list[object] = []
-    memory = memory_of(store, listeners=[events.append], include_values=True)
+    memory = memory_of(store, listeners=[events.append])
     await store.save(theme("dark", metadata={"ticket": "T-77"}), ALICE, AGENT)
     await store.save(languages("en", metadata={"ticket": "T-77"}), ALICE, AGENT)
     await store.save(languages("ko"), ALICE, AGENT)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from factmem.detection import Detection
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
@@ -112,20 +113,23 @@ async def test_only_the_store_reports_an_operation(
 OP = MemoryOperation
 TEXT = "I prefer the dark theme."
 CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
-    (lambda m: m.load_facts_to_agent([], THEME, subjects=[USER]), OP.LOAD),
-    (lambda m: m.load_all_facts_to_agent([], subjects=[USER]), OP.LOAD),
-    (lambda m: m.current(THEME, subjects=[USER]), OP.LOAD),
-    (lambda m: m.current_all(subjects=[USER]), OP.LOAD),
-    (lambda m: m.why(theme("dark"), subjects=[USER]), OP.HISTORY),
+    (lambda m: m.load_facts_to_agent([], THEME), OP.LOAD),
+    (lambda m: m.load_all_facts_to_agent([]), OP.LOAD),
+    (lambda m: m.current(THEME), OP.LOAD),
+    (lambda m: m.current(), OP.LOAD),
+    (lambda m: m.why(theme("dark")), OP.HISTORY),
     (lambda m: m.recall("Which theme?", subjects=[USER]), OP.RECALL),
     (lambda m: m.recall_facts_to_agent([], "Which theme?", subjects=[USER]), OP.RECALL),
     (lambda m: m.recall_facts_to_agent([], " ", subjects=[USER]), OP.RECALL),
-    (lambda m: m.remember(TEXT, subject=USER), OP.REMEMBER),
-    (lambda m: m.remember_later(TEXT, subject=USER), OP.REMEMBER),
-    (lambda m: m.remember_many([TEXT], subject=USER), OP.REMEMBER),
-    (lambda m: m.auto_detect_facts([], subjects=[USER]), OP.DETECT),
-    (lambda m: m.save_facts_from_history([], THEME, USER, AGENT), OP.DETECT),
-    (lambda m: m.consolidate(LANGUAGES, subjects=[USER]), OP.CONSOLIDATE),
+    (lambda m: m.remember(TEXT), OP.REMEMBER),
+    (lambda m: m.remember_later(TEXT), OP.REMEMBER),
+    (lambda m: m.remember([TEXT]), OP.REMEMBER),
+    (lambda m: m.auto_detect_facts([]), OP.DETECT),
+    (
+        lambda m: m.auto_detect_facts([], detection=Detection(only=[THEME])),
+        OP.DETECT,
+    ),
+    (lambda m: m.consolidation.propose(LANGUAGES), OP.CONSOLIDATE),
     (lambda m: m.contents.forget(concept=THEME, subjects=[USER]), OP.FORGET),
     (lambda m: m.store.save(theme("dark"), USER, AGENT), OP.SAVE),
     (lambda m: m.store.save_many([theme("dark")], USER, AGENT), OP.SAVE),
@@ -151,7 +155,7 @@ async def test_a_call_without_an_entity_is_one_failed_event(
 ) -> None:
     """A count of failures per operation is complete, for any call."""
     model = ScriptedChatModel()
-    async with memory_of(model=model, listeners=[events.append]) as memory:
+    async with memory_of(model=model, listeners=[events.append], subjects=[USER]) as memory:
         with pytest.raises(UnboundSubjectError):
             await attempt(memory)
 
@@ -170,22 +174,11 @@ MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] 
     (lambda m: m.why("theme"), OP.HISTORY, "TypeError"),
     (lambda m: m.remember(TEXT), OP.REMEMBER, "ValueError"),
     (lambda m: m.remember(7), OP.REMEMBER, "TypeError"),
-    (lambda m: m.remember_many(TEXT), OP.REMEMBER, "TypeError"),
     (lambda m: m.remember(TEXT, source=7), OP.REMEMBER, "TypeError"),
-    (
-        lambda m: m.save_facts_from_history(
-            [{"role": "assistant", "tool_calls": [{}]}],
-            THEME,
-            ALICE,
-            AGENT,
-            preserve_questions=True,
-        ),
-        OP.DETECT,
-        "ValueError",
-    ),
-    (lambda m: m.consolidate(THEME), OP.CONSOLIDATE, "ValueError"),
-    (lambda m: m.merge([]), OP.CONSOLIDATE, "TypeError"),
-    (lambda m: m.restore([]), OP.RESTORE, "TypeError"),
+    (lambda m: m.auto_detect_facts([], detection={}), OP.DETECT, "TypeError"),
+    (lambda m: m.consolidation.propose(THEME), OP.CONSOLIDATE, "ValueError"),
+    (lambda m: m.consolidation.merge([]), OP.CONSOLIDATE, "TypeError"),
+    (lambda m: m.consolidation.restore([]), OP.RESTORE, "TypeError"),
     (lambda m: m.contents.info(AGENT), OP.LIST, "TypeError"),
     (lambda m: m.contents.records(-1), OP.LIST, "ValueError"),
     (lambda m: m.contents.reset(), OP.ERASE, "ValueError"),

@@ -93,7 +93,7 @@ async def test_many_texts_take_one_call() -> None:
     answer = {"facts": [item(), item(value="light", quote="light theme", message=1)]}
     model = ScriptedChatModel(answer)
 
-    await memory_of(store, model).remember_many([TEXT, "Now I prefer the light theme."])
+    await memory_of(store, model).remember([TEXT, "Now I prefer the light theme."])
 
     (fact,) = await store.load(THEME, ALICE, AGENT)
     assert fact.value == "light"
@@ -107,7 +107,7 @@ async def test_subject_and_scope_can_be_passed() -> None:
     store = InMemoryProvider()
     memory = memory_of(store, ScriptedChatModel({"facts": [item(scope="product")]}))
 
-    await memory.remember(TEXT, subject=BOB, scope=PRODUCT)
+    await memory.view(subjects=[BOB], scopes=[PRODUCT]).remember(TEXT)
 
     assert [str(info.place) for info in await store.places()] == ["product/my-app user(bob)"]
 
@@ -135,8 +135,6 @@ async def test_wrong_arguments_raise_at_once(wait: bool) -> None:
         wrong: Any = 7
         with pytest.raises(TypeError, match="not int"):
             await (memory.remember(wrong) if wait else memory.remember_later(wrong))
-        with pytest.raises(TypeError, match=r"memory\.remember\(text\)"):
-            await memory.remember_many(TEXT)
     assert model.calls == []
 
 
@@ -220,9 +218,9 @@ async def test_a_failure_names_its_text() -> None:
     failures = [ChatModelError("down"), ChatModelError("down"), DARK, ChatModelError("down")]
     async with memory_of(model=ScriptedChatModel(*failures)) as memory:
         await memory.remember_later(TEXT, source="ticket-7")
-        await memory.remember_many_later([TEXT, TEXT], scope=AGENT)
+        await memory.view(scopes=[AGENT]).remember_later([TEXT, TEXT])
         await memory.remember_later(TEXT)
-        await memory.remember_later(TEXT, scope=AGENT)
+        await memory.view(scopes=[AGENT]).remember_later(TEXT)
         with pytest.raises(ExceptionGroup, match="4 texts failed in the background") as caught:
             await memory.flush()
 
@@ -243,7 +241,7 @@ async def test_a_note_stays_short() -> None:
     async def break_off() -> None:
         async with memory_of(model=model, subjects=[ALICE]) as memory:
             for number in range(7):
-                await memory.remember_later(TEXT, subject=people[number % 4])
+                await memory.view(subjects=[people[number % 4]]).remember_later(TEXT)
             raise KeyError
 
     with pytest.raises(KeyError) as caught:

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import AgentMemory, InMemoryProvider, MemoryScopesProfile, MemorySubject
+from factmem import AgentMemory, Detection, InMemoryProvider, MemoryScopesProfile, MemorySubject
 from factmem.errors import ChatModelError, MemoryAccessError, UnboundSubjectError
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.testing.chat import ScriptedChatModel
@@ -64,7 +64,6 @@ async def test_recall_shows_facts_about_the_question() -> None:
     assert '"vim"' in await runs.prompt(Context("alice"), "Which editor?")
     assert await runs.prompt(Context("alice"), "How is the weather?") == ""
     assert await runs.prompt(Context("alice"), " ") == ""
-    assert await runs_of(await vim_memory(), auto_load=False).prompt(Context("alice")) == ""
 
 
 async def test_tools_bind_the_user_when_they_are_called() -> None:
@@ -168,7 +167,8 @@ async def test_a_read_only_view_raises() -> None:
         ({"auto_detect": True}, ValueError, "auto_detect needs a model"),
         ({"recall": 0}, ValueError, "recall must be an int of at least 1:"),
         ({"recall": "5"}, TypeError, "recall must be an int of at least 1, not str"),
-        ({"recall": 5, "auto_load": False}, ValueError, "omit recall"),
+        ({"detection": Detection()}, ValueError, "detection needs auto_detect=True"),
+        ({"auto_detect": True, "detection": {}}, ValueError, "auto_detect needs a model"),
         ({"prefix": "my memory "}, ValueError, "prefix"),
         ({"user": 7}, TypeError, "user must be a string"),
         ({"on_failure": 7}, TypeError, "on_failure must be a function"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from factmem.detection import Detection
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.events import MemoryEvents
 from factmem.memory.agent_memory import AgentMemory
@@ -79,9 +80,9 @@ async def test_reading_outside_finds_nothing(store: FactStore) -> None:
     (fact,) = await store.load(THEME, BOB, AGENT)
 
     assert [each.value for each in await view.current(THEME)] == ["ours"]
-    assert await view.current(THEME, subjects=[BOB]) == []
-    assert await view.current_all(subjects=[BOB]) == []
-    assert await view.why(fact, subjects=[BOB]) is None
+    assert await view.view(subjects=[BOB]).current(THEME) == []
+    assert await view.view(subjects=[BOB]).current() == []
+    assert await view.view(subjects=[BOB]).why(fact) is None
     assert await seen.load(THEME, BOB, AGENT) == []
     assert await seen.load_all(BOB, AGENT) == []
     assert await seen.load_by_description("theme", BOB, AGENT) == []
@@ -97,8 +98,8 @@ async def test_a_chat_gets_nothing_from_outside(store: FactStore) -> None:
     view = memory_of(store).view(subjects=[ALICE])
     messages: list[Any] = [user("Hello")]
 
-    await view.load_all_facts_to_agent(messages, subjects=[BOB])
-    await view.load_facts_to_agent(messages, THEME, subjects=[BOB])
+    await view.view(subjects=[BOB]).load_all_facts_to_agent(messages)
+    await view.view(subjects=[BOB]).load_facts_to_agent(messages, THEME)
 
     assert messages == [user("Hello")]
 
@@ -132,11 +133,13 @@ async def test_no_model_is_called_for_what_cannot_be_written(subject: MemorySubj
     chat = [user("I prefer the dark theme.")]
 
     with pytest.raises(MemoryAccessError):
-        await view.auto_detect_facts(chat, subjects=[subject])
+        await view.view(subjects=[subject]).auto_detect_facts(chat)
     with pytest.raises(MemoryAccessError):
-        await view.auto_detect_facts(chat, subjects=[subject], scopes=[AGENT])
+        await view.view(subjects=[subject], scopes=[AGENT]).auto_detect_facts(chat)
     with pytest.raises(MemoryAccessError):
-        await view.save_facts_from_history(chat, THEME, subject, AGENT)
+        await view.view(subjects=[subject], scopes=[AGENT]).auto_detect_facts(
+            chat, detection=Detection(only=[THEME])
+        )
 
     assert model.calls == []
 
@@ -164,10 +167,10 @@ async def test_a_view_of_places_does_not_combine_them() -> None:
     held = {place.identity for place in (here, there)}
     assert {info.place.identity for info in await store_of(view).places()} == held
     assert [fact.value for fact in await view.current(THEME)] == ["alice agent/support-bot"]
-    assert [fact.value for fact in await view.current(THEME, subjects=[BOB])] == [
+    assert [fact.value for fact in await view.view(subjects=[BOB]).current(THEME)] == [
         "bob product/my-app"
     ]
-    assert await view.current(THEME, subjects=[BOB], scopes=[AGENT]) == []
+    assert await view.view(subjects=[BOB], scopes=[AGENT]).current(THEME) == []
 
 
 async def test_a_view_of_a_view_only_narrows(store: FactStore) -> None:
@@ -176,7 +179,7 @@ async def test_a_view_of_a_view_only_narrows(store: FactStore) -> None:
 
     wide = narrow.view(subjects=[ALICE, BOB], read_only=False)
 
-    assert await wide.current(THEME, subjects=[BOB]) == []
+    assert await wide.view(subjects=[BOB]).current(THEME) == []
     assert [fact.value for fact in await wide.current(THEME)] == ["ours"]
     with pytest.raises(MemoryAccessError, match="read-only"):
         await wide.provider.save(theme("new"), ALICE, AGENT)
@@ -190,8 +193,8 @@ async def test_an_empty_list_shows_nothing(store: FactStore) -> None:
         memory_of(store).view(places=[]),
     ):
         assert await store_of(view).places() == []
-        assert await view.current_all() == []
-        assert await view.current_all(subjects=[BOB], scopes=[AGENT]) == []
+        assert await view.current() == []
+        assert await view.view(subjects=[BOB], scopes=[AGENT]).current() == []
 
 
 async def test_an_unbound_subject_raises() -> None:
@@ -208,9 +211,9 @@ async def test_a_type_of_scope_means_the_scope_of_the_view() -> None:
     view = memory.view(scopes=[other])
     await view.provider.save(theme("dark"), ALICE, other)
 
-    found = await view.current(THEME, scopes=[MemoryScopeType.PRODUCT])
+    found = await view.view(scopes=[MemoryScopeType.PRODUCT]).current(THEME)
     assert [fact.value for fact in found] == ["dark"]
-    assert await memory.current(THEME, scopes=[MemoryScopeType.PRODUCT]) == []
+    assert await memory.view(scopes=[MemoryScopeType.PRODUCT]).current(THEME) == []
 
 
 async def test_a_description_does_not_affect_access(store: FactStore) -> None:
@@ -219,8 +222,8 @@ async def test_a_description_does_not_affect_access(store: FactStore) -> None:
 
     view = memory_of(store).view(subjects=[alice])
 
-    assert len(await view.current(THEME, subjects=[ALICE])) == 1
-    assert await view.current(THEME, subjects=[BOB]) == []
+    assert len(await view.view(subjects=[ALICE]).current(THEME)) == 1
+    assert await view.view(subjects=[BOB]).current(THEME) == []
 
 
 async def test_a_small_provider_is_guarded_too() -> None:
@@ -233,7 +236,7 @@ async def test_a_small_provider_is_guarded_too() -> None:
     assert type(view.provider) is GuardedProvider
     assert await view.provider.load_all(BOB, AGENT) == []
     assert await view.provider.load_by_description("theme", BOB, AGENT) == []
-    assert await view.current(THEME, subjects=[BOB]) == []
+    assert await view.view(subjects=[BOB]).current(THEME) == []
     with pytest.raises(MemoryAccessError, match="outside"):
         await view.provider.save(theme("new"), BOB, AGENT)
     await view.provider.save(theme("ours"), ALICE, AGENT)
@@ -310,7 +313,7 @@ async def test_similar_names_do_not_mix(
     for place in places:
         is_inside = place.identity in inside
         assert await _values(seen, place) == ([held[place.identity]] if is_inside else [])
-        found = await view.current(THEME, subjects=[place.subject], scopes=[place.scope])
+        found = await view.view(subjects=[place.subject], scopes=[place.scope]).current(THEME)
         assert [fact.value for fact in found] == ([held[place.identity]] if is_inside else [])
     listed = {info.place.identity: info.count for info in await seen.places()}
     assert listed == dict.fromkeys(inside & held.keys(), 1)

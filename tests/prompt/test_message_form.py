@@ -43,7 +43,7 @@ def test_every_form_parses_to_itself(form: MessageForm, value: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_values_left_out_are_counted_in_any_form(form: MessageForm) -> None:
-    message = MemoryMessage([], 120, estimate_tokens, form)
+    message = MemoryMessage([], 120, form)
     messages: Chat = [{"role": "user", "content": "Hello"}]
     facts = placed([languages(*[f"language {number}" for number in range(40)], timestamp=DAY)])
 
@@ -60,9 +60,7 @@ def test_a_text_in_the_default_form_is_replaced() -> None:
     old = render(placed([theme("dark", timestamp=DAY)])).text
     messages: Chat = [{"role": "system", "name": "factmem_memory", "content": old}]
     facts = placed([theme("light", timestamp=DAY)])
-    MemoryMessage([], None, estimate_tokens, FORMS[1]).put(
-        messages, Resolution(facts, []), [], None
-    )
+    MemoryMessage([], None, FORMS[1]).put(messages, Resolution(facts, []), [], None)
 
     [text] = memory_texts(messages)
     assert '* "light"' in text

@@ -1,15 +1,12 @@
 """Quotes, keywords and tokens: the small rules that others build on."""
 # ruff: noqa: RUF001 - characters of full width are among what is tested
 
-import os
-
 import pytest
 
 from factmem.detection.keywords import Keywords, tidy_keyword
-from factmem.errors import MissingExtraError
 from factmem.models.facts import Concept
 from factmem.prompt.memory_message import render
-from factmem.prompt.tokens import estimate_tokens, tiktoken_counter
+from factmem.prompt.tokens import estimate_tokens
 from factmem.prompt.transcript import Transcript, folded
 from tests.tables import table
 from tests.world import languages, note, placed, user
@@ -156,22 +153,3 @@ def test_the_estimate_grows_with_the_string() -> None:
     counts = [estimate_tokens(text[:end]) for end in range(len(text) + 1)]
 
     assert counts == sorted(counts)
-
-
-def test_a_missing_counter_package_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "tiktoken", None)
-
-    with pytest.raises(MissingExtraError, match="pip install tiktoken"):
-        tiktoken_counter()
-
-
-@pytest.mark.skipif("TIKTOKEN_CACHE_DIR" not in os.environ, reason="needs tiktoken's vocabulary")
-def test_the_exact_counter_keeps_the_budget_too() -> None:
-    count = tiktoken_counter()
-    facts = [note(f"concept-{i}", f"값 {i} of some words") for i in range(200)]
-
-    exact = render(placed(facts), max_tokens=1_000, count=count)
-    estimated = render(placed(facts), max_tokens=1_000)
-
-    assert 900 < count(exact.text) <= 1_000
-    assert 600 < count(estimated.text) <= 1_000

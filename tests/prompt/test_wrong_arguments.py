@@ -1,8 +1,5 @@
-"""Wrong arguments of transcripts and of counters of tokens."""
+"""Wrong arguments of transcripts."""
 
-import pytest
-
-from factmem.prompt.tokens import tiktoken_counter
 from factmem.prompt.transcript import Transcript
 from tests.tables import table
 from tests.wrong_calls import CHAT, SECRET, Call, Wrong, check_wrong_call
@@ -22,11 +19,3 @@ async def test_wrong_arguments(
 ) -> None:
     """Each error names the type and shows a correct call."""
     await check_wrong_call(call, given, error, message)
-
-
-def test_the_name_of_a_model_is_not_an_encoding() -> None:
-    """The encodings are named."""
-    pytest.importorskip("tiktoken")
-
-    with pytest.raises(ValueError, match=r"use one of .*o200k_base"):
-        tiktoken_counter("gpt-4o")

@@ -76,7 +76,7 @@ async def test_an_embedder_without_its_package_says_what_to_install(
         await agent.run("Any animal?")
 
     assert (len(chat), model.calls) == (1, [])
-    assert len(await memory.current_all()) == 3
+    assert len(await memory.current()) == 3
     assert found_values(await recall_memory(store).recall("kitten")) == ["kitten"]
 
 

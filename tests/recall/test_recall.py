@@ -174,7 +174,7 @@ async def test_every_recall_is_one_event(store: LocalStore) -> None:
     await memory.recall("my cat")
 
     first, second = [event for event in events if event.operation is MemoryOperation.RECALL]
-    assert (first.count, first.embedding_calls, first.text, first.facts) == (1, 2, None, None)
+    assert (first.count, first.embedding_calls) == (1, 2)
     assert (second.count, second.embedding_calls, second.is_failed) == (1, 0, False)
     assert {place.scope for place in first.places} == {AGENT, PRODUCT}
 

@@ -362,7 +362,6 @@ async def test_a_node_of_a_strategy_can_recall(store: InMemoryProvider) -> None:
         ({"recall": 0}, "recall must be an int of at least 1:"),
         ({"recall": True}, "recall must be an int of at least 1, not bool"),
         ({"recall": 2.5}, "recall must be an int of at least 1, not float"),
-        ({"recall": 5, "auto_load": False}, "omit recall or auto_load=False"),
     ],
 )
 def test_invalid_options_raise(options: dict[str, Any], message: str) -> None:

@@ -267,13 +267,14 @@ async def test_a_memory_flushes_by_subject_and_deadline() -> None:
     memory = memory_of(store, model, concepts=[THEME])  # type: ignore[arg-type]
     with anyio.fail_after(10):
         async with memory:
-            await memory.remember_later(TEXT, subject=ALICE)
-            assert (memory.pending(), memory.pending(subjects=[BOB])) == (1, 0)
-            await memory.flush(subjects=[BOB])
+            await memory.view(subjects=[ALICE]).remember_later(TEXT)
+            alice, bob = memory.view(subjects=[ALICE]), memory.view(subjects=[BOB])
+            assert (memory.pending(), alice.pending(), bob.pending()) == (1, 1, 0)
+            await bob.flush()
             with pytest.raises(TimeoutError, match="1 still pending"):
-                await memory.flush(subjects=[ALICE], deadline=0.01)
+                await alice.flush(deadline=0.01)
             model.go.set()
-            await memory.flush(subjects=[ALICE], deadline=5)
+            await alice.flush(deadline=5)
             assert memory.pending() == 0
 
 

@@ -60,6 +60,7 @@ WRAPPED = {
     "MemoryTool": ("contents", "ToolSync"),
     "MemoryDocuments": ("documents", "DocumentsSync"),
     "FailedTexts": ("documents", "FailedTextsSync"),
+    "MemoryConsolidation": ("documents", "ConsolidationSync"),
 }
 """The classes that a method may return and that have a twin: its module and name."""
 
@@ -92,7 +93,7 @@ FILES = (
                 """An `AgentMemory` for code that does not use `await`.
 
     memory = MemorySync(AgentMemory(store, scopes=MemoryScopesProfile(agent="desk")))
-    facts = memory.current_all()
+    facts = memory.current()
 
 Every method does what the method of that name does, in the event loop of a portal, and returns
 its result. `with memory` is `async with memory`: work in the background goes on inside the block.
@@ -140,7 +141,7 @@ Args:
     ),
     File(
         "documents",
-        "Documents and failed texts of a memory without await.",
+        "Documents, failed texts and consolidation of a memory without await.",
         (
             Twin(
                 "DocumentsSync",
@@ -154,8 +155,15 @@ Args:
                 "Texts whose extraction failed, for code that does not use `await`.",
                 base="Wraps[FailedTexts]",
             ),
+            Twin(
+                "ConsolidationSync",
+                "factmem.memory.consolidator:MemoryConsolidation",
+                "Merges of values that mean the same, for code that does not use `await`.",
+                base="Wraps[MemoryConsolidation]",
+            ),
         ),
         (
+            ("factmem.memory.consolidator", "MemoryConsolidation"),
             ("factmem.memory.documents", "MemoryDocuments"),
             ("factmem.memory.failed_texts", "FailedTexts"),
             (WRAPPING, "Wraps"),

@@ -180,7 +180,7 @@ def test_a_program_without_await(tmp_path: Path) -> None:
         memory = _memory(store.wrapped)
         memory.store.save(SingleFact(EDITOR, "vim"), ALICE, DESK)
 
-        assert _values(memory.current_all()) == ["vim"]
+        assert _values(memory.current()) == ["vim"]
         assert _values(memory.provider.load_all(ALICE, DESK)) == ["vim"]
         assert _values(match.fact for match in memory.recall("editor")) == ["vim"]
         assert "vim" in memory.tools()[0].call({"query": "editor"})
@@ -205,7 +205,7 @@ def test_keys_of_an_encrypted_store(tmp_path: Path) -> None:
 
 def test_errors_are_raised_unchanged() -> None:
     with pytest.raises(factmem.UnboundSubjectError):
-        _memory(InMemoryProvider()).current_all(subjects=[USER])
+        _memory(InMemoryProvider()).view(subjects=[USER]).current()
     with pytest.raises(TypeError, match="memory must be an AgentMemory, not InMemoryProvider"):
         MemorySync(InMemoryProvider())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="store must have save"):
@@ -219,7 +219,7 @@ def test_an_open_memory_works_in_the_background() -> None:
     with _memory(store, chat_model=ScriptedChatModel({"facts": [fact]})) as memory:
         memory.remember_later("I use vim.")
 
-    assert _values(memory.current_all()) == ["vim"]
+    assert _values(memory.current()) == ["vim"]
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.storm)])

@@ -28,7 +28,7 @@ async def values_have_their_types(memory: AgentMemory) -> None:
     assert_type(await memory.current(AGE), list[SingleFact[int]])
     assert_type((await memory.current(AGE))[0].value, int)
     assert_type((await memory.current(LANGUAGES))[0].values, tuple[str, ...])
-    assert_type(await memory.current_all(), list[AnyFact])
+    assert_type(await memory.current(), list[AnyFact])
 
 
 async def any_list_of_message_dicts_is_a_chat(memory: AgentMemory) -> None:

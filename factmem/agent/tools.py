@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypedDict, get_type_hints
 
-from factmem._arguments import expect, expect_all, expect_function, kind_of
+from factmem._arguments import expect, expect_all, expect_function
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.llm.base import DefinedTool
 
@@ -53,13 +53,12 @@ class Tool(DefinedTool):
 
     The model gets the result: a string unchanged, everything else as JSON. It also gets the text of
     a `ToolError`. Any other exception ends the run and is raised to its caller, because it is a bug
-    and its text may be secret. To report an exception to the model, add it to `reported_errors`.
+    and its text may be secret.
 
     Args:
         function: The function. A model cannot use `*args` and `**kwargs`.
         name: The name that the model calls; the function's own name by default.
         description: The description for the model; from the docstring by default.
-        reported_errors: Exceptions whose type and message the model reads.
 
     Raises:
         TypeError: A parameter has no type hint or one without a JSON schema, or an argument has the
@@ -73,13 +72,11 @@ class Tool(DefinedTool):
         *,
         name: str | None = None,
         description: str | None = None,
-        reported_errors: Iterable[type[Exception]] = (),
     ) -> None:
         self._function = expect_function(function, "function", "Tool(look_up)")
         self._signature = inspect.signature(function)
         plain = _plain(function)
         tool = _checked_name(name or getattr(plain, "__name__", None), plain)
-        self._reported = _checked_errors(reported_errors)
         hints = _hints(function, tool)
         self._injected = [each for each in self._signature.parameters if _is_context(hints, each)]
         self._hidden = {*self._injected, *_preset(function)}
@@ -93,7 +90,7 @@ class Tool(DefinedTool):
 
         Raises:
             TypeError: The function returned an object that cannot be written as JSON.
-            Exception: Raised by the function, except `ToolError` and `reported_errors`.
+            Exception: Raised by the function, except `ToolError`.
         """
         try:
             given = self._arguments.validate_json(arguments.strip() or "{}")
@@ -104,8 +101,6 @@ class Tool(DefinedTool):
             returned = await self._call_function(given)
         except ToolError as exc:
             return _sendable(f"Error: {exc}")
-        except self._reported as exc:
-            return _sendable(f"Error: {type(exc).__name__}: {exc}")
         return self._result_text(returned)
 
     async def _call_function(self, given: Arguments) -> object:
@@ -202,15 +197,6 @@ def _checked_name(name: str | None, function: object) -> str:
             "letters, digits, '_' and '-', as in Tool(function, name='look_up')"
         )
     return name
-
-
-def _checked_errors(reported: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
-    advice = "reported_errors=[LookupError]"
-    errors: tuple[Any, ...] = expect_all(reported, type, "reported_errors", advice)
-    for each in errors:
-        if not issubclass(each, Exception):
-            raise TypeError(f"reported_errors must be exceptions, not {kind_of(each)}: {advice}")
-    return errors
 
 
 def _hints(function: ToolFunction, name: str) -> dict[str, object]:

@@ -7,7 +7,7 @@ It needs the extra `crewai`. It replaces CrewAI's own memory: there is no vector
 per recall and no model call per saved text.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
@@ -28,9 +28,9 @@ from factmem.recall.documents import plain_values
 from factmem.recall.match import RecallResult
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ["LESSON_SOURCES", "FactmemMemory", "lesson_concept"]
+__all__ = ["FactmemMemory", "lesson_concept"]
 
-LESSON_SOURCES = ("hitl",)
+_LESSON_SOURCE = "hitl"
 """The default `learn_source` of CrewAI's `@human_feedback(learn=True)`."""
 
 _ROOT = (None, "", "/")
@@ -57,7 +57,6 @@ class FactmemMemory(Memory):
     _view: AgentMemory = PrivateAttr()
     _runs: MemoryRuns[None] = PrivateAttr()
     _portal: Portal = PrivateAttr()
-    _lesson_sources: frozenset[str] = PrivateAttr()
     _saving: set[Future[Any]] = PrivateAttr(default_factory=set)
 
     @classmethod
@@ -67,7 +66,6 @@ class FactmemMemory(Memory):
         *,
         user: Who = None,
         read_only: bool = False,
-        lesson_sources: Collection[str] = LESSON_SOURCES,
         portal: Portal = SHARED_PORTAL,
         on_report: Callable[[DetectionReport], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
@@ -78,7 +76,6 @@ class FactmemMemory(Memory):
             memory: The memory.
             user: The user; None if the memory is already bound.
             read_only: Whether to prevent saves. Agents then get no tool that saves.
-            lesson_sources: The `learn_source`s of lessons.
             portal: The portal in which the memory runs.
             on_report: Called with the report of each detection, which includes rejected items.
             on_failure: Called with each error; by default its type is logged.
@@ -94,7 +91,6 @@ class FactmemMemory(Memory):
         view = runs.view(None).view(read_only=read_only)
         made = cls(read_only=view.boundary.is_read_only)
         made._view, made._runs, made._portal = view, runs, portal
-        made._lesson_sources = frozenset(lesson_sources)
         # `Agent.copy` (as in `kickoff_for_each`) dumps an agent's memory with the schema of
         # `Memory` and would turn it into a plain `Memory`. A value that this schema cannot dump
         # makes pydantic use the serializer below, which returns this object.
@@ -129,14 +125,14 @@ class FactmemMemory(Memory):
             categories: Search only these concepts, by keyword.
             limit: The maximum of matches.
             depth: Ignored.
-            source: One of `lesson_sources` to return its lessons, best match first.
+            source: "hitl" to return the lessons, best match first.
             include_private: Ignored: a view has no private facts.
         """
         if scope not in _ROOT or not query.strip():
             return []
         self.drain_writes()
-        if source in self._lesson_sources:
-            lessons = self._portal.call(self._runs.attempt, lambda: self._lessons(query, source))
+        if source == _LESSON_SOURCE:
+            lessons = self._portal.call(self._runs.attempt, lambda: self._lessons(query))
             return (lessons or [])[:limit]
 
         async def found() -> RecallResult:
@@ -150,9 +146,9 @@ class FactmemMemory(Memory):
             return [MemoryMatch(record=MemoryRecord(content=UNREACHABLE), score=0.0)]
         return [_match(PlacedFact(each.place, each.fact), score=each.relevance) for each in matches]
 
-    async def _lessons(self, query: str, source: str | None) -> list[MemoryMatch]:
-        """Return all lessons of a source: by relevance to the query, then by age."""
-        concept = lesson_concept(source)
+    async def _lessons(self, query: str) -> list[MemoryMatch]:
+        """Return all lessons: by relevance to the query, then by age."""
+        concept = lesson_concept()
         stored = await self._view.contents.records(_MANY, concepts=[concept])
         fitting = await self._view.recall_facts_to_agent(
             [], query, limit=max(len(stored), 1), where=RecallFilter(concepts=[concept])
@@ -226,23 +222,23 @@ class FactmemMemory(Memory):
                 "scope must be None or '/', because factmem has no scope paths: pass a view with "
                 "the places of the crew"
             )
-        if self._view.chat_model is None and source not in self._lesson_sources:
+        if self._view.chat_model is None and source != _LESSON_SOURCE:
             raise ValueError("The memory has no model to detect facts: AgentMemory(chat_model=...)")
 
     async def _save_texts(self, texts: list[str], source: str | None) -> list[MemoryRecord]:
-        if source in self._lesson_sources:
-            return await self._save_lessons(texts, source)
+        if source == _LESSON_SOURCE:
+            return await self._save_lessons(texts)
         report = await self._view.remember(
             texts, source=FactSource(SourceKind.ASSISTANT, conversation=source)
         )
         self._runs.on_report(report)
         return [_record(placed) for placed in (*report.saved, *report.confirmed)]
 
-    async def _save_lessons(self, texts: Iterable[str], source: str | None) -> list[MemoryRecord]:
+    async def _save_lessons(self, texts: Iterable[str]) -> list[MemoryRecord]:
         place = self._view.places[0]
-        by_model = FactSource(SourceKind.ASSISTANT, conversation=source)
+        by_model = FactSource(SourceKind.ASSISTANT, conversation=_LESSON_SOURCE)
         lessons = [
-            MultipleFacts(lesson_concept(source), [text.strip()], source=by_model)
+            MultipleFacts(lesson_concept(), [text.strip()], source=by_model)
             for text in texts
             if text.strip()
         ]
@@ -359,14 +355,14 @@ class FactmemMemory(Memory):
         return str(self._portal.call(self._view.contents.tree, max_depth))
 
 
-def lesson_concept(source: str | None = LESSON_SOURCES[0]) -> Concept[str, MultipleFacts[str]]:
-    """Return the concept of the lessons of a `learn_source`.
+def lesson_concept() -> Concept[str, MultipleFacts[str]]:
+    """Return the concept of lessons from human feedback.
 
     Declare it with `AgentMemory(concepts=[lesson_concept()])` to prevent other models from adding
     or forgetting lessons.
     """
     return Concept(
-        f"lessons-{source}",
+        f"lessons-{_LESSON_SOURCE}",
         "What human feedback taught for later tasks",
         FactType.MULTIPLE,
         detect=False,

@@ -69,7 +69,7 @@ def complaint(
     body: object,
     concern: Concern = "other",
     *,
-    check: str = "messages, temperature and extra_body",
+    check: str = "messages and extra_body",
 ) -> str:
     """Describe how an endpoint rejected a request, and what to do.
 

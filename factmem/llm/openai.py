@@ -62,7 +62,6 @@ class OpenAIChatModel:
         max_retries: The client's retries; 2 by default. Not with `client`.
         timeout: The limit for one call with its retries, in seconds. By default the client's own
             timeouts apply: 10 minutes without data for each attempt.
-        temperature: Sent with each call if set; some models reject it.
         extra_body: Further fields of each request: `{"max_completion_tokens": 4000}`.
 
     Raises:
@@ -81,7 +80,6 @@ class OpenAIChatModel:
         api_key: str | None = None,
         max_retries: int | None = None,
         timeout: float | None = None,
-        temperature: float | None = None,
         extra_body: Mapping[str, object] | None = None,
     ) -> None:
         if not expect(model, str, "model", "OpenAIChatModel('gpt-4o-mini')").strip():
@@ -94,8 +92,6 @@ class OpenAIChatModel:
             options, "chat", lambda message: ChatModelError(message, usage=Usage())
         )
         self._parameters: dict[str, object] = {"model": model}
-        if temperature is not None:
-            self._parameters["temperature"] = temperature
         if extra_body:
             example = "extra_body={'max_completion_tokens': 4000}"
             self._parameters["extra_body"] = dict(

@@ -84,13 +84,12 @@ async def test_each_agent_has_its_own_files(home: Path) -> None:
     assert "Be concise." not in await shown(files_of(home, "writer"))
 
 
-async def test_templates_placeholders_and_order(home: Path) -> None:
-    options = {"template": "U={user_memory} P={project_memory}", "empty": "no {kind}"}
-    assert await shown(files_of(home), guide="", **options) == "U=no user P=no project\n\nBASE"
-    after = await shown(files_of(home), guide="", is_first=False, **options)
-    assert after == "BASE\n\nU=no user P=no project"
-    with pytest.raises(KeyError):
-        AgentFilesMiddleware(files_of(home), template="{facts}")
+async def test_placeholders_and_order(home: Path) -> None:
+    before = await shown(files_of(home))
+    after = await shown(files_of(home), is_first=False)
+    assert before.startswith("<user_memory>\n(No user agent.md)\n</user_memory>")
+    assert before.index("(No project agent.md)") < before.index("\n\nBASE\n\n")
+    assert after.startswith("BASE\n\n<user_memory>")
     with pytest.raises(TypeError, match="files must be AgentFiles"):
         AgentFilesMiddleware("coder")  # type: ignore[arg-type]
 

@@ -16,6 +16,7 @@ from factmem import (
     AgentMemory,
     Concept,
     InMemoryProvider,
+    MemoryScopesProfile,
     MemorySubject,
     UnboundSubjectError,
 )
@@ -48,7 +49,7 @@ async def main() -> None:
     memory = agent.install(
         AgentMemory,
         provider=store,
-        product_name="paint-shop",
+        scopes=MemoryScopesProfile(product="paint-shop"),
         subjects=[USER],
         concepts=[COLOUR],
         auto_detect=True,

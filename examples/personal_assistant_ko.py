@@ -12,7 +12,15 @@ from typing import Any
 
 import anyio
 
-from factmem import Agent, AgentMemory, Concept, FactType, LocalFileMemoryProvider, MemorySubject
+from factmem import (
+    Agent,
+    AgentMemory,
+    Concept,
+    FactType,
+    LocalFileMemoryProvider,
+    MemoryScopesProfile,
+    MemorySubject,
+)
 from factmem.detection import DetectionReport
 from factmem.testing.chat import ScriptedChatModel
 
@@ -70,7 +78,7 @@ async def talk(folder: Path, text: str, conversation: str) -> None:
         memory = agent.install(
             AgentMemory,
             provider=store,
-            agent_name="비서",
+            scopes=MemoryScopesProfile(agent="비서"),
             subjects=[MINJI],
             concepts=[DRINK, ALLERGIES, RISES_AT],
             auto_detect=True,

@@ -29,6 +29,7 @@ from factmem import (
     Key,
     LocalFileMemoryProvider,
     MemoryScope,
+    MemoryScopesProfile,
     MemorySubject,
     OpenAIChatModel,
     SingleFact,
@@ -163,7 +164,7 @@ async def session(folder: Path, day: str) -> None:
         memory = agent.install(
             AgentMemory,
             provider=store,
-            product_name="acme-support",
+            scopes=MemoryScopesProfile(product="acme-support"),
             subjects=[USER, DEVICE, ORGANISATION],
             concepts=[CHANNEL, HOURS, SYMPTOMS],
             max_tokens=500,

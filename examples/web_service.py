@@ -28,6 +28,7 @@ from factmem import (
     FactType,
     LocalFileMemoryProvider,
     MemoryScope,
+    MemoryScopesProfile,
     MemorySubject,
     MultipleFacts,
     OpenAIChatModel,
@@ -64,7 +65,7 @@ def create_app(folder: Path, model: ChatModel) -> FastAPI:
     memory = agent.install(
         AgentMemory,
         provider=store,
-        product_name=PRODUCT.name,
+        scopes=MemoryScopesProfile(product=PRODUCT.name),
         subjects=[USER],
         concepts=[NOTES],
         auto_detect=True,

@@ -46,7 +46,8 @@ class Agent:
     """An agent that answers with a model, runs tools, and runs installed features.
 
         agent = Agent(OpenAIChatModel("gpt-4o-mini"), tools=[look_up])
-        memory = agent.install(AgentMemory, provider=store, product_name="my-app")
+        profile = MemoryScopesProfile(product="my-app")
+        memory = agent.install(AgentMemory, provider=store, scopes=profile)
         result = await agent.run("Which theme do I like?", subjects=[USER.of("alice")])
 
     An agent stores no state of a run: any number of users and tasks can share it. Open it with
@@ -109,7 +110,7 @@ class Agent:
 
         Raises:
             TypeError: An option is unknown, or `feature` is an instance: pass the class, as in
-                `agent.install(AgentMemory, provider=store, agent_name="my-agent")`.
+                `agent.install(AgentMemory, provider=store, scopes=profile)`.
             ValueError: The agent already has a memory, or options contradict each other.
         """
         if isinstance(feature, type) and issubclass(feature, AgentMemory):
@@ -120,7 +121,7 @@ class Agent:
             )
             self._features.append(installed)
             return installed.memory
-        example = "agent.install(AgentMemory, provider=store, agent_name='my-agent')"
+        example = "agent.install(AgentMemory, provider=store, scopes=profile)"
         if not callable(feature):
             raise TypeError(
                 f"feature must be AgentMemory or the class of an AgentFeature, not an instance of "

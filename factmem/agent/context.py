@@ -201,7 +201,7 @@ class AgentContext:
         """
         if self._memory is None:
             raise RuntimeError(
-                "The agent has no memory: agent.install(AgentMemory, provider=..., agent_name=...)"
+                "The agent has no memory: agent.install(AgentMemory, provider=..., scopes=...)"
             )
         return self._memory
 

@@ -40,9 +40,8 @@ class MemoryOptions(TypedDict, total=False):
     Storage:
 
     - `provider`: the store; the application closes it. `NoMemory()` by default.
-    - `agent_name`, `feature_name`, `product_name`, `organization_name`: the scopes to load from
-      and save in; at least one with a provider. Or `scopes`: all of them as a
-      `MemoryScopesProfile`.
+    - `scopes`: the scopes to load from and save in, as a `MemoryScopesProfile`; required with a
+      provider.
 
     Subjects and concepts:
 
@@ -75,10 +74,6 @@ class MemoryOptions(TypedDict, total=False):
     """
 
     provider: AgentMemoryProvider
-    agent_name: str | None
-    feature_name: str | None
-    product_name: str | None
-    organization_name: str | None
     scopes: MemoryScopesProfile
     subjects: Iterable[MemorySubject]
     concepts: Iterable[Concept[Any, Any]]
@@ -146,7 +141,7 @@ class MemoryFeature(Generic[M]):
             options.get("provider", NoMemory()),
             chat_model=agent_model if own_model is None else own_model,
             embedder=options.get("embedder"),
-            scopes=_profile(options),
+            scopes=options.get("scopes", _NOWHERE),
             subjects=self._subjects,
             concepts=options.get("concepts", ()),
             instructions=options.get("instructions", ()),
@@ -228,23 +223,9 @@ class _Runs(MemoryRuns[AgentContext]):
         return context.memory  # it has the scopes of the run as well
 
 
+_SCOPES = "scopes=MemoryScopesProfile(agent='my-agent')"
 _NOWHERE = MemoryScopesProfile(agent="nowhere")
 """The scope of a feature without a provider, which stores nothing."""
-
-
-def _profile(options: MemoryOptions) -> MemoryScopesProfile:
-    names = (
-        options.get("agent_name"),
-        options.get("feature_name"),
-        options.get("product_name"),
-        options.get("organization_name"),
-    )
-    if "scopes" not in options:
-        return _NOWHERE if names == (None,) * 4 else MemoryScopesProfile(*names)
-    if names != (None,) * 4:
-        raise ValueError("scopes replaces agent_name and the other names: omit one or the other")
-    example = "scopes=MemoryScopesProfile(agent='my-agent')"
-    return expect(options["scopes"], MemoryScopesProfile, "scopes", example)
 
 
 def _check(options: MemoryOptions) -> None:
@@ -252,11 +233,9 @@ def _check(options: MemoryOptions) -> None:
     if unknown:
         known = ", ".join(MemoryOptions.__annotations__)
         raise TypeError(f"AgentMemory has no option {unknown[0]!r}; it has {known}")
-    if "provider" in options and _profile(options) is _NOWHERE:
-        raise ValueError(
-            "Facts need a scope: pass at least one of agent_name, feature_name, product_name and "
-            "organization_name, or scopes"
-        )
+    if "provider" in options and "scopes" not in options:
+        raise ValueError(f"Facts need a scope: {_SCOPES}")
+    expect(options.get("scopes", _NOWHERE), MemoryScopesProfile, "scopes", _SCOPES)
     if options.get("tools") and not isinstance(options.get("provider", NoMemory()), FactStore):
         raise TypeError("tools need a provider with the methods of FactStore: omit tools=True")
     if options.get("background") and not options.get("auto_detect"):

@@ -14,6 +14,7 @@ import anyio
 
 from factmem.agent.agent import Agent
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.world import ALICE, found_facts, theme_item
@@ -45,7 +46,7 @@ async def main(folder: Path, point: str) -> None:
         agent.install(
             AgentMemory,
             provider=store,
-            product_name="my-app",
+            scopes=MemoryScopesProfile(product="my-app"),
             subjects=[ALICE],
             auto_detect=True,
             background=True,

@@ -9,6 +9,7 @@ from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext, FeatureError
 from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table
@@ -208,20 +209,37 @@ def test_an_object_that_is_not_a_feature_raises() -> None:
 def test_a_second_memory_is_refused() -> None:
     """The two would overwrite each other's message."""
     agent = Agent(ScriptedChatModel())
-    agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a")
+    agent.install(AgentMemory, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="a"))
 
     with pytest.raises(ValueError, match="The agent already has a memory"):
-        agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="b")
+        agent.install(
+            AgentMemory, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="b")
+        )
 
 
 @table(
     ("options", "error", "complaint"),
     [
-        ({"provider": InMemoryProvider()}, ValueError, "Facts need a scope: .*agent_name"),
-        ({"agent_name": "a", "background": True}, ValueError, "needs auto_detect=True"),
-        ({"agent_name": "a", "subjects": []}, ValueError, "subjects is empty"),
-        ({"agent_name": ""}, ValueError, "scope name"),
-        ({"agent_name": "a", "max_tokens": 3}, ValueError, "max_tokens=3 is too small"),
+        (
+            {"provider": InMemoryProvider()},
+            ValueError,
+            "Facts need a scope: scopes=MemoryScopesProfile",
+        ),
+        (
+            {"scopes": MemoryScopesProfile(agent="a"), "background": True},
+            ValueError,
+            "needs auto_detect=True",
+        ),
+        (
+            {"scopes": MemoryScopesProfile(agent="a"), "subjects": []},
+            ValueError,
+            "subjects is empty",
+        ),
+        (
+            {"scopes": MemoryScopesProfile(agent="a"), "max_tokens": 3},
+            ValueError,
+            "max_tokens=3 is too small",
+        ),
         ({"agentName": "a"}, TypeError, "AgentMemory has no option 'agentName'; it has provider"),
     ],
 )

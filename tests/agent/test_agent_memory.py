@@ -60,7 +60,9 @@ async def test_known_facts_are_in_the_prompt() -> None:
     await store.save(theme("dark"), ALICE, PRODUCT)
     model = ScriptedChatModel("The dark one.")
     agent = Agent(model, system_prompt="Be kind.")
-    agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
+    agent.install(
+        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[USER]
+    )
 
     result = await agent.run("Which theme do I like?", subjects=[ALICE])
 
@@ -80,7 +82,11 @@ async def test_a_second_agent_finds_the_facts_of_the_first(tmp_path: Path) -> No
     async with LocalFileMemoryProvider(tmp_path) as store:
         agent = Agent(monday)
         agent.install(
-            AgentMemory, provider=store, product_name="my-app", subjects=[USER], auto_detect=True
+            AgentMemory,
+            provider=store,
+            scopes=MemoryScopesProfile(product="my-app"),
+            subjects=[USER],
+            auto_detect=True,
         )
         told = await agent.run(
             "I prefer the dark theme.", subjects=[ALICE], conversation="monday-1"
@@ -92,7 +98,12 @@ async def test_a_second_agent_finds_the_facts_of_the_first(tmp_path: Path) -> No
     friday = ScriptedChatModel("You prefer the dark theme.")
     async with LocalFileMemoryProvider(tmp_path) as store:
         agent = Agent(friday)
-        memory = agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
+        memory = agent.install(
+            AgentMemory,
+            provider=store,
+            scopes=MemoryScopesProfile(product="my-app"),
+            subjects=[USER],
+        )
         await agent.run("Set up my editor.", subjects=[ALICE])
 
         assert '"dark"' in memory_texts(friday.calls[0])[0]
@@ -109,7 +120,9 @@ async def test_the_cost_of_a_run(options: dict[str, Any], asked: int) -> None:
     """There is one call for the answer, one for detection, none for loading."""
     model = ScriptedChatModel("Hello.", found_facts())
     agent = Agent(model)
-    agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a", **options)
+    agent.install(
+        AgentMemory, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="a"), **options
+    )
 
     result = await agent.run("Hi")
 
@@ -125,7 +138,9 @@ async def test_a_strategy_loads_its_own_facts() -> None:
     for recall in (None, 5):
         model = ScriptedChatModel("Hello.")
         agent = Agent(model, strategy=Strategy("ask", [node_llm_request()]))
-        agent.install(AgentMemory, provider=store, product_name="my-app", recall=recall)
+        agent.install(
+            AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), recall=recall
+        )
         await agent.run("Which theme?")
         shown.append(len(memory_texts(model.calls[0])))
 
@@ -144,7 +159,7 @@ async def test_an_unbound_subject_raises_before_any_model_call(
         agent.install(
             AgentMemory,
             provider=store,
-            product_name="my-app",
+            scopes=MemoryScopesProfile(product="my-app"),
             subjects=[USER, COMPANY],
             auto_detect=True,
             background=background,
@@ -165,7 +180,7 @@ async def test_two_people_at_once_are_refused_before_a_model_is_asked() -> None:
         agent.install(
             AgentMemory,
             provider=InMemoryProvider(),
-            product_name="my-app",
+            scopes=MemoryScopesProfile(product="my-app"),
             auto_detect=agent is detecting,
         )
 
@@ -195,7 +210,11 @@ async def test_subjects_of_a_run_replace_those_of_the_installation() -> None:
     model = ScriptedChatModel(calls(("look", {})), "Done.", detected)
     agent = Agent(model, tools=[look])
     agent.install(
-        AgentMemory, provider=store, product_name="my-app", subjects=[COMPANY], auto_detect=True
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(product="my-app"),
+        subjects=[COMPANY],
+        auto_detect=True,
     )
 
     result = await agent.run("Please make it blue", subjects=[ALICE])
@@ -217,7 +236,11 @@ async def test_facts_are_detected_in_this_run_only() -> None:
     model = ScriptedChatModel("Fine.", found_facts(), "Fine.", found_facts(old, new))
     agent = Agent(model)
     agent.install(
-        AgentMemory, provider=store, product_name="my-app", subjects=[ALICE], auto_detect=True
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(product="my-app"),
+        subjects=[ALICE],
+        auto_detect=True,
     )
     await store.save(SingleFact(Concept("job", "What she does"), "painter"), ALICE, PRODUCT)
 
@@ -250,7 +273,11 @@ async def test_tools_and_the_model_are_not_sources_of_facts() -> None:
     )
     agent = Agent(model, tools=[read_page])
     agent.install(
-        AgentMemory, provider=store, product_name="my-app", subjects=[ALICE], auto_detect=True
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(product="my-app"),
+        subjects=[ALICE],
+        auto_detect=True,
     )
 
     result = await agent.run("Read the page.")
@@ -266,7 +293,9 @@ async def test_a_long_chat_has_one_memory_message() -> None:
     store = InMemoryProvider()
     model = ScriptedChatModel(*["Yes."] * 50)
     agent = Agent(model, system_prompt="Be kind.")
-    agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[ALICE])
+    agent.install(
+        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[ALICE]
+    )
     messages: Sequence[Message] = []
     for turn in range(50):
         await store.save(theme(f"theme-{turn}"), ALICE, PRODUCT)
@@ -285,7 +314,11 @@ async def test_the_budget_of_the_installation_is_used() -> None:
     model = ScriptedChatModel("Hello.")
     agent = Agent(model)
     agent.install(
-        AgentMemory, provider=store, product_name="my-app", subjects=[ALICE], max_tokens=500
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(product="my-app"),
+        subjects=[ALICE],
+        max_tokens=500,
     )
 
     result = await agent.run("Hi")
@@ -303,7 +336,7 @@ async def test_another_model_can_detect_facts() -> None:
     agent.install(
         AgentMemory,
         provider=InMemoryProvider(),
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[ALICE],
         auto_detect=True,
         chat_model=finding,
@@ -331,7 +364,7 @@ async def test_an_answer_survives_a_failing_detection(
     agent.install(
         AgentMemory,
         provider=store,
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[ALICE],
         auto_detect=True,
         on_failure=failures.append,
@@ -371,10 +404,9 @@ async def test_all_four_names_are_scopes() -> None:
     agent.install(
         AgentMemory,
         provider=store,
-        agent_name="bot",
-        feature_name="search",
-        product_name="my-app",
-        organization_name="acme",
+        scopes=MemoryScopesProfile(
+            agent="bot", feature="search", product="my-app", organization="acme"
+        ),
         subjects=[ALICE],
         auto_detect=True,
     )
@@ -401,7 +433,7 @@ async def test_declared_concepts_have_their_types() -> None:
     memory = agent.install(
         AgentMemory,
         provider=store,
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[ALICE],
         concepts=[age],
         auto_detect=True,
@@ -423,7 +455,9 @@ async def test_a_users_own_memory_class_can_be_installed() -> None:
             return "HELLO"
 
     agent = Agent(ScriptedChatModel("Hi.", "Hi."))
-    memory = agent.install(Loud, provider=InMemoryProvider(), agent_name="a", subjects=[USER])
+    memory = agent.install(
+        Loud, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="a"), subjects=[USER]
+    )
     seen: list[type] = []
 
     async def look(context: AgentContext, text: str) -> str:
@@ -431,7 +465,9 @@ async def test_a_users_own_memory_class_can_be_installed() -> None:
         return text
 
     strategic = Agent(ScriptedChatModel(), strategy=Strategy("look", [look]))
-    strategic.install(Loud, provider=InMemoryProvider(), agent_name="a", subjects=[USER])
+    strategic.install(
+        Loud, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="a"), subjects=[USER]
+    )
     await strategic.run("Hi", subjects=[ALICE])
 
     assert memory.shout() == "HELLO"
@@ -450,7 +486,9 @@ async def test_a_tool_of_ones_own_can_use_the_memory() -> None:
 
     model = ScriptedChatModel(calls(("recall", {})), "Dark.")
     agent = Agent(model, tools=[Tool(recall)])
-    agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
+    agent.install(
+        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[USER]
+    )
 
     await agent.run("Which theme?", subjects=[ALICE])
 
@@ -472,7 +510,7 @@ async def test_a_model_can_use_the_tools_of_the_memory() -> None:
     agent.install(
         AgentMemory,
         provider=store,
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[USER],
         tools=True,
     )
@@ -495,7 +533,9 @@ async def test_tools_with_the_same_name_raise() -> None:
 
     model = ScriptedChatModel()
     agent = Agent(model, tools=[memory_recall])
-    agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a", tools=True)
+    agent.install(
+        AgentMemory, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="a"), tools=True
+    )
 
     with pytest.raises(ValueError, match="both have a tool 'memory_recall'"):
         await agent.run("Hi")
@@ -510,7 +550,7 @@ async def test_listeners_get_the_events_of_the_memory() -> None:
     agent.install(
         AgentMemory,
         provider=InMemoryProvider(),
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         auto_detect=True,
         listeners=[heard.append],
     )
@@ -530,7 +570,7 @@ async def test_a_failing_store_stops_no_run_and_the_model_reads_the_error() -> N
     agent.install(
         AgentMemory,
         provider=provider,
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[ALICE],
         auto_detect=True,
         tools=True,
@@ -553,7 +593,7 @@ async def test_listeners_get_reports_of_detections() -> None:
     agent.install(
         AgentMemory,
         provider=InMemoryProvider(),
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[ALICE],
         auto_detect=True,
         on_report=reports.append,

@@ -22,6 +22,7 @@ from factmem.llm.base import (
 )
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import FunctionModel
@@ -36,7 +37,7 @@ def remembering(model: Any, store: InMemoryProvider, **options: Any) -> Agent:
     agent.install(
         AgentMemory,
         provider=store,
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[ALICE],
         auto_detect=True,
         background=True,
@@ -319,7 +320,7 @@ async def test_a_run_cancelled_during_a_save_leaves_no_part_of_a_batch(backgroun
     agent.install(
         AgentMemory,
         provider=store,
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[ALICE],
         auto_detect=True,
         background=background,

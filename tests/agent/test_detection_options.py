@@ -8,6 +8,7 @@ from factmem.agent.agent import Agent
 from factmem.detection import Detection, DetectionReport
 from factmem.detection.request import DoubtfulItems
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.world import ALICE, found_facts, theme_item
@@ -19,7 +20,7 @@ def agent_of(**options: Any) -> Agent:
     agent.install(
         AgentMemory,
         provider=InMemoryProvider(),
-        agent_name="bot",
+        scopes=MemoryScopesProfile(agent="bot"),
         subjects=[ALICE],
         auto_detect=True,
         **options,

@@ -31,6 +31,7 @@ from factmem.models.facts import (
     SingleFact,
 )
 from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -115,7 +116,11 @@ async def test_two_hundred_concurrent_runs_do_not_mix() -> None:
     crowd, store = Crowd(), await prepared(InMemoryProvider())
     agent = Agent(FunctionModel(crowd.respond), system_prompt="Be kind.", tools=[secrets])
     agent.install(
-        AgentMemory, provider=store, product_name="my-app", subjects=[USER], auto_detect=True
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(product="my-app"),
+        subjects=[USER],
+        auto_detect=True,
     )
 
     await talk(agent, crowd, store)
@@ -130,7 +135,7 @@ async def test_extractions_in_the_background_do_not_mix(tmp_path: Path) -> None:
         agent.install(
             AgentMemory,
             provider=store,
-            product_name="my-app",
+            scopes=MemoryScopesProfile(product="my-app"),
             subjects=[USER],
             auto_detect=True,
             background=True,
@@ -151,7 +156,9 @@ async def test_nor_do_they_in_a_strategy() -> None:
         ],
     )
     agent = Agent(FunctionModel(crowd.respond), tools=[secrets], strategy=strategy)
-    agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
+    agent.install(
+        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[USER]
+    )
 
     await talk(agent, crowd, store, FEWER)
 
@@ -176,7 +183,9 @@ async def test_the_check_finds_mixed_facts() -> None:
     crowd, store = Crowd(), Everyone()
     await prepared(store)
     agent = Agent(FunctionModel(crowd.respond), tools=[secrets])
-    agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
+    agent.install(
+        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[USER]
+    )
 
     await agent.run("I am alice.", subjects=[USER.of("alice")])
 

@@ -29,6 +29,7 @@ from factmem.models.facts import (
     SingleFact,
 )
 from factmem.models.places import MemoryScope, MemoryScopeType
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -58,8 +59,7 @@ def agent_of(
     agent.install(
         AgentMemory,
         provider=store or InMemoryProvider(),
-        product_name="my-app",
-        organization_name="acme",
+        scopes=MemoryScopesProfile(product="my-app", organization="acme"),
         subjects=[USER],
     )
     return agent
@@ -291,7 +291,7 @@ async def test_only_the_first_question_of_a_run_is_the_user_s(is_at_end: bool) -
         agent.install(
             AgentMemory,
             provider=InMemoryProvider(),
-            product_name="my-app",
+            scopes=MemoryScopesProfile(product="my-app"),
             subjects=[USER],
             auto_detect=True,
         )

@@ -71,12 +71,10 @@ async def test_wrong_scopes_of_a_run(scopes: Any, error: type[Exception], messag
     assert model.calls == []
 
 
-def test_scopes_replace_the_names() -> None:
+def test_scopes_are_a_profile() -> None:
     def install(**options: Any) -> None:
         Agent(ScriptedChatModel()).install(AgentMemory, provider=InMemoryProvider(), **options)
 
-    with pytest.raises(ValueError, match="scopes replaces agent_name"):
-        install(scopes=PROFILE, agent_name="desk")
     with pytest.raises(TypeError, match="scopes must be a MemoryScopesProfile, not list"):
         install(scopes=[PRODUCT])
 
@@ -88,7 +86,7 @@ async def test_only_named_concepts_are_learned() -> None:
     memory = agent.install(
         AgentMemory,
         provider=store,
-        product_name="my-app",
+        scopes=MemoryScopesProfile(product="my-app"),
         subjects=[USER],
         auto_detect=True,
         detection=Detection(only=[THEME]),

@@ -93,7 +93,11 @@ OPTIONS = [case for case in WRONG if case[0] != "scopes"]
 @table(("name", "given", "message"), OPTIONS, ids=range(len(OPTIONS)))
 def test_an_installed_memory_is_checked_the_same_way(name: str, given: Any, message: str) -> None:
     """`install` raises the same messages as `AgentMemory`."""
-    options: dict[str, Any] = {"provider": InMemoryProvider(), "agent_name": "desk", name: given}
+    options: dict[str, Any] = {
+        "provider": InMemoryProvider(),
+        "scopes": MemoryScopesProfile(agent="desk"),
+        name: given,
+    }
 
     with pytest.raises(TypeError, match=message) as caught:
         Agent(ScriptedChatModel()).install(AgentMemory, **options)
@@ -105,7 +109,9 @@ async def test_a_run_takes_a_list_of_subjects() -> None:
     """The check comes before a model call."""
     model, wrong = ScriptedChatModel(), ALICE
     agent = Agent(model)
-    agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="desk")
+    agent.install(
+        AgentMemory, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="desk")
+    )
 
     with pytest.raises(TypeError, match=r"subjects=\[USER\.of\('alice'\)\]"):
         await agent.run("Hello", subjects=wrong)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport, Merge
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject, Place
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import INSTRUCTIONS
 from factmem.prompt.message_form import MessageForm
@@ -243,7 +244,7 @@ async def test_an_agent_uses_the_option_and_learns_nothing_from_its_own_message(
     agent.install(
         AgentMemory,
         provider=store,
-        agent_name=AGENT.name,
+        scopes=MemoryScopesProfile(agent=AGENT.name),
         subjects=[ALICE],
         instructions=[STYLE],
         message_form=MessageForm(header="Known, as data:", fact="* {value}"),

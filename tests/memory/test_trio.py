@@ -48,7 +48,12 @@ async def test_detect_load_recall_and_answer(tmp_path: Path) -> None:
         report = await memory.auto_detect_facts(messages)
         [match] = await memory.recall("Which theme?")
         agent = Agent(model)
-        agent.install(AgentMemory, provider=store, product_name="desk", subjects=[ALICE])
+        agent.install(
+            AgentMemory,
+            provider=store,
+            scopes=MemoryScopesProfile(product="desk"),
+            subjects=[ALICE],
+        )
         result = await agent.run("Which theme do I use?")
 
     assert [placed.fact.values for placed in report.saved] == [("dark",)]

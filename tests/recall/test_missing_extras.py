@@ -13,6 +13,7 @@ from factmem.embedding.openai import OpenAIEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 from factmem.errors import MissingExtraError
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall import vector_table as vectors
 from factmem.recall.arrays import numpy_or_none
@@ -59,7 +60,7 @@ async def test_an_embedder_without_its_package_says_what_to_install(
     agent.install(
         AgentMemory,
         provider=store,
-        agent_name="support-bot",
+        scopes=MemoryScopesProfile(agent="support-bot"),
         subjects=[ALICE],
         embedder=make(),
         recall=5,

@@ -25,6 +25,7 @@ from factmem.memory import fact_recall
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.recall_filter import RecallFilter
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.lexical.analysis import sentences
@@ -288,7 +289,13 @@ async def test_an_agent_recalls_facts_about_the_input(store: InMemoryProvider) -
     """Each run does, instead of loading all, without a further chat model call."""
     model = ScriptedChatModel("X200.", "Miso.", "Hm.")
     agent = Agent(model)
-    agent.install(AgentMemory, provider=store, agent_name="support-bot", subjects=[USER], recall=1)
+    agent.install(
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(agent="support-bot"),
+        subjects=[USER],
+        recall=1,
+    )
 
     first, shown = await run(agent, model, "Which router do I have?")
     assert shown == ["X200"]
@@ -311,7 +318,11 @@ async def test_an_installed_memory_uses_its_embedder_and_settings(store: InMemor
     ):
         model = ScriptedChatModel("Here.")
         agent = Agent(model)
-        given: dict[str, Any] = {"agent_name": "support-bot", "subjects": [USER], **options}
+        given: dict[str, Any] = {
+            "scopes": MemoryScopesProfile(agent="support-bot"),
+            "subjects": [USER],
+            **options,
+        }
         agent.install(AgentMemory, provider=store, recall=5, **given)
         _, shown = await run(agent, model, "A beverage, please")
         assert shown == found
@@ -350,7 +361,11 @@ async def test_a_node_of_a_strategy_can_recall(store: InMemoryProvider) -> None:
     for strategy, options, found in cases:
         model = ScriptedChatModel("Here.")
         agent = Agent(model, strategy=Strategy("answer", strategy))
-        given: dict[str, Any] = {"agent_name": "support-bot", "subjects": [USER], **options}
+        given: dict[str, Any] = {
+            "scopes": MemoryScopesProfile(agent="support-bot"),
+            "subjects": [USER],
+            **options,
+        }
         agent.install(AgentMemory, provider=store, **given)
         _, shown = await run(agent, model, "The router?")
         assert shown == found
@@ -368,7 +383,10 @@ def test_invalid_options_raise(options: dict[str, Any], message: str) -> None:
     """They raise at installation, not at the first message."""
     with pytest.raises((TypeError, ValueError), match=message):
         Agent(ScriptedChatModel()).install(
-            AgentMemory, provider=InMemoryProvider(), agent_name="a", **options
+            AgentMemory,
+            provider=InMemoryProvider(),
+            scopes=MemoryScopesProfile(agent="a"),
+            **options,
         )
 
 
@@ -383,7 +401,13 @@ async def test_runs_of_several_people_at_once(store: InMemoryProvider) -> None:
             return await super().respond(messages, tools=tools)
 
     agent = Agent(Noting(*["Here."] * 20))
-    agent.install(AgentMemory, provider=store, agent_name="support-bot", subjects=[USER], recall=3)
+    agent.install(
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(agent="support-bot"),
+        subjects=[USER],
+        recall=3,
+    )
     async with anyio.create_task_group() as tasks:
         for number in range(10):
             for person in (ALICE, BOB):

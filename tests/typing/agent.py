@@ -18,6 +18,7 @@ from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.query import RecallSettings
 
@@ -50,7 +51,7 @@ def installing(model: ChatModel) -> None:
     memory = agent.install(
         AgentMemory,
         provider=InMemoryProvider(),
-        agent_name="a",
+        scopes=MemoryScopesProfile(agent="a"),
         subjects=[MemorySubject.EVERYTHING],
         concepts=[THEME],
         auto_detect=True,

@@ -10,12 +10,10 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from factmem.detection.evidence import Doubt, DoubtFinder, Statement, ends, is_telling
-from factmem.detection.given_values import given_values, text_of
-from factmem.detection.keywords import Keywords, tidy_keyword
+from factmem.detection.evidence import Doubt, DoubtFinder, Statement, ends, is_telling, word_count
 from factmem.detection.report import Refusal, RejectedItem, RejectionReason
 from factmem.detection.secret_values import asks_for_secrets, is_secret, masked
-from factmem.detection.words import word_count
+from factmem.detection.spelling import Keywords, given_values, text_of, tidy_keyword
 from factmem.llm.lenient_json import unwrapped
 from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import MemoryScopeType, Place

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from factmem._arguments import expect, expect_function, expect_methods
-from factmem.detection.answer import answer_type, compression_schema
 from factmem.detection.candidates import Rules
 from factmem.detection.current_values import CurrentValues, OfferedConcept
-from factmem.detection.prompts import compression_messages
+from factmem.detection.question import answer_type, compression_messages, compression_schema
 from factmem.detection.reconciliation import read_items, reconcile
 from factmem.detection.report import RejectedItem
 from factmem.ledger.resolution import PlacedFact

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from pydantic import JsonValue
 
 from factmem.detection.candidates import Candidate
-from factmem.detection.given_values import text_of
-from factmem.detection.words import stems
+from factmem.detection.evidence import stems
+from factmem.detection.spelling import text_of
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyConcept, FactType
 from factmem.models.places import Identity

@@ -7,10 +7,16 @@ from datetime import UTC
 from pydantic import JsonValue
 
 from factmem.concurrency.per_loop import Workers
-from factmem.detection.answer import Answer, answer_schema, answer_type, whole_items
 from factmem.detection.candidates import Rules
 from factmem.detection.current_values import CurrentValues, OfferedConcept, offered_concepts
-from factmem.detection.prompts import continuation, detection_messages
+from factmem.detection.question import (
+    Answer,
+    answer_schema,
+    answer_type,
+    continuation,
+    detection_messages,
+    whole_items,
+)
 from factmem.detection.reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
 from factmem.detection.report import DetectionReport, Retraction
 from factmem.detection.request import DetectionRequest

@@ -12,8 +12,7 @@ from pydantic import JsonValue
 
 from factmem.detection.candidates import Candidate, Rules
 from factmem.detection.current_values import CurrentValues, Topic, same_value, topic_of
-from factmem.detection.evidence import MOST_UNQUOTED
-from factmem.detection.given_values import text_of
+from factmem.detection.evidence import MOST_UNQUOTED, stems, word_count
 from factmem.detection.report import (
     DoubtfulItem,
     JoinedKeyword,
@@ -21,8 +20,8 @@ from factmem.detection.report import (
     RejectionReason,
     Retraction,
 )
+from factmem.detection.spelling import text_of
 from factmem.detection.synonyms import Synonym, join_keywords
-from factmem.detection.words import stems, word_count
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource

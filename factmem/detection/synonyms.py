@@ -14,8 +14,8 @@ from anyio import move_on_after
 from factmem.concurrency.per_loop import Workers
 from factmem.detection.candidates import Candidate, Rules
 from factmem.detection.current_values import CurrentValues, Topic, same_value, topic_of
-from factmem.detection.given_values import given_values
 from factmem.detection.report import JoinedKeyword
+from factmem.detection.spelling import given_values
 from factmem.embedding.base import Embedder
 from factmem.embedding.vectors import checked_vectors
 from factmem.events import MemoryEvents, MemoryOperation

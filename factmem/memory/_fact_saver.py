@@ -8,8 +8,7 @@ from unicodedata import normalize
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from factmem.detection.given_values import given_values
-from factmem.detection.keywords import alike, tidy_keyword
+from factmem.detection.spelling import alike, given_values, tidy_keyword
 from factmem.memory._tool_arguments import SaveArguments
 from factmem.memory.contents import MemoryContents
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact

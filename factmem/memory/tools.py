@@ -12,8 +12,8 @@ from unicodedata import normalize
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
-from factmem.detection.keywords import alike
 from factmem.detection.report import DetectionReport
+from factmem.detection.spelling import alike
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import DefinedTool
 from factmem.memory._tool_arguments import (

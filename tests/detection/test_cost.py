@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from factmem.detection.answer import answer_schema, whole_items
-from factmem.detection.keywords import Keywords, tidy_keyword
-from factmem.detection.prompts import detection_messages
+from factmem.detection.question import answer_schema, detection_messages, whole_items
+from factmem.detection.spelling import Keywords, tidy_keyword
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.scopes import MemoryScopesProfile

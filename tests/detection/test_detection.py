@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from factmem.detection import Detection
-from factmem.detection.answer import answer_schema, compression_schema
 from factmem.detection.candidates import RejectionReason
 from factmem.detection.current_values import OfferedConcept
+from factmem.detection.question import answer_schema, compression_schema
 from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,

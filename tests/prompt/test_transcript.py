@@ -3,7 +3,7 @@
 
 import pytest
 
-from factmem.detection.keywords import Keywords, tidy_keyword
+from factmem.detection.spelling import Keywords, tidy_keyword
 from factmem.models.facts import Concept
 from factmem.prompt.memory_message import render
 from factmem.prompt.tokens import estimate_tokens

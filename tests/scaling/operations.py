@@ -11,7 +11,7 @@ import orjson
 
 from factmem.agent.context import AgentContext
 from factmem.agent.tools import Tool
-from factmem.detection.keywords import Keywords
+from factmem.detection.spelling import Keywords
 from factmem.ledger.quotes import QuotedValues
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact

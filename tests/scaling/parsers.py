@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from factmem import Key
-from factmem.detection.keywords import Keywords, tidy_keyword
+from factmem.detection.spelling import Keywords, tidy_keyword
 from factmem.llm.answer import AnswerType
 from factmem.llm.lenient_json import json_values, unwrapped
 from factmem.models.facts import Concept

@@ -29,7 +29,8 @@ from factmem.models.places import (
 )
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.transfer.koog import KoogReport, import_koog
+from factmem.transfer.koog import import_koog
+from factmem.transfer.reports import ImportReport
 
 SAMPLES = Path(__file__).parent.parent / "data" / "koog"
 KEY = bytes(range(32))

@@ -112,7 +112,7 @@ class DoubtfulItem:
     value: Any = field(repr=False)
     is_retraction: bool = False
     is_kept: bool = True
-    """Whether it was stored or retracted all the same; not with `doubtful="reject"`."""
+    """Whether it was stored or retracted all the same; not with `Detection(doubtful="reject")`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class DetectionReport(Displayed):
     """Facts that something said later overrules, in this chat or in one that was read earlier. They
     are recorded in the history only."""
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
-    """Items that are flagged: saved with `doubtful="keep"`, rejected with `"reject"`."""
+    """Items that are flagged: saved, or rejected with `Detection(doubtful="reject")`."""
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
     """Made-up keywords whose values were saved under another one."""
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])

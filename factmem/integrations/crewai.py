@@ -46,7 +46,7 @@ class FactmemMemory(Memory):
     CrewAI passes task and answer as one string.
 
     Lessons that CrewAI distills from human feedback are saved verbatim, one fact each, under
-    `lesson_concept`. The conversation of their source is the `learn_source`.
+    `lesson_concept`. They are those of CrewAI's default `learn_source`, "hitl".
 
     Scope paths are not supported: the memory has the places of its view. A search in a path other
     than `/` finds nothing, and saving there raises `ValueError`. A failure of the store does not

@@ -24,7 +24,7 @@ class Portal:
     """Runs async functions for synchronous callers, all in one event loop.
 
         portal = Portal()
-        facts = portal.call(memory.current_all)
+        facts = portal.call(memory.current)
 
     The loop runs in a daemon thread that starts with the first call. Any thread may call it, even
     one that runs an event loop itself, such as a notebook's; that loop is blocked until the call

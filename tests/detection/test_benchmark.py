@@ -64,7 +64,7 @@ def wrong_answers() -> str:
         "# Wrong answers, and what becomes of each",
         "",
         "Plausible wrong answers of a model, tried one by one in `tests/detection/test_wrong_answers.py`. A flagged",
-        'one is in `report.doubtful` and can be rejected with `doubtful="reject"`; the others but those marked',
+        'one is in `report.doubtful` and can be rejected with `Detection(doubtful="reject")`; the others but those marked',
         "**stored** are refused.",
         "",
         "| wrong answer | said | quote | value | outcome |",

@@ -165,7 +165,7 @@ def _read_place(session: Session, reader: PlaceReader, row: Row) -> None:
 
 def _check_end(session: Session, reader: PlaceReader, key: bytes, end: _End) -> None:
     """Raise unless a place has come as far as an anchor says."""
-    rows = session.rows(sql.FIND_END, [end.last, key])
+    rows = session.rows(sql.FIND_END, [end.last, reader.store.number, key])
     problem = _problem(rows[0] if rows else None, end)
     if problem:
         raise _error(f"A place {problem}", is_sealed=reader.store.is_sealed)

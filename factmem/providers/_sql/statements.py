@@ -103,7 +103,8 @@ WHERE store = %s AND place > %s ORDER BY place LIMIT %s
 
 FIND_END = """
 SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line FROM factmem.places p
-LEFT JOIN factmem.entries e ON e.place = p.place AND e.number = %s WHERE p.place = %s
+LEFT JOIN factmem.entries e ON e.place = p.place AND e.number = %s
+WHERE p.store = %s AND p.place = %s
 """
 """Returns the end of a place, and the line that an anchor recorded as its last."""
 

@@ -134,8 +134,9 @@ class Opening:
             return None
         number, store_id, mode, slots, generation, anchors = rows[0]
         try:
+            bytes.fromhex(store_id)
             return StoreRow(number, store_id, mode, orjson.loads(slots), generation, anchors)
-        except ValueError:
+        except (ValueError, TypeError):
             raise TamperedError(
                 "The row of the store cannot be read: it was changed. Restore it from a backup"
             ) from None

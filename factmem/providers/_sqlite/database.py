@@ -29,7 +29,7 @@ from pathlib import Path
 
 from factmem.concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
-from factmem.providers._sqlite.files import DAMAGED, DatabaseFiles, code_of
+from factmem.providers._sqlite.files import DAMAGED, ODD_VALUES, DatabaseFiles, code_of
 from factmem.providers._sqlite.guards import Guard, pin, unpin
 from factmem.providers._sqlite.session import SqliteSession
 
@@ -95,6 +95,9 @@ class Database:
             except sqlite3.Error as exc:
                 self._writer = self._dropped(self._writer, exc)
                 raise self._files.error_of(exc) from exc
+            except ODD_VALUES as exc:
+                self._files.check_sound(exc)
+                raise
 
     @contextmanager
     def writing_soon(self) -> Generator[None]:
@@ -128,6 +131,9 @@ class Database:
             except sqlite3.Error as exc:
                 self._reader = self._dropped(self._reader, exc)
                 raise self._files.error_of(exc) from exc
+            except ODD_VALUES as exc:
+                self._files.check_sound(exc)
+                raise
 
     @contextmanager
     def _pinned(self, db: sqlite3.Connection) -> Generator[None]:
@@ -177,6 +183,9 @@ class Database:
                 db.execute("PRAGMA busy_timeout = 0")
         except sqlite3.Error as exc:
             raise self._files.error_of(exc) from exc
+        except ODD_VALUES as exc:
+            self._files.check_sound(exc)
+            raise
         return db
 
     # Opening

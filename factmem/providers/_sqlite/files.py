@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from factmem.concurrency.file_lock import FileLock
@@ -36,6 +36,9 @@ _RESERVED = 1 << 20
 """The bytes of a file that is given up on a full disk, because erasing needs room in the log."""
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+ODD_VALUES = (TypeError, UnicodeDecodeError)
+"""Errors of Python where a damaged row has NULL for a number or bytes, or text that is not UTF-8."""
+
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -199,24 +202,26 @@ class DatabaseFiles:
                 f"Nothing was written; try again, or allow more time with busy_timeout"
             )
         if code_of(exc) in DAMAGED:
-            with suppress(sqlite3.Error):
-                db = self.connect("ro")
-                try:
-                    if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
-                        return StorageError(
-                            f"{str(self.path)!r} could not be read, and is sound ({name}): try again"
-                        )
-                finally:
-                    db.close()
-            return CorruptJournalError(
-                f"{str(self.path)!r} is damaged ({name}). Nothing was changed: restore it from a "
-                f"backup, or save its readable places with `factmem salvage`"
+            self.check_sound(exc)
+            return StorageError(
+                f"{str(self.path)!r} could not be read, and is sound ({name}): try again"
             )
         if code_of(exc) == sqlite3.SQLITE_FULL:
             return DiskFullError(
                 f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free some room"
             )
         return StorageError(f"The database failed ({name}): {str(self.path)!r}")
+
+    def check_sound(self, exc: Exception) -> None:
+        """Raise `CorruptJournalError` if a new connection finds damage as well."""
+        with suppress(sqlite3.Error, UnicodeDecodeError), closing(self.connect("ro")) as db:
+            if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                return
+        name = getattr(exc, "sqlite_errorname", type(exc).__name__)
+        raise CorruptJournalError(
+            f"{str(self.path)!r} is damaged ({name}). Nothing was changed: restore it from a "
+            f"backup, or save its readable places with `factmem salvage`"
+        ) from exc
 
     def fill_reserve(self) -> None:
         """Create the reserve, if it is missing and there is room."""

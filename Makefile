@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 KILLS = 1000
+CASES = 10000
 ROTATIONS = 200
 FAULTS = 3000
 LEARNING = 60
@@ -17,6 +18,7 @@ SEED = 1
 # The short form of the storms, a few seconds each: make storm SHORT=1
 ifdef SHORT
 KILLS = 20
+CASES = 400
 ROTATIONS = 2
 FAULTS = 60
 WEB_SECONDS = 5
@@ -81,6 +83,7 @@ storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED)
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
+	$(python) -m tests.storms.tampering --cases $(CASES)
 	$(python) -m tests.storms.learning --seconds $(LEARNING)
 ifndef SHORT
 	$(python) -m tests.scaling

@@ -1,0 +1,44 @@
+"""The short form of random changes by SQL and by bytes, and proof that it would notice."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from factmem.providers._sql.sealing import _SUM_END, _CheckedLines
+from tests.storms.tampering import Trial, run, unnoticed
+
+both_kinds = pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+
+
+@both_kinds
+@pytest.mark.parametrize("cases", [60, pytest.param(1000, marks=pytest.mark.storm)])
+async def test_no_change_goes_unnoticed(tmp_path: Path, cases: int, *, is_encrypted: bool) -> None:
+    """With an anchor from outside; damage of single lines also without one."""
+    outcomes = await run(tmp_path, cases, 7, is_encrypted=is_encrypted)
+
+    assert unnoticed(outcomes) == []
+    for each in outcomes:
+        if each.kind in {"lines swapped", "lines removed", "line moved", "old copy of a line"}:
+            assert each.is_noticed_alone, each
+    assert sum(each.is_noticed for each in outcomes) > cases / 2
+
+
+async def test_a_checksum_that_is_not_compared_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial that finds nothing, whatever the store does, would prove nothing."""
+    trial = Trial(tmp_path, is_encrypted=False)
+    await trial.prepare()
+    sound = await trial.change("lines swapped", Random(1))
+
+    def unchecked(lines: object, number: int, at: int, previous: bytes, stored: bytes) -> bytes:
+        return b"{" + stored[_SUM_END:].removeprefix(b",")
+
+    monkeypatch.setattr(_CheckedLines, "open", unchecked)
+    weak = await trial.change("lines swapped", Random(1))
+
+    assert sound is not None
+    assert weak is not None
+    assert unnoticed([sound]) == []
+    assert unnoticed([weak]) == [weak]

@@ -16,6 +16,7 @@ from factmem.errors import CorruptJournalError
 from factmem.ledger.entries import Entry, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import identity_of
+from factmem.providers._postgres.session import PostgresSession
 from factmem.providers._sql import lines, places
 from factmem.providers._sql.lines import topic_of
 from factmem.providers.in_memory import InMemoryProvider
@@ -37,7 +38,7 @@ Rows = Callable[[str], list[tuple[Any, ...]]]
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "LARGEST_ANSWER", 5)
+    monkeypatch.setattr(PostgresSession, "most_lines", 5)
     monkeypatch.setattr(places, "_LARGE", 0)
     monkeypatch.setattr(lines, "_MOST_FACTS", 3)
     monkeypatch.setattr(lines, "_SPLIT_FROM", 100)

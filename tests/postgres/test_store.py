@@ -171,7 +171,7 @@ async def test_long_places_are_read_in_parts(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer has a limited number of entries."""
-    monkeypatch.setattr("factmem.providers._sql.places.LARGEST_ANSWER", 3)
+    monkeypatch.setattr("factmem.providers._postgres.session.PostgresSession.most_lines", 3)
     provider = new_store()
     for number in range(10):
         await provider.save(languages(f"v{number}"), USER, AGENT)

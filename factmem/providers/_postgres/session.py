@@ -111,6 +111,8 @@ _READ_MARKS = "SELECT number, mark FROM factmem.entries WHERE place = %s"
 class PostgresSession(Session):
     """A connection, as the core of the stores uses it."""
 
+    most_lines = 20_000
+    """A few megabytes."""
     appends_at_once = True
     removal: "Callable[[PostgresSession, bytes, Sequence[Entry] | None], None] | None" = None
     """Removes what searches keep of removed entries; None for all of a place."""
@@ -120,13 +122,13 @@ class PostgresSession(Session):
         self.configure({"factmem.store": str(number)})
         self.store = number
 
-    def read_places(self, known: Mapping[bytes, Extent], most: int) -> list[Row]:
+    def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
         """See `Session.read_places`."""
         if len(known) == 1:
             ((place, extent),) = known.items()
-            return self.rows(_READ_ONE, [place, *extent, most])
+            return self.rows(_READ_ONE, [place, *extent, self.most_lines])
         columns = zip(*known.values(), strict=True)
-        return self.rows(_READ_MANY, [byte_strings(known), *map(numbers, columns), most])
+        return self.rows(_READ_MANY, [byte_strings(known), *map(numbers, columns), self.most_lines])
 
     def renew(self) -> bool:
         """See `Session.renew`."""

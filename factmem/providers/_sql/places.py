@@ -23,9 +23,6 @@ from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stores import OpenStore
 
-LARGEST_ANSWER = 20_000
-"""Lines of one place in one answer: a few megabytes."""
-
 FACT_BYTES = 256
 """The size of a usual fact in a line."""
 
@@ -195,17 +192,17 @@ class PlaceReader:
             key: NOWHERE if (position := known[identity]) is None else position.extent
             for key, identity in identities.items()
         }
-        rows = session.read_places(extents, LARGEST_ANSWER)
+        rows = session.read_places(extents)
         if _is_behind(rows, extents) and session.renew():
-            rows = session.read_places(extents, LARGEST_ANSWER)
+            rows = session.read_places(extents)
         found: dict[Identity, Answer] = {}
         for row in rows:
             identity = identities[row[0]]
-            found[identity] = self._answer(identity, known[identity], row, keyword)
+            found[identity] = self._answer(identity, known[identity], row, session.most_lines, keyword)
         return found
 
     def _answer(
-        self, identity: Identity, known: Position | None, row: Row, keyword: str | None
+        self, identity: Identity, known: Position | None, row: Row, most: int, keyword: str | None
     ) -> Answer:
         key, made, snapshot, end, size, names, data_key, tail, numbers, ats, lines = row
         is_from_start = known is None or (made, snapshot) != known.extent[:2]
@@ -227,7 +224,7 @@ class PlaceReader:
         sizes = list(map(len, bodies))
         read = UNKNOWN if read == UNKNOWN else read + sum(sizes)
         # A purge may have removed the last lines, so fewer lines than asked for are all of them.
-        last = end if len(bodies) < LARGEST_ANSWER else numbers[-1]
+        last = end if len(bodies) < most else numbers[-1]
         extent = Extent(made, snapshot, last)
         if last == end:
             sealer.check_tail(extent, tag, tail)

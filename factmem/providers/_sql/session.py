@@ -58,6 +58,8 @@ class Session(Protocol):
 
     store: int
     """The number of the store that the connection is configured for."""
+    most_lines: int
+    """The largest number of lines of a place in one answer."""
     appends_at_once: bool
     """Whether a plain batch is saved by one statement, because each is a round trip."""
 
@@ -73,12 +75,11 @@ class Session(Protocol):
         """Configure the connection for a store."""
         ...
 
-    def read_places(self, known: Mapping[bytes, Extent], most: int) -> list[Row]:
+    def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
         """Return the places that exist, with what was added since an extent.
 
         Args:
             known: The places by their keys, and how far each was read.
-            most: The largest number of lines of a place.
 
         Returns:
             For each place: the key, `made`, `snapshot`, `last`, `bytes`, and names, data key and tail

@@ -45,10 +45,10 @@ SELECT made, snapshot, last, names, data_key FROM factmem.places WHERE place = %
 """
 
 FIND_BY_TOPIC = """
-SELECT e.number, e.at, e.line FROM factmem.topics t
-JOIN factmem.entries e ON e.place = t.place AND e.number = t.number
-WHERE t.place = %s AND t.topic = %s ORDER BY e.number
+SELECT e.number, e.at, e.line FROM factmem.topics t CROSS JOIN factmem.entries e
+WHERE t.place = %s AND t.topic = %s AND e.place = t.place AND e.number = t.number ORDER BY t.number
 """
+"""A cross join, because SQLite would otherwise read all lines of the place first."""
 
 FIND_HEAD = """
 SELECT bytes, recorded_at, names, data_key FROM factmem.places WHERE place = %s

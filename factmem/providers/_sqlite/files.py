@@ -26,7 +26,7 @@ _PRAGMAS = (
     "fullfsync = on",  # macOS: fsync alone does not reach the disk there
     "checkpoint_fullfsync = on",
     "secure_delete = on",
-    "cache_size = -16000",
+    "cache_size = -4000",
     "trusted_schema = off",
     "cell_size_check = on",
 )

@@ -53,6 +53,8 @@ class SqliteSession:
 
     store = 1
     """A folder has one store."""
+    most_lines = 2000
+    """Few: an answer is no round trip, and its lines are in memory together."""
     appends_at_once = False
 
     def __init__(
@@ -105,7 +107,7 @@ class SqliteSession:
         """See `Session.select_store`."""
         self.store = number
 
-    def read_places(self, known: Mapping[bytes, Extent], most: int) -> list[Row]:
+    def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
         """See `Session.read_places`; the caller reads a snapshot."""
         found: list[Row] = []
         execute = self.connection.execute
@@ -119,7 +121,7 @@ class SqliteSession:
                 after = extent.last if row[:2] == extent[:2] else 0
                 lines: list[Row] = []
                 if row[:3] != extent:
-                    lines = execute(_LINES, (place, after, most)).fetchall()
+                    lines = execute(_LINES, (place, after, self.most_lines)).fetchall()
                 columns = zip(*lines, strict=True) if lines else ((), (), ())
                 found.append((place, *row, *map(list, columns)))
         return found

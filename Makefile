@@ -7,6 +7,7 @@ KILLS = 1000
 CASES = 10000
 ROTATIONS = 200
 FAULTS = 3000
+HISTORIES = 1000
 LEARNING = 60
 WEB_SECONDS = 60
 MUTANTS = 50
@@ -21,6 +22,7 @@ KILLS = 20
 CASES = 400
 ROTATIONS = 2
 FAULTS = 60
+HISTORIES = 20
 WEB_SECONDS = 5
 LEARNING = 15
 endif
@@ -82,6 +84,7 @@ storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED)
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED) --encrypted
+	$(python) -m tests.storms.erasures --histories $(HISTORIES)
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storms.tampering --cases $(CASES)
 	$(python) -m tests.storms.learning --seconds $(LEARNING)

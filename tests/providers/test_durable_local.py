@@ -7,6 +7,8 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 import tests.processes  # noqa: F401 - its server has imported what the other processes need
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.models.clock import TimeProvider, system_clock
@@ -18,9 +20,6 @@ from factmem.testing.durable import (
     EncryptedStoreContract,
     StoreFolder,
 )
-
-FLIPS = 60
-"""The bytes of the database that are changed, one at a time."""
 
 WHOLE_PLACE = ("places", "entries", "topics")
 """The tables that have the rows of a place."""
@@ -51,8 +50,11 @@ BY_SQL = (
 """Changes of the place `a`, which has the rows of a place `b` beside it."""
 
 
-class LocalStores:
+class LocalStores(DurableStoreContract):
     """Opens local stores, and damages them."""
+
+    flips = 60
+    """The bytes of the database that are changed, one at a time."""
 
     def open_store(
         self, folder: Path, keys: Sequence[str], clock: TimeProvider = system_clock
@@ -64,7 +66,7 @@ class LocalStores:
         """Damage the database by bytes and by SQL; put back a place, as a whole and in part."""
         content = home.files()["facts.db"]
         dice = random.Random(len(content))
-        for at in sorted(dice.randrange(len(content)) for _ in range(FLIPS)):
+        for at in sorted(dice.randrange(len(content)) for _ in range(self.flips)):
             yield Damage(f"a bit at {at}", partial(_flip, at, 1 << dice.randrange(8)))
         for size in (0, 100, 4096, len(content) // 2, len(content) - 4096):
             yield Damage(f"cut at {size}", partial(_cut, size))
@@ -79,6 +81,12 @@ class LocalStores:
         for tables in (("places",), ("entries",), WHOLE_PLACE):
             name, is_whole = f"{', '.join(tables)} put back", tables == WHOLE_PLACE
             yield Damage(name, partial(_put_back, older.path, tables), by_anchor_only=is_whole)
+
+    @pytest.mark.storm
+    @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+    async def test_damage_anywhere_is_never_read(self, home: StoreFolder, tmp_path: Path) -> None:
+        self.flips = 1000
+        await self.test_damage_is_never_read(home, tmp_path)
 
 
 def _flip(at: int, mask: int, folder: Path) -> None:
@@ -110,7 +118,7 @@ def _put_back(older: Path, tables: Sequence[str], folder: Path) -> None:
                 )
 
 
-class TestPlain(LocalStores, DurableStoreContract):
+class TestPlain(LocalStores):
     pass
 
 

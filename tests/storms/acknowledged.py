@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from factmem import LocalFileMemoryProvider
 from factmem.storage import Storage
 from factmem.storage.base import Position
+
+from factmem import LocalFileMemoryProvider
 from tests.storms.work import AGENT, LOG, PLACES, STATE, Operation, operation
 
 __all__ = ["Acknowledged", "Faults"]

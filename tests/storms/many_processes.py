@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from factmem.storage import Storage
 
 from factmem import (
     Aes256GCMEncryptor,
@@ -27,7 +28,6 @@ from factmem import (
     SimpleStorage,
     SingleFact,
 )
-from factmem.storage import Storage
 from tests.processes import Process, Tell, heard, running
 
 __all__ = ["Outcome", "many_processes"]

@@ -18,12 +18,12 @@ from tempfile import TemporaryDirectory
 
 import anyio
 import orjson
-
-from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider
-from factmem.errors import TamperedError, WrongKeyError
 from factmem.storage._files import LocalFiles
 from factmem.storage._keys import SealedMode
 from factmem.storage._sealed_codec import SealedCodec
+
+from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider
+from factmem.errors import TamperedError, WrongKeyError
 from tests.doors import DoorStorage
 from tests.processes import Process
 from tests.storms.storm import Outcome, Storm

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+from factmem.storage._files import LocalFiles
 
 from factmem import LocalFileMemoryProvider
-from factmem.storage._files import LocalFiles
 from tests.doors import DoorStorage
 from tests.processes import Process
 from tests.storms.acknowledged import Acknowledged, Faults

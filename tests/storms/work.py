@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Literal
 
 import anyio
+from factmem.storage._files import LocalFiles
 
 from factmem import (
     Concept,
@@ -26,7 +27,6 @@ from factmem import (
     SingleFact,
 )
 from factmem.models import AnyFact
-from factmem.storage._files import LocalFiles
 from tests.doors import DoorStorage
 from tests.processes import Tell
 

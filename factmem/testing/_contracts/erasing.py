@@ -268,9 +268,11 @@ class _RandomHistory:
         self._number = 0
         self._current: dict[str, list[str]] = {"alice": [], "bob": []}
         """The current languages of each place."""
-        self._past: dict[str, list[str]] = {"alice": [], "bob": []}
-        """Its forgotten and replaced values."""
-        self._themes: dict[str, str] = {}
+        self._forgotten: dict[str, list[str]] = {"alice": [], "bob": []}
+        self._themes: dict[str, list[str]] = {"alice": [], "bob": []}
+        """The themes that were ever saved; all but the last one are replaced."""
+        self._indexed: set[str] = set()
+        """Values in an index, which a compaction may leave."""
         self._gone: list[str] = []
         self._done: list[str] = []
 
@@ -301,28 +303,28 @@ class _RandomHistory:
         self._current[name] += added
 
     async def _replace(self, name: str) -> None:
-        value = self._new()
-        await self.store.save(theme(value), PERSON.of(name), AGENT)
-        if name in self._themes:
-            self._past[name].append(self._themes[name])
-        self._themes[name] = value
+        self._themes[name].append(self._new())
+        await self.store.save(theme(self._themes[name][-1]), PERSON.of(name), AGENT)
 
     async def _forget(self, name: str) -> None:
         if self._current[name]:
             value = self._taken(name)
             await self.store.forget(PERSON.of(name), AGENT, concept=LANGUAGES, value=value)
-            self._past[name].append(value)
+            self._forgotten[name].append(value)
 
     async def _confirm(self, name: str) -> None:
         if self._current[name]:
             value = self.random.choice(self._current[name])
             await self.store.save(languages(value), PERSON.of(name), AGENT)
             await _index(self.store, PERSON.of(name), value)
+            self._indexed.add(value)
 
     async def _compact(self, name: str) -> None:
         await self.store.compact(PERSON.of(name), AGENT)
-        self._gone += self._past[name]
-        self._past[name] = []
+        old = [*self._forgotten[name], *self._themes[name][:-1]]
+        self._gone += [value for value in old if value not in self._indexed]
+        self._forgotten[name] = [value for value in old if value in self._indexed]
+        del self._themes[name][:-1]
 
     async def _purge(self, name: str) -> None:
         if self._current[name]:
@@ -333,17 +335,15 @@ class _RandomHistory:
 
     async def _purge_themes(self, name: str) -> None:
         await self.store.forget(PERSON.of(name), AGENT, concept=THEME, purge=True)
-        if name in self._themes:
-            self._gone.append(self._themes.pop(name))
+        self._gone += self._themes[name]
+        self._themes[name] = []
 
     async def _erase(self, name: str) -> None:
         receipt = await self.store.erase(PERSON.of(name), AGENT)
-        assert receipt.count == len(self._current[name]) + (name in self._themes)
-        for values_of in (self._current, self._past):
+        assert receipt.count == len(self._current[name]) + bool(self._themes[name])
+        for values_of in (self._current, self._forgotten, self._themes):
             self._gone += values_of[name]
             values_of[name] = []
-        if name in self._themes:
-            self._gone.append(self._themes.pop(name))
 
     def _taken(self, name: str) -> str:
         current = self._current[name]

@@ -73,9 +73,7 @@ class FileLock:
         """
         seconds = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + seconds
-        if not self._thread.acquire(timeout=seconds):
-            raise self._busy(seconds)
-        try:
+        with self.turn(self._thread, seconds):
             if not self._depth:
                 self._acquire(deadline, seconds)
             self._depth += 1
@@ -85,8 +83,21 @@ class FileLock:
                 self._depth -= 1
                 if not self._depth:
                     _unlock(self._fd)
+
+    @contextmanager
+    def turn(self, lock: "threading.RLock", timeout: float | None = None) -> Generator[None]:
+        """Hold another lock of this process, waiting no longer than for this one.
+
+        Raises:
+            StoreBusyError: Another thread held it for too long.
+        """
+        seconds = self._timeout if timeout is None else timeout
+        if not lock.acquire(timeout=seconds):
+            raise self._busy(seconds)
+        try:
+            yield
         finally:
-            self._thread.release()
+            lock.release()
 
     def close(self) -> None:
         """Close the file; the next lock opens it again."""

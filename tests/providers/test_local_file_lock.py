@@ -2,17 +2,13 @@
 
 import fcntl
 import os
-import signal
 import threading
-import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from time import monotonic
 
 import anyio
 import pytest
-from factmem.storage import _lock
 
 from factmem.errors import StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -23,9 +19,9 @@ from factmem.testing.facts import (
     languages,
     theme,
 )
-from tests.doors import Door, DoorStorage
+from tests.doors import watched
 from tests.processes import Process, Tell
-from tests.providers.local_stores import ALICE, current, disk
+from tests.providers.local_stores import ALICE, current
 
 
 def holding(tell: Tell, wait: Callable[[], None], root: str) -> None:
@@ -40,7 +36,7 @@ async def test_a_lock_held_too_long(root: Path) -> None:
     """A write raises after the time limit, and writes nothing; reads work."""
     store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.2))
     await store.save(theme("dark"), ALICE, AGENT)
-    before, holder = disk(root), Process(holding, str(root))
+    holder = Process(holding, str(root))
     try:
         assert holder.lines() == ["ready"]
         for call in (
@@ -53,7 +49,6 @@ async def test_a_lock_held_too_long(root: Path) -> None:
                 await call()
             assert 0.2 <= monotonic() - begin < 5
         assert await current(LocalFileMemoryProvider(root)) == ["dark"]
-        assert disk(root) == before
     finally:
         holder.kill()
         holder.end()
@@ -102,14 +97,16 @@ async def test_a_thread_that_blocks_the_store_too_long(root: Path) -> None:
     """A disk hangs in another thread of this process."""
     hangs, hangs_now, goes_on = threading.Event(), threading.Event(), threading.Event()
 
-    def look(call: str, args: tuple[object, ...]) -> None:
-        if call == "append" and hangs.is_set():
+    def look(sql: str) -> None:
+        if sql == "COMMIT" and hangs.is_set():
+            hangs.clear()
             hangs_now.set()
             goes_on.wait(30)
 
-    storage = DoorStorage(lambda folder: Door(folder, look), busy_timeout=0.2)
+    storage = SimpleStorage(busy_timeout=0.2)
     one, two = (LocalFileMemoryProvider(root, storage=storage) for _ in range(2))
-    await one.save(theme("dark"), ALICE, AGENT)
+    with watched(look):
+        await one.save(theme("dark"), ALICE, AGENT)
     hangs.set()
 
     async with anyio.create_task_group() as tasks:
@@ -172,57 +169,3 @@ async def _is_saved(store: LocalFileMemoryProvider) -> bool:
     except StoreBusyError:  # timed-out calls still pass the lock on, one after the other
         return False
     return True
-
-
-# Forks. A child shares the locks of its parent, and must not hold them when the parent is killed.
-
-
-def fork_and_hang(tell: Tell, wait: Callable[[], None], root: str) -> None:
-    """Fork beside a save that waits for the lock or holds it; the child lives on."""
-    has_lock = threading.Event()
-
-    def look(call: str, args: tuple[object, ...]) -> None:
-        if call == "append":
-            has_lock.set()
-            threading.Event().wait()
-
-    store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda path: Door(path, look)))
-    save = partial(anyio.run, store.save, theme("light"), ALICE, AGENT)
-    threading.Thread(target=save, daemon=True).start()
-    while not _lock._descriptors:
-        has_lock.wait(0.001)
-    with warnings.catch_warnings():
-        # Python 3.12 and newer warn about exactly this: a fork beside threads.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if not child:
-        wait()  # until the test has ended
-        os._exit(0)
-    has_lock.wait()
-    tell("locked")
-    threading.Event().wait()
-
-
-@pytest.mark.parametrize("is_waiting", [False, True], ids=["held", "waited for"])
-async def test_a_forked_child_holds_no_lock(root: Path, is_waiting: bool) -> None:
-    """When its parent is killed the lock is free, for a fork before or after it was taken."""
-    await LocalFileMemoryProvider(root).save(theme("dark"), ALICE, AGENT)
-    holder = Process(holding, str(root)) if is_waiting else None
-    if holder is not None:
-        assert holder.lines() == ["ready"]
-    parent = Process(fork_and_hang, str(root))
-    told: list[str] = []
-    while told.count("locked") + told.count("ready") < 2:
-        told += parent.lines()
-        assert not parent.is_over, "It ended before it had the lock"
-        if holder is not None and told == ["ready"]:
-            holder.go()
-    parent.kill()
-
-    store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=20))
-    await store.save(theme("dim"), ALICE, AGENT)
-
-    assert await current(store) == ["dim"]
-    assert parent.end() == -signal.SIGKILL
-    if holder is not None:
-        assert holder.end() == 0

@@ -235,8 +235,3 @@ async def test_wrong_arguments_of_the_calls_of_local_files(tmp_path: Path) -> No
         await store.compact(USER, AGENT, keep_history=90)
     with pytest.raises(ValueError, match=r"the string that anchor\(\) returned"):
         await store.verify(3)
-    with pytest.raises(ValueError, match="nothing was saved in that folder yet"):
-        await store.salvage(USER, AGENT)
-    await store.save(theme("dark"), USER, AGENT)
-    with pytest.raises(ValueError, match="nothing was saved in it yet"):
-        await store.salvage(USER.__class__("other", "", 1), AGENT)

@@ -85,7 +85,7 @@ class Database:
     @contextmanager
     def writing(self) -> Generator[SqliteSession]:
         """Give the writer's session; a database that does not exist is created on demand."""
-        with self._writing:
+        with self._lock.turn(self._writing):
             self._check_process()
             try:
                 self._close_replaced()

@@ -1,9 +1,8 @@
 """Errors of the disk: each raises a clear error, loses nothing, and can be overcome."""
 
-import errno
 import os
-import resource
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -11,11 +10,10 @@ from pathlib import Path
 
 import anyio
 import pytest
-from factmem.storage._files import LocalFiles
 
-from factmem.encryption.key import Key
-from factmem.errors import StorageError
+from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import Storage
 from factmem.testing.facts import (
     AGENT,
     LANGUAGES,
@@ -23,18 +21,15 @@ from factmem.testing.facts import (
     languages,
     theme,
 )
-from tests.doors import CALLS, Door, DoorStorage, FailingDoor
+from tests.doors import FailingDoor, watched
 from tests.processes import apart
-from tests.providers.local_stores import ALICE, BOB, KEY, current, journal_of
+from tests.providers.local_stores import ALICE, BOB, current, is_sound
 
 NOBODY = 65534
 """A numeric user id other than root's."""
 
-both_kinds = pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
-
 Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]
 
-# The first two need only the journal's file if the place is cached.
 ON_ALICE: list[Call] = [
     lambda store: store.load(THEME, ALICE, AGENT),
     lambda store: store.load_all(ALICE, AGENT),
@@ -47,9 +42,6 @@ ON_ALICE: list[Call] = [
     lambda store: store.places(),
     lambda store: store.anchor(),
 ]
-
-
-# Real disk errors run in processes of their own, because they change permissions and limits.
 
 
 @contextmanager
@@ -70,152 +62,6 @@ def as_nobody() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def in_a_read_only_folder(backend: str) -> None:
-    async def main() -> None:
-        store = LocalFileMemoryProvider(root)
-        await store.save(theme("dark"), ALICE, AGENT)
-        for closed in (root / "journals", root):
-            closed.chmod(0o500)
-        elsewhere = LocalFileMemoryProvider(root / "below")
-        for one, subject in ((store, BOB), (elsewhere, ALICE)):
-            with pytest.raises(StorageError, match="Permission denied") as caught:
-                await one.save(theme("light"), subject, AGENT)
-            assert isinstance(caught.value.__cause__, PermissionError)
-            assert str(root) in str(caught.value)
-        for one in (store, LocalFileMemoryProvider(root)):
-            assert await current(one) == ["dark"]
-            assert await current(one, BOB) == []
-        for closed in (root, root / "journals"):
-            closed.chmod(0o700)
-        await store.save(theme("light"), BOB, AGENT)
-        assert await current(LocalFileMemoryProvider(root), BOB) == ["light"]
-
-    with as_nobody() as folder:
-        root = folder / "store"
-        anyio.run(main, backend=backend)
-
-
-def without_permission(backend: str) -> None:
-    async def main() -> None:
-        store = LocalFileMemoryProvider(root)
-        await store.save(theme("dark"), ALICE, AGENT)
-        assert await current(store) == ["dark"]
-        assert await current(store, BOB) == []
-        for closed in (journal_of(root), root / "journals", root / "factmem.json", root):
-            mode = closed.stat().st_mode
-            closed.chmod(0)
-            for one in (store, LocalFileMemoryProvider(root)):
-                is_warm = one is store and closed.name == "factmem.json"
-                for call in ON_ALICE[2 if is_warm else 0 :]:
-                    with pytest.raises(StorageError, match="Permission denied"):
-                        await call(one)
-                if not is_warm and "jsonl" not in closed.name:
-                    with pytest.raises(StorageError, match="Permission denied"):
-                        await one.load(LANGUAGES, BOB, AGENT)
-            closed.chmod(mode)
-            assert await current(store) == ["dark"]
-        (root / "lock").chmod(0)  # a process that has it open needs no permission any more
-        with pytest.raises(StorageError, match="Permission denied"):
-            await LocalFileMemoryProvider(root).save(theme("light"), ALICE, AGENT)
-        assert await current(store) == ["dark"]
-        (root / "lock").chmod(0o600)
-        await store.save(theme("light"), ALICE, AGENT)
-        assert await current(LocalFileMemoryProvider(root)) == ["light"]
-
-    with as_nobody() as folder:
-        root = folder / "store"
-        anyio.run(main, backend=backend)
-
-
-def with_files_that_cannot_grow(backend: str, root: str, key: str | None) -> None:
-    """Writes beyond the limit are partial, as on a full disk."""
-    storage = DoorStorage(LocalFiles, key)
-
-    async def main() -> None:
-        store = LocalFileMemoryProvider(root, storage=storage)
-        await store.save(languages("java"), ALICE, AGENT)
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        wanted = ["java"]
-        for room in (0, 1, 100, 500, 2000):
-            size = journal_of(Path(root)).stat().st_size
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
-            for _ in range(2):
-                with pytest.raises(StorageError, match="File too large") as caught:
-                    await store.save(languages("x" * 8000), ALICE, AGENT)
-                assert isinstance(caught.value.__cause__, OSError)
-                assert "xxx" not in str(caught.value)
-                for one in (store, LocalFileMemoryProvider(root, storage=storage)):
-                    assert await current(one) == wanted
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-            await store.save(languages(f"after {room}"), ALICE, AGENT)
-            wanted.append(f"after {room}")
-        for one in (store, LocalFileMemoryProvider(root, storage=storage)):
-            assert await current(one) == wanted
-
-    anyio.run(main, backend=backend)
-
-
-def test_a_folder_that_is_read_only(anyio_backend: str) -> None:
-    """Operations that need a new file fail and name it; existing files can be read."""
-    apart(in_a_read_only_folder, anyio_backend)
-
-
-def test_files_that_cannot_be_opened(anyio_backend: str) -> None:
-    """Unreadable is never empty: each call fails, also for cached and empty places."""
-    apart(without_permission, anyio_backend)
-
-
-@both_kinds
-def test_files_that_cannot_grow(anyio_backend: str, root: Path, key: Key | None) -> None:
-    """A partial write is not a save, and later saves work."""
-    text = None if key is None else key.to_base64()
-    apart(with_files_that_cannot_grow, anyio_backend, str(root), text)
-
-
-# Disk errors injected into the file calls
-
-
-class SmallDisk(LocalFiles):
-    """A folder with a limited size: the last write is partial, then none succeeds."""
-
-    room = 1 << 62
-
-    def append(self, fd: int, data: bytes) -> None:
-        """See `Files.append`."""
-        fits = data[: max(0, self.room)]
-        self.room -= len(data)
-        super().append(fd, fits)
-        if len(fits) < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@both_kinds
-@pytest.mark.parametrize("room", [0, 1, 50, 300, 1000])
-async def test_a_full_disk(root: Path, key: Key | None, room: int) -> None:
-    """The save fails, earlier ones stay, and a save after freeing space works."""
-    files = SmallDisk(str(root))
-    store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda _: files, key))
-    await store.save(languages("java"), ALICE, AGENT)
-    files.room = room
-
-    for _ in range(2):
-        for subject in (ALICE, BOB):
-            with pytest.raises(StorageError, match="No space left on device"):
-                await store.save(languages("x" * 8000), subject, AGENT)
-    assert await current(store) == ["java"]
-    files.room = 1 << 62
-    await store.save(languages("rust"), ALICE, AGENT)
-
-    for one in (store, LocalFileMemoryProvider(root, storage=DoorStorage(LocalFiles, key))):
-        assert await current(one) == ["java", "rust"]
-        assert await current(one, BOB) == []
-
-
-def _opened(root: Path, key: Key | None, fault: FailingDoor) -> LocalFileMemoryProvider:
-    storage = DoorStorage(lambda folder: Door(folder, fault, is_quick=True), key)
-    return LocalFileMemoryProvider(root, storage=storage)
-
-
 AFTER: dict[str, tuple[Call, list[str]]] = {
     "save": (lambda store: store.save(languages("rust"), ALICE, AGENT), ["dark", "java", "rust"]),
     "save_many": (
@@ -229,76 +75,137 @@ AFTER: dict[str, tuple[Call, list[str]]] = {
 }
 """Operations, and the current values after each."""
 
-REFUSING = set(CALLS) - {"is_unchanged", "exists", "close"}
-"""The calls that may fail; closing a file after reading cannot."""
+
+def without_permission(backend: str) -> None:
+    async def main() -> None:
+        store = LocalFileMemoryProvider(root)
+        await store.save(theme("dark"), ALICE, AGENT)
+        await store.aclose()
+        for closed in (root / "facts.db", root):
+            mode = closed.stat().st_mode
+            closed.chmod(0)
+            for call in (*ON_ALICE, lambda one: one.load(LANGUAGES, BOB, AGENT)):
+                with pytest.raises(StorageError):
+                    await call(LocalFileMemoryProvider(root))
+            closed.chmod(mode)
+            assert await current(LocalFileMemoryProvider(root)) == ["dark"]
+        (root / "lock").chmod(0)
+        store = LocalFileMemoryProvider(root)
+        with pytest.raises(StorageError, match="Permission denied"):
+            await store.save(theme("light"), ALICE, AGENT)
+        assert await current(store) == ["dark"]
+        (root / "lock").chmod(0o600)
+        await store.save(theme("light"), ALICE, AGENT)
+        assert await current(LocalFileMemoryProvider(root)) == ["light"]
+
+    with as_nobody() as folder:
+        root = folder / "store"
+        anyio.run(main, backend=backend)
+
+
+def test_files_that_cannot_be_opened(anyio_backend: str) -> None:
+    """Unreadable is never empty: each call fails, also for places without facts."""
+    apart(without_permission, anyio_backend)
+
+
+def a_folder_of_another_user(backend: str) -> None:
+    async def main() -> None:
+        for call in ON_ALICE:
+            with pytest.raises(StorageError):
+                await call(LocalFileMemoryProvider(root))
+
+    with as_nobody() as folder:
+        if os.geteuid() == os.getuid():
+            return  # only root can make a folder for another user
+        root = folder / "store"
+        os.seteuid(0)
+        anyio.run(LocalFileMemoryProvider(root).save, theme("dark"), ALICE, AGENT)
+        os.seteuid(NOBODY)
+        anyio.run(main, backend=backend)
+
+
+def test_a_folder_of_another_user(anyio_backend: str) -> None:
+    """Its files are for its owner only, so nothing is found there, not even that it is empty."""
+    apart(a_folder_of_another_user, anyio_backend)
+
+
+# Errors injected into SQLite's statements
+
+CODES = {"failing": sqlite3.SQLITE_IOERR, "full": sqlite3.SQLITE_FULL}
+
+disks = pytest.mark.parametrize("disk", CODES)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@both_kinds
+@disks
 @pytest.mark.parametrize("times", [1, 10**6])
 @pytest.mark.parametrize("act", AFTER)
-async def test_an_error_at_every_file_call(
-    root: Path, key: Key | None, act: str, times: int, stride: int
+async def test_an_error_at_every_statement(
+    root: Path, storage: Storage, act: str, disk: str, times: int, stride: int
 ) -> None:
-    """One or all later calls fail: acknowledged saves stay, others are complete or absent."""
+    """One or all later ones fail: acknowledged saves stay, others are complete or absent."""
     call, wanted = AFTER[act]
-    good, fault = 0, FailingDoor()
+    good, fault = 0, FailingDoor(CODES[disk])
     while not good or fault.failed:
         folder = root / str(good)
-        store = _opened(folder, key, fault := FailingDoor())
-        await store.save_many([theme("light"), languages("java")], ALICE, AGENT)
-        await store.save(theme("dark"), ALICE, AGENT)
-        fault.fails, fault.skip, fault.times = REFUSING, good, times
-        good += stride
+        store, fault = LocalFileMemoryProvider(folder, storage=storage), FailingDoor(CODES[disk])
         error: StorageError | None = None
-        try:
-            await call(store)
-        except StorageError as exc:
-            error = exc
-        fault.times = 0
+        with watched(fault):
+            await store.save_many([theme("light"), languages("java")], ALICE, AGENT)
+            await store.save(theme("dark"), ALICE, AGENT)
+            fault.fail(times, skip=good)
+            good += stride
+            try:
+                await call(store)
+            except StorageError as exc:
+                error = exc
+            fault.heal()
         if error is not None:
-            assert isinstance(error.__cause__, OSError)
-            assert "Input/output error" in str(error)
+            assert isinstance(error.__cause__, sqlite3.Error)
+            assert str(folder) in str(error)
 
-        found = await current(_opened(folder, key, fault))
+        found = await current(LocalFileMemoryProvider(folder, storage=storage))
         assert found == wanted if error is None else found in (["dark", "java"], wanted)
         assert await current(store) == found
         await store.save(languages("after"), ALICE, AGENT)
-        assert await current(store) == [*found, "after"]
-        assert await current(_opened(folder, key, fault)) == [*found, "after"]
+        for one in (store, LocalFileMemoryProvider(folder, storage=storage)):
+            assert await current(one) == [*found, "after"]
+        await store.aclose()
+        assert is_sound(folder)
     assert good > 4
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@both_kinds
+@disks
 @pytest.mark.parametrize("times", [1, 10**6])
-async def test_an_error_while_a_store_is_created(root: Path, key: Key | None, times: int) -> None:
+async def test_an_error_while_a_store_is_created(
+    root: Path, storage: Storage, disk: str, times: int
+) -> None:
     """The same save works afterwards."""
-    good, fault = 0, FailingDoor()
+    good, fault = 0, FailingDoor(CODES[disk])
     while not good or fault.failed:
-        fault = FailingDoor(REFUSING | {"exists"}, times=times, skip=good)
-        store = _opened(root / str(good), key, fault)
-        good += 1
-        try:
-            await store.save(theme("dark"), ALICE, AGENT)
-            fault.times = 0
-        except StorageError:
-            fault.times = 0
-            assert await current(store) in ([], ["dark"])
-            await store.save(theme("dark"), ALICE, AGENT)
+        fault = FailingDoor(CODES[disk])
+        fault.fail(times, skip=good)
+        store = LocalFileMemoryProvider(root / str(good), storage=storage)
+        with watched(fault):
+            try:
+                await store.save(theme("dark"), ALICE, AGENT)
+                fault.heal()
+            except StorageError:
+                fault.heal()
+                assert await current(store) in ([], ["dark"])
+                await store.save(theme("dark"), ALICE, AGENT)
         assert await current(store) == ["dark"]
-        assert await current(_opened(root / str(good - 1), key, FailingDoor())) == ["dark"]
+        assert await current(LocalFileMemoryProvider(root / str(good), storage=storage)) == ["dark"]
+        await store.aclose()
+        assert is_sound(root / str(good))
+        good += 1
     assert good > 10
 
 
 async def test_each_of_many_saves_gets_its_own_error(root: Path) -> None:
     """They share a write, but each has its own exception and traceback."""
-    fault = FailingDoor()
-    store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda path: Door(path, fault)))
-    async with anyio.create_task_group() as tasks:  # after a batch of two, saves wait for others
-        for value in ("java", "c"):
-            tasks.start_soon(store.save, languages(value), ALICE, AGENT)
-    fault.fails, fault.times = {"sync"}, 1
+    fault, store = FailingDoor(), LocalFileMemoryProvider(root)
     errors: list[StorageError] = []
 
     async def save(value: str) -> None:
@@ -307,35 +214,57 @@ async def test_each_of_many_saves_gets_its_own_error(root: Path) -> None:
         except StorageError as exc:
             errors.append(exc)
 
-    async with anyio.create_task_group() as tasks:
-        for number in range(10):
-            tasks.start_soon(save, f"v{number}")
+    with watched(fault):
+        async with (
+            anyio.create_task_group() as tasks
+        ):  # after a batch of two, saves wait for others
+            for value in ("java", "c"):
+                tasks.start_soon(store.save, languages(value), ALICE, AGENT)
+        fault.fail(1, part="COMMIT")
+        async with anyio.create_task_group() as tasks:
+            for number in range(10):
+                tasks.start_soon(save, f"v{number}")
 
     assert len(errors) == 10
     assert len({id(error) for error in errors}) == 10
-    assert {str(error.__cause__) for error in errors} == {"[Errno 5] Input/output error"}
+    assert await current(store) == ["java", "c"]
 
 
-async def test_a_failing_place_affects_no_other(root: Path) -> None:
-    """Saves for several places share a batch, and each place has its own result."""
-    fault = FailingDoor()
-    store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda path: Door(path, fault)))
-    for subject in (ALICE, BOB):
-        await store.save(languages("java"), subject, AGENT)
-    fault.fails, fault.times = {"append"}, 1
-    failed: list[str] = []
+@pytest.mark.parametrize("what", ["load", "save"])
+async def test_an_error_that_says_damaged_has_a_second_look(
+    root: Path, storage: Storage, what: str
+) -> None:
+    """What a failing disk made of a page in memory is not on the disk: the file is sound."""
+    store, fault = (
+        LocalFileMemoryProvider(root, storage=storage),
+        FailingDoor(sqlite3.SQLITE_CORRUPT),
+    )
+    acts: dict[str, Call] = {
+        "load": lambda store: store.places(),
+        "save": lambda store: store.save(theme("light"), ALICE, AGENT),
+    }
+    with watched(fault):
+        await store.save(theme("dark"), ALICE, AGENT)
+        await store.places()
+        fault.fail(1, part="places")
+        with pytest.raises(StorageError, match="is sound .*try again") as caught:
+            await acts[what](store)
+        assert type(caught.value) is StorageError
+        assert await current(store) == ["dark"]
+        await acts[what](store)
 
-    async def save(name: str) -> None:
-        try:
-            await store.save(languages("rust"), ALICE.of(name), AGENT)
-        except StorageError:
-            failed.append(name)
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(save, "alice")
-        tasks.start_soon(save, "bob")
+async def test_real_damage_is_called_so(root: Path, storage: Storage) -> None:
+    """A new connection finds it too."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save_many([languages(*"abcdefgh"), theme("dark" * 3000)], ALICE, AGENT)
+    content = bytearray((root / "facts.db").read_bytes())
+    content[4096 * 2 :] = b"\xff" * len(content[4096 * 2 :])
+    (root / "facts.db").write_bytes(content)
+    before = (root / "facts.db").read_bytes()
 
-    assert len(failed) == 1
-    for name in ("alice", "bob"):
-        found = await current(store, ALICE.of(name))
-        assert found == (["java"] if name in failed else ["java", "rust"])
+    for call in ON_ALICE:
+        with pytest.raises(CorruptJournalError, match="is damaged .*factmem salvage"):
+            await call(LocalFileMemoryProvider(root, storage=storage))
+
+    assert (root / "facts.db").read_bytes() == before

@@ -121,26 +121,42 @@ def _keys(session: SqliteSession) -> set[bytes]:
 
 def _read(session: SqliteSession, reader: PlaceReader, key: bytes) -> ReadablePlace:
     db = session.connection
-    bodies: list[bytes] = []
-    ats: list[int] = []
     last = 0
     try:
-        row = db.execute("SELECT names, data_key, last FROM places WHERE place = ?", (key,))
-        names, data_key, last = row.fetchone()
+        row = db.execute(
+            "SELECT names, data_key, last, snapshot FROM places WHERE place = ?", (key,)
+        )
+        names, data_key, last, snapshot = row.fetchone()
         sealer = reader.sealer(key, data_key)
         identity = sealer.open_names(names)
         if reader.key(identity) != key:
             return ReadablePlace(None, [], last)
     except (sqlite3.DatabaseError, FactmemError, TypeError):
         return ReadablePlace(None, [], last)
+    rows, is_complete = _rows(db, key)
+    bodies: list[bytes] = []
+    ats: list[int] = []
     tag = NO_TAG
-    with suppress(sqlite3.DatabaseError):
-        lines = db.execute(
-            "SELECT number, at, line FROM entries WHERE place = ? ORDER BY number", (key,)
-        )
-        for number, at, line in lines:
-            with suppress(FactmemError):
-                bodies.append(sealer.open(number, at, tag, line))
-                ats.append(at)
-            tag = sealer.tag(line)
-    return ReadablePlace(identity, counted(entries_of(bodies, ats)), max(last - len(bodies), 0))
+    for number, (at, line) in sorted(rows.items()):
+        with suppress(FactmemError):
+            bodies.append(sealer.open(number, at, tag, line))
+            ats.append(at)
+        tag = sealer.tag(line)
+    # A purge and a compaction leave gaps in the numbers.
+    expected = len(rows) if is_complete and snapshot else max(last, len(rows))
+    return ReadablePlace(identity, counted(entries_of(bodies, ats)), expected - len(bodies))
+
+
+def _rows(db: sqlite3.Connection, key: bytes) -> tuple[dict[int, tuple[int, bytes]], bool]:
+    """Return the lines of a place by their numbers, and whether no damaged page was in the way."""
+    found: dict[int, tuple[int, bytes]] = {}
+    for order in ("", " DESC"):
+        with suppress(sqlite3.DatabaseError):
+            lines = db.execute(
+                f"SELECT number, at, line FROM entries WHERE place = ? ORDER BY number{order}",  # noqa: S608
+                (key,),
+            )
+            for number, at, line in lines:
+                found[number] = (at, line)
+            return found, True
+    return found, False

@@ -1,0 +1,63 @@
+"""Salvage of local stores."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
+from factmem.models.facts import Concept, SingleFact
+from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from factmem.testing.facts import AGENT, PERSON, THEME, theme
+
+ALICE = PERSON.of("alice")
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def storage(request: pytest.FixtureRequest) -> Storage:
+    sealed = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+    return SimpleStorage() if request.param == "plain" else sealed
+
+
+async def test_nothing_is_missing_after_a_purge(tmp_path: Path, storage: Storage) -> None:
+    """A purge and a compaction leave gaps in the numbers of entries."""
+    async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
+        for value in ("red", "green", "blue"):
+            await store.save(theme(value), ALICE, AGENT)
+        await store.forget(ALICE, AGENT, concept=THEME, value="green", purge=True)
+        await store.compact(ALICE, AGENT)
+
+        assert await store.salvage(tmp_path / "saved") == SalvagedStore(1, 0, 0)
+
+    async with LocalFileMemoryProvider(tmp_path / "saved", storage=storage) as saved:
+        assert [fact.values for fact in await saved.load_all(ALICE, AGENT)] == [("blue",)]
+
+
+async def test_entries_around_a_damaged_page_are_saved(tmp_path: Path, storage: Storage) -> None:
+    """They are read from both ends."""
+    root = tmp_path / "memory"
+    notes = [SingleFact(Concept(f"note-{n}", "A note"), "x" * 1000) for n in range(100)]
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        for note in notes:
+            await store.save(note, ALICE, AGENT)
+    with closing(sqlite3.connect(root / "facts.db")) as database:
+        ((size,),) = database.execute("PRAGMA page_size")
+        ((line,),) = database.execute("SELECT line FROM entries WHERE number = 50")
+    file = root / "facts.db"
+    disk = bytearray(file.read_bytes())
+    page = disk.index(line[:100]) // size * size
+    disk[page : page + size] = b"\xff" * size
+    file.write_bytes(disk)
+
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        salvaged = await store.salvage(tmp_path / "saved")
+    assert (salvaged.places, salvaged.lost) == (1, 0)
+    assert 0 < salvaged.missing < 20
+
+    async with LocalFileMemoryProvider(tmp_path / "saved", storage=storage) as saved:
+        facts = await saved.load_all(ALICE, AGENT)
+    assert len(facts) == 100 - salvaged.missing
+    assert {facts[0].concept.keyword, facts[-1].concept.keyword} == {"note-0", "note-99"}

@@ -12,11 +12,19 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider
-from factmem.testing.providers import ProviderContract
+from factmem.models.clock import TimeProvider
+from factmem.providers.base import FactStore
+from factmem.testing.clock import SettableClock
+from factmem.testing.providers import (
+    FactStoreContract,
+    FollowedStoreContract,
+    IndexedStoreContract,
+    LearningStoreContract,
+)
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
@@ -161,22 +169,36 @@ def test_the_guard_refuses_sockets(environment: dict[str, str]) -> None:
     assert "reached for the network" in done.stderr
 
 
-class TestOwnProvider(ProviderContract):
-    """The documented example of a user's own provider passes the whole contract."""
+OWN_PROVIDER = runpy.run_path(str(FOLDER / "own_provider.py"))["SqliteProvider"]
 
-    @pytest.fixture
-    def provider(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentMemoryProvider:
+
+class TestOwnProvider(
+    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+):
+    """The documented example of a user's own store passes the contracts of factmem's stores."""
+
+    @pytest.fixture(autouse=True)
+    def without_waiting(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No test cuts the power, and waiting for the disk took nine tenths of the suite."""
         connect = sqlite3.connect
 
-        def without_waiting(path: str) -> sqlite3.Connection:
-            """No test cuts the power, and waiting for the disk took nine tenths of the suite."""
-            connection = connect(path)
+        def connected(*args: Any, **options: Any) -> sqlite3.Connection:
+            connection = connect(*args, **options)
             connection.execute("PRAGMA synchronous=OFF")
             return connection
 
-        monkeypatch.setattr(sqlite3, "connect", without_waiting)
-        made: AgentMemoryProvider = OWN_PROVIDER(str(tmp_path / "facts.sqlite"))
+        monkeypatch.setattr(sqlite3, "connect", connected)
+
+    @pytest.fixture
+    def provider(self, tmp_path: Path, clock: SettableClock) -> FactStore:
+        made: FactStore = OWN_PROVIDER(str(tmp_path / "facts.sqlite"), clock=clock)
         return made
 
+    @pytest.fixture
+    def second(self, provider: FactStore, tmp_path: Path, clock: SettableClock) -> FactStore:
+        made: FactStore = OWN_PROVIDER(str(tmp_path / "facts.sqlite"), clock=clock)
+        return made
 
-OWN_PROVIDER = runpy.run_path(str(FOLDER / "own_provider.py"))["SqliteProvider"]
+    def make_provider(self, clock: TimeProvider) -> FactStore:
+        made: FactStore = OWN_PROVIDER(":memory:", clock=clock)
+        return made

@@ -8,6 +8,18 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
+    from factmem.providers._backend import (
+        Backend,
+        Change,
+        Decision,
+        Erased,
+        ErasedSinceError,
+        Extension,
+        Present,
+    )
+    from factmem.providers._clock import StoreClock
+    from factmem.providers._ledger_store import LedgerStore
+    from factmem.providers._place_lists import place_info
     from factmem.providers._postgres.driver import Pool
     from factmem.providers._sql.store import ProviderKeys
     from factmem.providers.base import AgentMemoryProvider, FactStore
@@ -36,9 +48,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentMemoryProvider",
+    "Backend",
+    "Change",
+    "Decision",
     "Describe",
     "EncryptedStorage",
+    "Erased",
+    "ErasedSinceError",
     "ErasureReceipt",
+    "Extension",
     "FactReader",
     "FactStore",
     "FollowedStore",
@@ -47,6 +65,7 @@ __all__ = [
     "IndexedStore",
     "Learned",
     "LearningStore",
+    "LedgerStore",
     "ListingStore",
     "LocalFileMemoryProvider",
     "Moment",
@@ -57,6 +76,7 @@ __all__ = [
     "PlaceStatistics",
     "Pool",
     "PostgresMemoryProvider",
+    "Present",
     "ProviderKeys",
     "RetractedFact",
     "SearchAnswer",
@@ -67,13 +87,27 @@ __all__ = [
     "ShredReceipt",
     "ShreddingStore",
     "SimpleStorage",
+    "StoreClock",
     "erasing",
+    "place_info",
 ]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
+            "factmem.providers._backend": (
+                "Backend",
+                "Change",
+                "Decision",
+                "Erased",
+                "ErasedSinceError",
+                "Extension",
+                "Present",
+            ),
+            "factmem.providers._clock": ("StoreClock",),
+            "factmem.providers._ledger_store": ("LedgerStore",),
+            "factmem.providers._place_lists": ("place_info",),
             "factmem.providers._postgres.driver": ("Pool",),
             "factmem.providers._sql.store": ("ProviderKeys",),
             "factmem.providers.base": ("AgentMemoryProvider", "FactStore"),

@@ -16,7 +16,7 @@ import anyio.to_thread
 import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, StorageError
-from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
+from factmem.providers import LocalFileMemoryProvider, ProviderKeys
 from factmem.testing.durable import Damage, DurableFacts, StoreFolder
 
 __all__ = ["WRONG_DURABLE_STORES", "WRONG_ENCRYPTED_STORES", "damages"]

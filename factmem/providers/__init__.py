@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
     from factmem.providers.limits import PlaceLimit
     from factmem.providers.listing import ListingStore
-    from factmem.providers.local_file import LocalFileMemoryProvider
+    from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
     from factmem.providers.reader import FactReader
@@ -79,6 +79,7 @@ __all__ = [
     "Present",
     "ProviderKeys",
     "RetractedFact",
+    "SalvagedStore",
     "SearchAnswer",
     "SearchCandidate",
     "SearchDocument",
@@ -126,7 +127,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             ),
             "factmem.providers.limits": ("PlaceLimit",),
             "factmem.providers.listing": ("ListingStore",),
-            "factmem.providers.local_file": ("LocalFileMemoryProvider",),
+            "factmem.providers.local_file": ("LocalFileMemoryProvider", "SalvagedStore"),
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
             "factmem.providers.reader": ("FactReader",),

@@ -33,7 +33,7 @@ from factmem.cli.browse.fact_table import FactTable
 from factmem.cli.browse.places_tree import PlacesTree
 from factmem.cli.browse.session import BrowserSession, Row, editable
 from factmem.cli.exits import CommandError, ExitCode
-from factmem.cli.opening import places_of, storage_of
+from factmem.cli.opening import storage_of
 from factmem.cli.options import Options
 
 USER = MemorySubject("user", "", 1, per_entity=True)

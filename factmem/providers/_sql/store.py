@@ -25,9 +25,8 @@ __all__ = ["ProviderKeys", "SqlStore"]
 class ProviderKeys:
     """The keys that open an encrypted store; a key may be a base64 string."""
 
-    def __init__(self, slots: StoreKeys, workers: Workers) -> None:
-        self._slots = slots
-        self._workers = workers
+    _slots: StoreKeys
+    _workers: Workers
 
     async def ids(self) -> list[str]:
         """Return the ids of the key slots; an id reveals nothing about its key."""
@@ -71,6 +70,13 @@ class ProviderKeys:
         await self._workers.run(
             lambda: self._slots.rotate(encryption, rewrite=rewrite, progress=progress)
         )
+
+
+class _OpenKeys(ProviderKeys):
+    """Keeps private classes out of the public constructor."""
+
+    def __init__(self, slots: StoreKeys, workers: Workers) -> None:
+        self._slots, self._workers = slots, workers
 
 
 class SqlStore(LedgerStore, ShreddingStore):
@@ -158,7 +164,7 @@ class SqlStore(LedgerStore, ShreddingStore):
                 "An unencrypted store has no keys: create it with "
                 "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
             )
-        return ProviderKeys(StoreKeys(places), self._database.workers)
+        return _OpenKeys(StoreKeys(places), self._database.workers)
 
 
 def check_progress(progress: Callable[[int, int], None] | None) -> None:

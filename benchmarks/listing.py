@@ -2,8 +2,7 @@
 
 python -m benchmarks.listing [PLACES ...]
 
-For each number of places a store is filled, without fsync, because only reading is measured. Times
-are processor times. Memory is the peak of tracemalloc during the operation. The anchor contains the
+For each number of places a store is filled, and only reading is measured. Times are processor times. Memory is the peak of tracemalloc during the operation. The anchor contains the
 name of each place, so its size is printed too.
 """
 
@@ -16,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
-from factmem.storage._files import LocalFiles
 
 from factmem import (
     Aes256GCMEncryptor,
@@ -42,20 +40,8 @@ def _opened(folder: str, kind: str) -> LocalFileMemoryProvider:
     return LocalFileMemoryProvider(folder, storage=EncryptedStorage(Aes256GCMEncryptor(*KEYS)))
 
 
-def _without_flushes() -> None:
-    def nothing(*_: object) -> None:
-        pass
-
-    def none_failed(_: object, fds: list[int]) -> list[OSError | None]:
-        return [None] * len(fds)
-
-    for name, other in (("sync", nothing), ("sync_folder", nothing), ("sync_all", none_failed)):
-        setattr(LocalFiles, name, other)
-
-
 async def fill(folder: str, kind: str, places: str) -> None:
     """Save one fact into each place."""
-    _without_flushes()
     async with _opened(folder, kind) as store:
         for start in range(0, int(places), SAVED_AT_ONCE):
             async with anyio.create_task_group() as group:
@@ -76,7 +62,6 @@ async def times(folder: str, kind: str) -> None:
 
 async def memory(folder: str, kind: str) -> None:
     """Print the peak memory of the operations that read all places."""
-    _without_flushes()
     async with _opened(folder, kind) as store:
         anchor = await _traced("anchor", store.anchor)
         await _traced("verify", lambda: store.verify(anchor))

@@ -4,8 +4,10 @@ python examples/demo.py
 """
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -106,10 +108,9 @@ def show_files(folder: Path, kind: str) -> bytes:
         data = file.read_bytes()
         everything += file.name.encode() + data
         print(f"    {file.relative_to(folder / kind)}  ({len(data)} bytes)")
-        if file.parent.name == "journals":
-            header, record, *_ = data.decode().splitlines()
-            for part in (header[:84], record[:84], record[84:168], record[168:252]):
-                print(f"      {part}")
+    with closing(sqlite3.connect(folder / kind / "facts.db")) as database:
+        for row in database.execute("SELECT entity, keyword, value FROM statements LIMIT 4"):
+            print("      " + " | ".join(map(str, row)))
     return everything
 
 

@@ -32,7 +32,7 @@ async def main(folder: str) -> None:
     async with open_store(folder, old) as store:
         await store.save(SingleFact(CITY, "Busan"), ALICE, APP)
 
-        await store.keys.rotate(new)  # creates new data keys and rewrites every journal
+        await store.keys.rotate(new)  # creates new data keys and rewrites every place
         await store.keys.add(recovery)  # opens the store as well
         print(f"keys that open the store: {len(await store.keys.ids())}")
 

@@ -74,16 +74,10 @@ class PlaceFullError(StorageError):
 
 
 class CorruptJournalError(StorageError):
-    """A file of a store is damaged: an acknowledged record cannot be read.
+    """A store is damaged: an acknowledged entry cannot be read.
 
-    The damaged file is not overwritten. `LocalFileMemoryProvider.salvage` keeps a copy of it and
-    continues with the records that can be read.
+    Nothing is overwritten. `LocalFileMemoryProvider.salvage` saves what can be read into a new store.
     """
-
-    def __init__(self, message: str, *, salvageable: int | None = None) -> None:
-        super().__init__(message)
-        self.salvageable = salvageable
-        """The number of records in the file that can be read; None if unknown."""
 
 
 class StoreBusyError(StorageError):

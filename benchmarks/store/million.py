@@ -1,4 +1,4 @@
-"""A place of 1,000,000 facts: a cold load of one fact, without a summary and with one.
+"""A place of 1,000,000 facts: a cold load of one fact.
 
 python -m benchmarks.store.million [--facts 1000000] [--rounds 5]
 
@@ -28,12 +28,6 @@ async def fill(name: str, folder: Path, count: int) -> None:
     async with CONTENDERS[name](folder) as store:
         for start in range(0, count, 1000):
             await store.save_many(0, range(start, start + 1000))
-
-
-async def read(name: str, folder: Path) -> None:
-    """Read the place, so that the store writes a summary when it is closed."""
-    async with CONTENDERS[name](folder) as store:
-        await store.load_all(0)
 
 
 def _run(work: Callable[..., Awaitable[None]], *arguments: object) -> None:
@@ -67,11 +61,6 @@ def main() -> None:
             root.mkdir()
             _run(fill, name, root, given.facts)
             print(f"| {name} | {cold_load_cells(name, root.parent, given.rounds)} |", flush=True)
-            _run(read, name, root)
-            print(
-                f"| {name}, summary | {cold_load_cells(name, root.parent, given.rounds)} |",
-                flush=True,
-            )
             shutil.rmtree(root)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Iterator
 import anyio
 import psycopg
 import pytest
-from factmem.providers._sql.batches import Batch, Save
 
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
 from factmem.ledger.entries import Amendment, encoded, stored
 from factmem.models.places import identity_of
 from factmem.providers._sql.session import Session
+from factmem.providers._sql.writing import Batch, Save
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.results import ErasureReceipt
 from factmem.testing._contracts.faults import Interrupt

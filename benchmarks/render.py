@@ -24,6 +24,7 @@ from factmem.models.places import (
     Place,
 )
 from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt import MessageForm
 from factmem.prompt.memory_message import render
 from factmem.providers.in_memory import InMemoryProvider
 
@@ -81,7 +82,9 @@ async def main(count: int) -> None:
     await store.save_many(facts(count), ALICE, SCOPE)
     profile = MemoryScopesProfile(agent=SCOPE.name)
     memory = AgentMemory(store, scopes=profile, subjects=[ALICE])
-    budgeted = AgentMemory(store, scopes=profile, subjects=[ALICE], max_tokens=2_000)
+    budgeted = AgentMemory(
+        store, scopes=profile, subjects=[ALICE], message_form=MessageForm(max_tokens=2_000)
+    )
     current = await store.load_all(ALICE, SCOPE)
     place = Place(SCOPE, ALICE)
     placed = [PlacedFact(place, fact) for fact in current]

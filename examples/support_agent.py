@@ -38,7 +38,7 @@ from factmem.agent import ToolError
 from factmem.detection import DetectionReport
 from factmem.llm import ChatResponse
 from factmem.llm.base import Message, ToolCall
-from factmem.prompt import LoadReport
+from factmem.prompt import LoadReport, MessageForm
 from factmem.testing.chat import ScriptedChatModel
 
 # If facts contradict each other, the subject with the lowest number has priority.
@@ -167,7 +167,7 @@ async def session(folder: Path, day: str) -> None:
             scopes=MemoryScopesProfile(product="acme-support"),
             subjects=[USER, DEVICE, ORGANISATION],
             concepts=[CHANNEL, HOURS, SYMPTOMS],
-            max_tokens=500,
+            message_form=MessageForm(max_tokens=500),
         )
 
         messages: Sequence[Message] = []

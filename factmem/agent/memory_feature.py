@@ -70,7 +70,7 @@ class MemoryOptions(TypedDict, total=False):
 
     - `chat_model`: the model that detects facts; the agent's by default.
     - `embedder`: creates vectors, with which recalls compare meanings as well as words.
-    - `recall_settings`, `max_tokens`, `listeners`, `clock`: see `AgentMemory`.
+    - `recall_settings`, `listeners`, `clock`: see `AgentMemory`.
     """
 
     provider: AgentMemoryProvider
@@ -91,7 +91,6 @@ class MemoryOptions(TypedDict, total=False):
     chat_model: ChatModel | None
     embedder: Embedder | None
     recall_settings: RecallSettings
-    max_tokens: int | None
     listeners: Iterable[EventListener]
     clock: TimeProvider
 
@@ -146,7 +145,6 @@ class MemoryFeature(Generic[M]):
             concepts=options.get("concepts", ()),
             instructions=options.get("instructions", ()),
             message_form=options.get("message_form", FORM),
-            max_tokens=options.get("max_tokens"),
             listeners=options.get("listeners", ()),
             clock=options.get("clock", system_clock),
             recall_settings=options.get("recall_settings", _USUAL),

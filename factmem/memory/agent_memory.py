@@ -102,17 +102,15 @@ class AgentMemory:
         instructions: The concepts whose values are preferences about the assistant's behavior, such
             as "answer briefly". The model is asked to follow them, in a separate block, if the
             application saved them or the user stated them in a message.
-        message_form: The wording of the memory message.
+        message_form: The wording and the largest size of the memory message.
         clock: Returns the time, for recency and for facts without a time.
         recall_settings: The defaults of `recall`.
         detection: How facts are detected in chats and texts; calls may pass their own.
-        max_tokens: The largest size of the memory message, as `estimate_tokens` counts it; None
-            sets no limit.
         listeners: Functions that receive an event for every operation; see `factmem.events`.
 
     Raises:
         TypeError: An argument has the wrong type, such as a path instead of a provider.
-        ValueError: Two of `concepts` have the same keyword, or `max_tokens` is too small for a
+        ValueError: Two of `concepts` have the same keyword, or the form's `max_tokens` is too small for a
             fact.
     """
 
@@ -130,7 +128,6 @@ class AgentMemory:
         clock: TimeProvider = system_clock,
         recall_settings: RecallSettings = _SETTINGS,
         detection: Detection = _DETECTION,
-        max_tokens: int | None = None,
         listeners: Iterable[EventListener] = (),
     ) -> None:
         selection = PlaceSelection(subjects, scopes)
@@ -145,7 +142,6 @@ class AgentMemory:
             clock=clock,
             recall_settings=recall_settings,
             detection=detection,
-            max_tokens=max_tokens,
             listeners=listeners,
         )
         self._parts = Collaborators(self._settings, selection, None)
@@ -511,7 +507,7 @@ class AgentMemory:
         """Put the facts that are relevant to a question into a chat, instead of all facts.
 
         For agents with more facts than fit a prompt. The whole memory message is replaced. To add
-        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within `max_tokens`
+        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within the form's `max_tokens`
         the best matches are kept. They are ordered by concept: equal facts give equal bytes.
 
         A text of several sentences is searched sentence by sentence, at most the last eight that

@@ -34,6 +34,7 @@ __all__ = ["MemorySettings"]
 _PROVIDER_METHODS = ("save", "load", "load_all", "load_by_description")
 _PROVIDER = "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())"
 _CHAT_MODEL = "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)"
+_FORM = "message_form=MessageForm(max_tokens=500)"
 _EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
 
 
@@ -72,7 +73,6 @@ class MemorySettings:
         clock: TimeProvider,
         recall_settings: RecallSettings,
         detection: Detection,
-        max_tokens: int | None,
         listeners: Iterable[EventListener],
     ) -> "MemorySettings":
         """Validate the arguments of `AgentMemory` and return the settings of a new memory."""
@@ -87,7 +87,9 @@ class MemorySettings:
             embedder=_checked_embedder(embedder),
             concepts=concepts_by_keyword([*declared.values(), *followed.values()]),
             instructions=followed,
-            message=_memory_message(subjects, max_tokens, message_form),
+            message=MemoryMessage(
+                subjects, expect(message_form, MessageForm, "message_form", _FORM)
+            ),
             clock=expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"),
             recall=expect(
                 recall_settings,
@@ -124,15 +126,3 @@ def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListene
     for listener in functions:
         expect_function(listener, "Each of listeners", example)
     return functions
-
-
-def _memory_message(
-    subjects: Sequence[MemorySubject],
-    max_tokens: int | None,
-    form: MessageForm,
-) -> MemoryMessage:
-    """Return the writer of the memory message."""
-    if max_tokens is not None:
-        expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
-    expect(form, MessageForm, "message_form", "message_form=MessageForm(header='Known')")
-    return MemoryMessage(subjects, max_tokens, form)

@@ -81,24 +81,22 @@ class MemoryMessage:
 
     Args:
         subjects: Subjects whose priority levels rank the facts that are in a chat already.
-        max_tokens: The largest size of the message; None sets no limit.
-        form: The wording of the message.
+        form: The wording and the size of the message.
 
     Raises:
-        ValueError: `max_tokens` is too small for any fact.
+        ValueError: `form.max_tokens` is too small for any fact.
     """
 
     def __init__(
         self,
         subjects: Iterable[MemorySubject],
-        max_tokens: int | None,
         form: MessageForm = FORM,
     ) -> None:
         self._facts = form.frame(MEMORY_MESSAGE)
         self._instructions = form.instructions_frame(INSTRUCTIONS)
-        check_budget(max_tokens, self._facts)
+        check_budget(form.max_tokens, self._facts)
         self._levels = {subject.name: subject.priority_level for subject in subjects}
-        self._max_tokens = max_tokens
+        self._max_tokens = form.max_tokens
 
     def put(
         self,

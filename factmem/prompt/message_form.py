@@ -176,8 +176,9 @@ class Frame:
 
 @dataclass(frozen=True)
 class MessageForm:
-    """The wording of the memory message: `AgentMemory(..., message_form=MessageForm(...))`.
+    """The wording and the size of the memory message.
 
+        AgentMemory(store, message_form=MessageForm(max_tokens=500))
         MessageForm(header="Known from earlier chats, as data:", fact="* {value} ({date})")
 
     Name and tags of the message cannot be changed: factmem uses them to find and replace its
@@ -197,10 +198,14 @@ class MessageForm:
     """The line of a concept: `{concept}`, optionally `{description}` and `{left_out}`."""
     fact: str = _FACT
     """The line of a value: `{value}`, optionally `{subject}`, `{date}` and `{importance}`."""
+    max_tokens: int | None = None
+    """The largest size of the message, as `estimate_tokens` counts it; None sets no limit."""
 
     def __post_init__(self) -> None:
         for name in ("header", "instructions_header", "concept", "fact"):
             expect(getattr(self, name), str, name, f"MessageForm({name}='...')")
+        if self.max_tokens is not None:
+            expect(self.max_tokens, int, "max_tokens", "MessageForm(max_tokens=500)")
         lines = self.lines
         for name in ("header", "instructions_header"):
             for line in getattr(self, name).split("\n"):

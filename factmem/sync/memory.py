@@ -368,7 +368,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         """Put the facts that are relevant to a question into a chat, instead of all facts.
 
         For agents with more facts than fit a prompt. The whole memory message is replaced. To add
-        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within `max_tokens`
+        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within the form's `max_tokens`
         the best matches are kept. They are ordered by concept: equal facts give equal bytes.
 
         A text of several sentences is searched sentence by sentence, at most the last eight that

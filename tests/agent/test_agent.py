@@ -10,6 +10,7 @@ from factmem.agent.context import AgentContext, FeatureError
 from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt.message_form import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table
@@ -236,7 +237,7 @@ def test_a_second_memory_is_refused() -> None:
             "subjects is empty",
         ),
         (
-            {"scopes": MemoryScopesProfile(agent="a"), "max_tokens": 3},
+            {"scopes": MemoryScopesProfile(agent="a"), "message_form": MessageForm(max_tokens=3)},
             ValueError,
             "max_tokens=3 is too small",
         ),

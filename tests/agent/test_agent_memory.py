@@ -30,6 +30,7 @@ from factmem.models.places import (
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import LoadReport
+from factmem.prompt.message_form import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -318,7 +319,7 @@ async def test_the_budget_of_the_installation_is_used() -> None:
         provider=store,
         scopes=MemoryScopesProfile(product="my-app"),
         subjects=[ALICE],
-        max_tokens=500,
+        message_form=MessageForm(max_tokens=500),
     )
 
     result = await agent.run("Hi")

@@ -67,7 +67,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("clock", datetime.now(UTC), r"not datetime: clock=lambda: datetime\.now\(UTC\)"),
     ("recall_settings", {}, r"not dict: recall_settings=RecallSettings\("),
     ("recall_settings", RecallSettings, "not the class RecallSettings"),
-    ("max_tokens", "150", "not str: max_tokens=500"),
+    ("message_form", {}, r"not dict: message_form=MessageForm\("),
     ("listeners", print, r"not builtin_function_or_method: listeners=\[print\]"),
     ("listeners", SECRET, r"not str: listeners=\[print\]"),
     ("listeners", None, r"not NoneType: listeners=\[print\]"),

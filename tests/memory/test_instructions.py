@@ -210,7 +210,7 @@ async def test_a_budget_prefers_instructions() -> None:
     await store.save(MultipleFacts(RULES, values), ALICE, AGENT)
     await store.save_many([theme("dark"), style(None)], ALICE, AGENT)
     for budget in range(80, 900, 20):
-        memory, messages = following(store, max_tokens=budget), Chat()
+        memory, messages = following(store, message_form=MessageForm(max_tokens=budget)), Chat()
         report = await memory.load_all_facts_to_agent(messages)
         text = "".join(memory_texts(messages))
 

@@ -26,6 +26,7 @@ from factmem.models.places import (
 )
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import MEMORY, render
+from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -294,7 +295,7 @@ async def test_the_memory_of_a_long_chat_does_not_grow(
     """Facts are loaded before each turn: one message, within its budget."""
     store = InMemoryProvider(clock=(clock := SettableClock()))
     concepts = [Concept(f"concept-{i}", f"About thing {i}", FactType.MULTIPLE) for i in range(6)]
-    memory = memory_of(store, max_tokens=max_tokens, concepts=concepts)
+    memory = memory_of(store, message_form=MessageForm(max_tokens=max_tokens), concepts=concepts)
     messages: Chat = [{"role": "system", "content": "You help."}]
     asked: set[str] = set()
 
@@ -335,7 +336,9 @@ async def test_a_budget_is_kept_and_reported() -> None:
     )
     messages = chat()
 
-    report = await memory_of(store, max_tokens=500).load_all_facts_to_agent(messages)
+    report = await memory_of(
+        store, message_form=MessageForm(max_tokens=500)
+    ).load_all_facts_to_agent(messages)
 
     [text] = memory_texts(messages)
     assert 400 < estimate_tokens(text) <= 500
@@ -348,7 +351,7 @@ def test_a_budget_without_room_raises() -> None:
     frame = estimate_tokens(MEMORY.opening) + estimate_tokens(MEMORY.closing)
 
     with pytest.raises(ValueError, match=f"alone has {frame}"):
-        memory_of(max_tokens=frame)
+        memory_of(message_form=MessageForm(max_tokens=frame))
 
 
 def test_two_concepts_of_one_keyword_raise() -> None:

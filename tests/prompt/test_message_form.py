@@ -1,6 +1,8 @@
 """MessageForm: custom headers and lines are written, found, parsed and checked."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -43,7 +45,7 @@ def test_every_form_parses_to_itself(form: MessageForm, value: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_values_left_out_are_counted_in_any_form(form: MessageForm) -> None:
-    message = MemoryMessage([], 120, form)
+    message = MemoryMessage([], replace(form, max_tokens=120))
     messages: Chat = [{"role": "user", "content": "Hello"}]
     facts = placed([languages(*[f"language {number}" for number in range(40)], timestamp=DAY)])
 
@@ -60,7 +62,7 @@ def test_a_text_in_the_default_form_is_replaced() -> None:
     old = render(placed([theme("dark", timestamp=DAY)])).text
     messages: Chat = [{"role": "system", "name": "factmem_memory", "content": old}]
     facts = placed([theme("light", timestamp=DAY)])
-    MemoryMessage([], None, FORMS[1]).put(messages, Resolution(facts, []), [], None)
+    MemoryMessage([], FORMS[1]).put(messages, Resolution(facts, []), [], None)
 
     [text] = memory_texts(messages)
     assert '* "light"' in text
@@ -87,7 +89,7 @@ def test_a_text_in_the_default_form_is_replaced() -> None:
         ({"header": '- "dark" (user, 2026-08-01)'}, "in the form of"),
     ],
 )
-def test_an_unusable_form_raises(fields: dict[str, str], message: str) -> None:
+def test_an_unusable_form_raises(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("{", r"\{")):
         MessageForm(**fields)
 

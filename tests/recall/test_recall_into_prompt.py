@@ -27,6 +27,7 @@ from factmem.models.facts import Concept, SingleFact
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import LoadReport
+from factmem.prompt.message_form import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import RecallReport
@@ -143,7 +144,7 @@ async def test_a_budget_keeps_the_best_matches(store: InMemoryProvider) -> None:
     await store.save(
         bare_note("other", "a cat in a very long story " * 3, importance=1.0), ALICE, AGENT
     )
-    memory = recall_memory(store, max_tokens=110)
+    memory = recall_memory(store, message_form=MessageForm(max_tokens=110))
     messages: Chat = [said("Is the cat called Miso?")]
 
     report = await memory.recall_facts_to_agent(messages)

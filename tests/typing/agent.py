@@ -19,6 +19,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt.message_form import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.query import RecallSettings
 
@@ -56,7 +57,7 @@ def installing(model: ChatModel) -> None:
         concepts=[THEME],
         auto_detect=True,
         background=True,
-        max_tokens=500,
+        message_form=MessageForm(max_tokens=500),
         recall=10,
         embedder=CallableEmbedder(lambda texts: [[1.0] for _ in texts], model="m"),
         recall_settings=RecallSettings(min_score=0.2),

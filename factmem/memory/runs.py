@@ -27,6 +27,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.selection import keys_of
 from factmem.memory.tools import MemoryTool
 from factmem.memory.users import Who, view_for, view_of_anyone
+from factmem.models.boundary import check_writable
 from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.learning import moment
@@ -335,6 +336,8 @@ class MemoryRuns(Generic[C]):
             return None
         view, messages = self.view(context), [dict(each) for each in chat]
         when = self.memory.clock() if said_at is None else said_at
+        for place in view.places:
+            check_writable(place, view.boundary)  # here, because later errors are in the background
         read_at = {
             place.identity: await moment(view.provider, place.subject, place.scope)
             for place in view.places

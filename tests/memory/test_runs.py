@@ -156,9 +156,13 @@ async def test_an_unbound_user_raises_first(user: Any) -> None:
 
 
 async def test_a_read_only_view_raises() -> None:
+    """In the background as well, before the run returns."""
     memory = (await vim_memory(EMACS)).view(read_only=True)
     with pytest.raises(MemoryAccessError):
         await runs_of(memory, auto_detect=True).learn(Context("alice"), CHAT)
+    async with runs_of(memory, auto_detect=True) as runs:
+        with pytest.raises(MemoryAccessError):
+            await runs.learn(Context("alice"), CHAT)
 
 
 @table(

@@ -9,12 +9,12 @@ from typing import Any
 import anyio
 import pytest
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.events import MemoryEvent
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
 from factmem.testing.clock import SettableClock
 from tests.memory.test_remembering import SlowModel
 from tests.providers.delayed_backend import DelayedStore, Server

@@ -9,14 +9,14 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import pytest
+from factmem.storage import _listing
 
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage import _listing
 from factmem.providers.storages import EncryptedStorage
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
 from factmem.transfer.bundle import export_facts
 
 AGENT = MemoryScope.Agent("desk")

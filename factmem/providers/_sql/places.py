@@ -198,7 +198,9 @@ class PlaceReader:
         found: dict[Identity, Answer] = {}
         for row in rows:
             identity = identities[row[0]]
-            found[identity] = self._answer(identity, known[identity], row, session.most_lines, keyword)
+            found[identity] = self._answer(
+                identity, known[identity], row, session.most_lines, keyword
+            )
         return found
 
     def _answer(

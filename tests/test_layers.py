@@ -41,7 +41,7 @@ ROOMS = [
 DOORS = {
     "cryptography": ["encryption.ciphers"],
     "keyring": ["encryption.key"],
-    "lancedb": ["transfer._crewai_files"],
+    "lancedb": ["transfer._memory_files"],
     "litellm": ["embedding.litellm"],
     "numpy": ["recall.arrays"],
     "openai": ["llm.openai", "llm.openai_client", "embedding.openai"],

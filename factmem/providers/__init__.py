@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from factmem.providers._ledger_store import LedgerStore
     from factmem.providers._place_lists import place_info
     from factmem.providers._postgres.driver import Pool
-    from factmem.providers._sql.store import ProviderKeys
     from factmem.providers.base import AgentMemoryProvider, FactStore
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
+    from factmem.providers.provider_keys import ProviderKeys
     from factmem.providers.reader import FactReader
     from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo
     from factmem.providers.searched import (
@@ -110,7 +110,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers._ledger_store": ("LedgerStore",),
             "factmem.providers._place_lists": ("place_info",),
             "factmem.providers._postgres.driver": ("Pool",),
-            "factmem.providers._sql.store": ("ProviderKeys",),
+            "factmem.providers.provider_keys": ("ProviderKeys",),
             "factmem.providers.base": ("AgentMemoryProvider", "FactStore"),
             "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),

@@ -13,8 +13,8 @@ from factmem.encryption.key import Key
 from factmem.ledger.history import History
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers._sql.store import ProviderKeys
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
+from factmem.providers.provider_keys import ProviderKeys
 from factmem.providers.shredding import ShredReceipt
 from factmem.sync._wrapping import Wraps
 from factmem.sync.indexed_stores import IndexedStoreSync

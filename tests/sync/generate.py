@@ -66,7 +66,7 @@ WRAPPED = {
 
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
-SQL = "factmem.providers._sql.store"
+SQL = "factmem.providers.provider_keys"
 INDEXED = "factmem.providers.indexed"
 SEARCHED = "factmem.providers.searched"
 LEARNING = "factmem.providers.learning"

@@ -26,9 +26,9 @@ from factmem import (
     SingleFact,
 )
 from factmem.memory import FailedTexts, MemoryContents, MemoryDocuments, MemoryTool
-from factmem.providers._sql.store import ProviderKeys
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.provider_keys import ProviderKeys
 from factmem.sync import (
     ContentsSync,
     DocumentsSync,

@@ -5,10 +5,6 @@ from datetime import timedelta
 
 from typing_extensions import override
 
-from factmem._arguments import expect_function
-from factmem.concurrency.per_loop import Workers
-from factmem.encryption.aes256gcm import Encryption, encryption_of
-from factmem.encryption.key import Key
 from factmem.ledger.entries import moment
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._arguments import check_span
@@ -17,66 +13,10 @@ from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.keys import StoreKeys
 from factmem.providers.limits import PlaceLimit
+from factmem.providers.provider_keys import ProviderKeys, check_progress, open_keys
 from factmem.providers.shredding import ShreddingStore, ShredReceipt
 
-__all__ = ["ProviderKeys", "SqlStore"]
-
-
-class ProviderKeys:
-    """The keys that open an encrypted store; a key may be a base64 string."""
-
-    _slots: StoreKeys
-    _workers: Workers
-
-    async def ids(self) -> list[str]:
-        """Return the ids of the key slots; an id reveals nothing about its key."""
-        return await self._workers.run(self._slots.ids)
-
-    async def add(self, key: Key | str | Encryption) -> None:
-        """Add a key that opens the store."""
-        encryption = encryption_of(key)
-        await self._workers.run(lambda: self._slots.add(encryption))
-
-    async def remove(self, key: Key | str | Encryption) -> None:
-        """Remove a key, so that it no longer opens the store.
-
-        With that key and an old copy of the store the present rows can still be read; `rotate`
-        prevents that.
-
-        Raises:
-            WrongKeyError: The key does not open the store.
-            ValueError: It is the only key.
-        """
-        encryption = encryption_of(key)
-        await self._workers.run(lambda: self._slots.remove(encryption))
-
-    async def rotate(
-        self,
-        key: Key | str | Encryption,
-        *,
-        rewrite: bool = True,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        """Give the store a new key and new data keys, and rewrite every place with them.
-
-        All other keys stop working at once. This provider continues with the new key; other processes
-        need it as well. Store the new key safely before the call, and keep the old one until the call
-        returns. After a crash or an error call it again. With `rewrite=False` only the wrapping of the
-        data keys changes, at once: right for a changed passphrase, wrong for a leaked key. `progress`
-        is called in a worker thread after each place, with the number done and the total.
-        """
-        encryption = encryption_of(key)
-        check_progress(progress)
-        await self._workers.run(
-            lambda: self._slots.rotate(encryption, rewrite=rewrite, progress=progress)
-        )
-
-
-class _OpenKeys(ProviderKeys):
-    """Keeps private classes out of the public constructor."""
-
-    def __init__(self, slots: StoreKeys, workers: Workers) -> None:
-        self._slots, self._workers = slots, workers
+__all__ = ["SqlStore"]
 
 
 class SqlStore(LedgerStore, ShreddingStore):
@@ -164,10 +104,4 @@ class SqlStore(LedgerStore, ShreddingStore):
                 "An unencrypted store has no keys: create it with "
                 "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
             )
-        return _OpenKeys(StoreKeys(places), self._database.workers)
-
-
-def check_progress(progress: Callable[[int, int], None] | None) -> None:
-    """Raise TypeError unless a progress callback can be called."""
-    if progress is not None:
-        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
+        return open_keys(StoreKeys(places), self._database.workers)

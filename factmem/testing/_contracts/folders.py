@@ -13,9 +13,9 @@ import pytest
 from factmem.encryption.key import Key
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers._sql.store import ProviderKeys
 from factmem.providers.base import FactStore
 from factmem.providers.indexed import IndexedStore
+from factmem.providers.provider_keys import ProviderKeys
 from factmem.testing.facts import AGENT, LANGUAGES, PERSON, languages
 
 

@@ -1,0 +1,230 @@
+"""Compaction, damage and remains of erased values in local stores."""
+
+import sqlite3
+import threading
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+from factmem.errors import CorruptJournalError, TamperedError
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers import _group_commit, _recent_places
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import SimpleStorage, Storage
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    PERSON,
+    THEME,
+    languages,
+    theme,
+)
+from tests.providers.local_stores import ALICE, BOB, current, disk, is_sound, run
+
+DAY = timedelta(days=1)
+SECRET = "the-secret-\u00fc-\U0001f95d"
+
+
+def holds(root: Path, value: str) -> list[str]:
+    """Return the files that contain a value, as UTF-8 or as JSON escapes."""
+    spellings = {value.encode(), value.encode("unicode_escape"), value[:10].encode()}
+    return [name for name, data in disk(root).items() if any(text in data for text in spellings)]
+
+
+def is_plain(storage: Storage) -> bool:
+    return isinstance(storage, SimpleStorage)
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock()
+
+
+async def test_purging_a_source_removes_its_quotes(root: Path) -> None:
+    """The quote is removed with the value."""
+    store = LocalFileMemoryProvider(root)
+    source = FactSource(SourceKind.USER, "chat-1", 3, f"I said {SECRET}")
+    await store.save(theme("dark", source=source), ALICE, AGENT)
+
+    await store.forget(ALICE, AGENT, source=FactSource(SourceKind.USER, "chat-1"), purge=True)
+
+    assert holds(root, SECRET) == []
+    assert holds(root, "dark") == []
+
+
+async def test_compaction_removes_history(
+    root: Path, storage: Storage, clock: SettableClock
+) -> None:
+    """It keeps the requested span, and everything current."""
+    store = LocalFileMemoryProvider(root, storage=storage, clock=clock)
+    for value in ("light", "dim", "dark"):
+        await store.save(theme(value), ALICE, AGENT)
+        clock.advance(DAY)
+    await store.save(languages("java"), ALICE, AGENT)
+
+    freed = await store.compact(ALICE, AGENT, keep_history=2 * DAY)
+
+    assert freed > 0
+    assert await current(store) == ["dark", "java"]
+    told = await store.history(THEME, ALICE, AGENT)
+    assert [entry.fact.values for entry in told if entry.fact] == [("dim",), ("dark",)]
+    (dim,) = await store.load(THEME, ALICE, AGENT, as_of=START + DAY)
+    assert dim.value == "dim"
+    assert await store.compact(ALICE, AGENT) > 0
+    assert await store.compact(ALICE, AGENT) == 0
+    assert await current(LocalFileMemoryProvider(root, storage=storage)) == ["dark", "java"]
+
+
+async def test_old_history_is_compacted_automatically(root: Path, storage: Storage) -> None:
+    """With `keep_history` saves do it; without it, they never do."""
+    keeping = LocalFileMemoryProvider(root / "keeping", storage=storage)
+    thrifty = LocalFileMemoryProvider(root / "thrifty", storage=storage, keep_history=timedelta(0))
+
+    for store in (keeping, thrifty):
+        await store.save(languages("java"), ALICE, AGENT)
+        for batch in range(10):
+            async with anyio.create_task_group() as tasks:
+                for number in range(100):
+                    fact = theme(f"theme {batch} {number}")
+                    tasks.start_soon(store.save, fact, ALICE, AGENT)
+        await store.save(theme("dark"), ALICE, AGENT)
+
+    assert len(await keeping.entries(ALICE, AGENT)) == 1002
+    assert len(await thrifty.entries(ALICE, AGENT)) < 600
+    for store in (keeping, thrifty):
+        assert await current(store) == ["dark", "java"]
+
+
+async def test_what_is_known_of_places_without_old_history_is_bounded(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may save to millions of places with `keep_history` and compact none of them."""
+    monkeypatch.setattr(_recent_places, "_MOST", 3)
+    store = LocalFileMemoryProvider(root, keep_history=DAY)
+    for number in range(12):
+        await store.save(theme("dark"), PERSON.of(f"user-{number}"), AGENT)
+
+    assert len(store._database.blocking.tidying._compacted) <= 4
+
+
+async def test_history_can_be_kept_for_the_longest_timedelta(root: Path) -> None:
+    """It removes nothing, and fails no save."""
+    store = LocalFileMemoryProvider(root, keep_history=timedelta.max)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(300):
+            tasks.start_soon(store.save, theme(f"v{number}"), ALICE, AGENT)
+
+    assert await store.compact(ALICE, AGENT, keep_history=timedelta.max) == 0
+    assert len(await store.history(THEME, ALICE, AGENT)) == 300
+
+
+def test_a_negative_keep_history_raises(root: Path) -> None:
+    """It would remove the future."""
+    with pytest.raises(ValueError, match="must be a timedelta of at least 0"):
+        LocalFileMemoryProvider(root, keep_history=-DAY)
+
+
+async def test_a_negative_keep_history_of_compact_raises(root: Path) -> None:
+    """Nothing is rewritten."""
+    store = LocalFileMemoryProvider(root)
+    await store.save(theme("dark"), ALICE, AGENT)
+
+    with pytest.raises(ValueError, match="must be a timedelta of at least 0"):
+        await store.compact(ALICE, AGENT, keep_history=-DAY)
+
+
+async def test_copies_remain_while_another_program_reads(root: Path, storage: Storage) -> None:
+    """The receipt says so; they are removed when the store is closed after that."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(theme(SECRET), ALICE, AGENT)
+    await store.save(theme("dark"), BOB, AGENT)
+    with closing(sqlite3.connect(root / "facts.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM entries").fetchone()
+
+        receipt = await store.erase(ALICE, AGENT)
+
+        assert receipt.copies_remain
+        assert not receipt.key_destroyed
+        assert bool(holds(root, SECRET)) is is_plain(storage)
+        assert await current(store) == []
+        reader.execute("COMMIT")
+    await store.aclose()
+
+    assert holds(root, SECRET) == []
+    assert run(root, "SELECT remains FROM stores") == [(0,)]
+    assert is_sound(root)
+
+
+async def test_copies_are_removed_when_the_store_is_idle(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the thread that commits, as soon as the reader has finished."""
+    monkeypatch.setattr(_group_commit, "_IDLE", 0.01)
+    store = LocalFileMemoryProvider(root)
+    await store.save(theme(SECRET), ALICE, AGENT)
+    with closing(sqlite3.connect(root / "facts.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM entries").fetchone()
+        assert (await store.erase(ALICE, AGENT)).copies_remain
+    await store.save(theme("dark"), BOB, AGENT)
+
+    with anyio.fail_after(10):
+        while holds(root, SECRET):
+            await anyio.to_thread.run_sync(threading.Event().wait, 0.01)
+
+
+async def test_verify_reads_every_place(root: Path, storage: Storage) -> None:
+    """Damage is found in a place that is never loaded; a folder without a store passes."""
+    await LocalFileMemoryProvider(root, storage=storage).verify()
+    store = LocalFileMemoryProvider(root, storage=storage)
+    for subject in (ALICE, BOB):
+        await store.save(theme("dark"), subject, AGENT)
+    await store.verify()
+    run(root, "UPDATE entries SET at = at + 1 WHERE place = (SELECT max(place) FROM places)")
+
+    with pytest.raises(CorruptJournalError if is_plain(storage) else TamperedError):
+        await LocalFileMemoryProvider(root, storage=storage).verify()
+
+
+async def test_damage_affects_no_other_place(root: Path, storage: Storage) -> None:
+    """Its own place is neither read nor written, and can be erased."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(theme("dark"), ALICE, AGENT)
+    run(root, "UPDATE entries SET at = at + 1")
+    await store.save(theme("light"), BOB, AGENT)
+
+    cold = LocalFileMemoryProvider(root, storage=storage)
+    for act in (
+        lambda: cold.load(THEME, ALICE, AGENT),
+        lambda: cold.load_all(ALICE, AGENT),
+        lambda: cold.history(THEME, ALICE, AGENT),
+        lambda: cold.forget(ALICE, AGENT, concept=THEME),
+        lambda: cold.compact(ALICE, AGENT),
+    ):
+        with pytest.raises((CorruptJournalError, TamperedError)):
+            await act()
+    assert await current(cold, BOB) == ["light"]
+
+    receipt = await cold.erase(ALICE, AGENT)
+
+    assert receipt.count is None
+    assert await current(cold) == []
+    await cold.verify()
+
+
+async def test_a_corrected_clock_loses_nothing(root: Path, clock: SettableClock) -> None:
+    """A compaction does not use the times of earlier reads."""
+    store = LocalFileMemoryProvider(root, clock=clock)
+    await store.save(theme("dark", expires_at=START + timedelta(days=9)), ALICE, AGENT)
+    clock.now = START + timedelta(days=36500)
+    assert await current(store) == []
+    clock.now = START + timedelta(days=1)
+
+    assert await store.compact(ALICE, AGENT) == 0
+
+    assert await current(LocalFileMemoryProvider(root, clock=clock)) == ["dark"]

@@ -43,14 +43,15 @@ class StoreKeys:
         self._opening = places.opening
 
     def ids(self) -> list[str]:
-        """Return the ids of the key slots."""
+        """Return the ids of the key slots; there are none before the store was created."""
 
         def read(session: Session, _: int) -> list[str]:
-            self._opening.made(session)
+            if self._opening.found(session) is None:
+                return []
             row = self._opening.row(session)
             return [] if row is None else [slot["kid"] for slot in row.slots]
 
-        return self._places.write(read)
+        return self._places.run(read)
 
     def add(self, encryption: Encryption) -> None:
         """Add a key."""

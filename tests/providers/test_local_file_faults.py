@@ -247,7 +247,7 @@ async def test_an_error_that_says_damaged_has_a_second_look(
         await store.save(theme("dark"), ALICE, AGENT)
         await store.places()
         fault.fail(1, part="places")
-        with pytest.raises(StorageError, match="is sound .*try again") as caught:
+        with pytest.raises(StorageError, match=r"is sound .*try again") as caught:
             await acts[what](store)
         assert type(caught.value) is StorageError
         assert await current(store) == ["dark"]
@@ -264,7 +264,7 @@ async def test_real_damage_is_called_so(root: Path, storage: Storage) -> None:
     before = (root / "facts.db").read_bytes()
 
     for call in ON_ALICE:
-        with pytest.raises(CorruptJournalError, match="is damaged .*factmem salvage"):
+        with pytest.raises(CorruptJournalError, match=r"is damaged .*factmem salvage"):
             await call(LocalFileMemoryProvider(root, storage=storage))
 
     assert (root / "facts.db").read_bytes() == before

@@ -135,11 +135,13 @@ class Opening:
         number, store_id, mode, slots, generation, anchors = rows[0]
         try:
             bytes.fromhex(store_id)
-            return StoreRow(number, store_id, mode, orjson.loads(slots), generation, anchors)
-        except (ValueError, TypeError):
+            found: list[KeySlot] = orjson.loads(slots)
+            "".join(slot["kid"] + slot["wrap"] for slot in found)
+        except (ValueError, TypeError, KeyError):
             raise TamperedError(
                 "The row of the store cannot be read: it was changed. Restore it from a backup"
             ) from None
+        return StoreRow(number, store_id, mode, found, generation, anchors)
 
     def ring(self, row: StoreRow) -> tuple[KeyRing, str]:
         """Return the key ring of a sealed store, and the id of the slot that it was in."""

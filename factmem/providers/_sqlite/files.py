@@ -118,7 +118,7 @@ class DatabaseFiles:
             )
         if self.path.exists():
             if not self.path.stat().st_size:
-                self._check_not_emptied()
+                self._check_not_emptied(self._had_tables())
             return False
         made = self.root / f".facts-{os.getpid()}-{threading.get_ident()}"
         os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -151,16 +151,20 @@ class DatabaseFiles:
         else:
             # The log cannot be created, and if there is none, the file does not change.
             mode, is_fixed = "ro&immutable=1", True
+        had_tables = self._had_tables()  # before the look: another process may be creating them
         db = self.connect(mode)
         if not schema.is_there(db, self.path):
             db.close()
-            self._check_not_emptied()
+            self._check_not_emptied(had_tables)
             return None
         return db, is_fixed
 
-    def _check_not_emptied(self) -> None:
-        """Raise if an empty database had tables: the reserve is created after them."""
-        if (self.root / _RESERVE).exists():
+    def _had_tables(self) -> bool:
+        """Whether the database has had tables: the reserve is created after them."""
+        return (self.root / _RESERVE).exists()
+
+    def _check_not_emptied(self, had_tables: bool) -> None:
+        if had_tables:
             raise CorruptJournalError(
                 f"{str(self.path)!r} is empty: it was overwritten. Restore it from a backup, or delete "
                 f"the folder to start with an empty store"

@@ -111,9 +111,11 @@ def is_there(db: sqlite3.Connection, path: Path = Path("facts.db")) -> bool:
             f"Local stores need SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}: "
             f"use a newer build of Python"
         )
+    tables = db.execute("SELECT 1 FROM sqlite_master").fetchone()
+    # After the tables: another process may create them between the two, and the version with them.
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version == 0:
-        if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+        if tables:
             raise StorageError(
                 f"{str(path)!r} has the tables of another program: use a folder of its own for the "
                 f"store"

@@ -186,7 +186,7 @@ class TestOwnProvider(
         connect = sqlite3.connect
 
         def connected(*args: Any, **options: Any) -> sqlite3.Connection:
-            connection = connect(*args, **options)
+            connection: sqlite3.Connection = connect(*args, **options)
             connection.execute("PRAGMA synchronous=OFF")
             return connection
 

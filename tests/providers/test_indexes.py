@@ -1,26 +1,23 @@
-"""Indexes in files: their content on disk, and their removal."""
+"""Indexes in local stores: rows that are sealed, checked, and removed with their places."""
 
-import stat
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-from factmem.storage.base import IndexedJournals, Storage
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
 from factmem.providers.indexed import IndexedStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage, SimpleStorage
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing.facts import (
     AGENT,
     THEME,
     theme,
 )
-from tests.doors import Door, DoorStorage, FailingDoor
-from tests.providers.local_stores import ALICE, BOB, KEY, disk
+from tests.doors import FailingDoor, watched
+from tests.providers.local_stores import ALICE, BOB, KEY, disk, run
 
 INDEX = bytes(range(256)) * 40
 TALKATIVE = b"the safe opens with 4711 " * 40
@@ -32,16 +29,16 @@ async def keep(store: IndexedStore, index: bytes = INDEX) -> bool:
     return await store.write_index(ALICE, AGENT, index, version=version)
 
 
-async def kept(store: IndexedStore) -> bytes | None:
+async def kept(store: IndexedStore) -> bytes | memoryview | None:
     return await store.read_index(ALICE, AGENT)
 
 
-def indexes(root: Path) -> dict[str, bytes]:
-    return {name: data for name, data in disk(root).items() if name.startswith("indexes/")}
+def indexes(root: Path) -> list[bytes]:
+    return [stored for (stored,) in run(root, "SELECT bytes FROM indexes")]
 
 
-async def filled(root: Path, storage: Storage, **options: Any) -> LocalFileMemoryProvider:
-    made = LocalFileMemoryProvider(root, storage=storage, **options)
+async def filled(root: Path, storage: Storage) -> LocalFileMemoryProvider:
+    made = LocalFileMemoryProvider(root, storage=storage)
     await made.save(theme("dark"), ALICE, AGENT)
     assert await keep(made, TALKATIVE)
     return made
@@ -56,34 +53,29 @@ async def test_without_a_place_there_is_no_index(root: Path, storage: Storage) -
     await store.save(theme("dark"), BOB, AGENT)
 
     assert not await keep(store)
-    assert indexes(root) == {}
+    assert indexes(root) == []
 
 
 async def test_an_index_survives_the_instance(root: Path, storage: Storage) -> None:
-    """It is one file with owner permissions, and reveals no more than its journal."""
+    """It reveals no more than the lines of its place."""
     await filled(root, storage)
 
     assert await kept(LocalFileMemoryProvider(root, storage=storage)) == TALKATIVE
-    ((name, content),) = indexes(root).items()
-    is_encrypted = isinstance(storage, EncryptedStorage)
-    assert ("alice" in name) is not is_encrypted
-    assert (b"4711" in content) is not is_encrypted
-    modes = [stat.S_IMODE(path.stat().st_mode) for path in (root / "indexes", root / name)]
-    assert modes == [0o700, 0o600]
-    assert isinstance(storage.open(root), IndexedJournals)
+    (stored,) = indexes(root)
+    assert (b"4711" in stored) is isinstance(storage, SimpleStorage)
 
 
 async def test_a_damaged_index_is_ignored(root: Path, storage: Storage) -> None:
-    """It is truncated anywhere, has any byte changed, is zeroed, or is another file."""
+    """It is truncated anywhere, has any byte changed, is zeroed, or is another one."""
     store = await filled(root, storage)
-    ((name, content),) = indexes(root).items()
-    damaged = [content[:cut] for cut in range(0, len(content), 7)]
-    damaged += [bytes(len(content)), b"\n", b"{}\n", b"[]\n" + content, content + b" "]
-    for at in (*range(160), len(content) - 1):
-        damaged.append(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    (stored,) = indexes(root)
+    damaged = [stored[:cut] for cut in range(0, len(stored), 37)]
+    damaged += [b"", bytes(len(stored)), b"{}", stored + b" "]
+    for at in (*range(0, 160, 7), len(stored) - 1):
+        damaged.append(stored[:at] + bytes([stored[at] ^ 1]) + stored[at + 1 :])
 
     for data in damaged:
-        (root / name).write_bytes(data)
+        run(root, "UPDATE indexes SET bytes = ?", data)
         assert await kept(store) is None
 
     assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
@@ -91,159 +83,101 @@ async def test_a_damaged_index_is_ignored(root: Path, storage: Storage) -> None:
     assert await kept(store) == INDEX
 
 
-async def test_an_index_is_read_only_for_its_own_place(root: Path) -> None:
-    """The encrypted file of another place or another store does not open."""
-    storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+async def test_an_index_is_read_only_for_its_own_place(root: Path, storage: Storage) -> None:
+    """The row of another place or another store does not open."""
     store = await filled(root, storage)
-    other = await filled(root.parent / "other", storage)
-    ((name, content),) = indexes(root).items()
+    other = await filled(root.with_name("other"), storage)
     await store.save(theme("light"), BOB, AGENT)
     version = await store.version(BOB, AGENT)
+    assert version is not None
     assert await store.write_index(BOB, AGENT, INDEX, version=version)
-    (bobs,) = indexes(root).keys() - {name}
-    ((others, _),) = indexes(root.parent / "other").items()
+    hers, his = indexes(root)
 
-    (root / bobs).write_bytes(content)
-    (root.parent / "other" / others).write_bytes(content)
+    run(root, "UPDATE indexes SET bytes = CASE bytes WHEN ?1 THEN ?2 ELSE ?1 END", hers, his)
+    run(root.with_name("other"), "UPDATE indexes SET bytes = ?", his)
 
+    assert await kept(store) is None
     assert await store.read_index(BOB, AGENT) is None
     assert await kept(other) is None
 
 
 @pytest.mark.parametrize("erases", [True, False])
 async def test_erased_indexes_leave_the_disk(root: Path, storage: Storage, *, erases: bool) -> None:
-    """So do files that a killed process left behind."""
+    """In all files, also those of a plain store."""
     store = await filled(root, storage)
-    ((name, content),) = indexes(root).items()
-    (root / f"{name}.tmp").write_bytes(content[:100])
-    size = sum(map(len, disk(root).values())) - len(disk(root)["factmem.json"])
 
     if erases:
-        receipt = await store.erase(ALICE, AGENT)
-        assert receipt.bytes == size
+        await store.erase(ALICE, AGENT)
     else:
         await store.forget(ALICE, AGENT, concept=THEME, purge=True)
 
-    assert indexes(root) == {}
+    assert indexes(root) == []
+    assert not [name for name, content in disk(root).items() if b"4711" in content]
 
 
-@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
-async def test_a_removal_is_durable_when_erase_returns(root: Path, key: Key | None) -> None:
-    """The journal goes last and reveals an interrupted erasure; nothing else is synced."""
-    calls: list[tuple[str, object]] = []
-
-    def look(call: str, args: tuple[Any, ...]) -> None:
-        calls.append((call, args[0] if args else None))
-
-    storage = DoorStorage(lambda folder: Door(folder, look), key)
-    store = await filled(root, storage)
-    calls.clear()
-    await keep(store)
-    is_synced = any(call.startswith("sync") for call, _ in calls)
-    ((name, _),) = indexes(root).items()
-    calls.clear()
-
-    await store.erase(ALICE, AGENT)
-
-    # the manifest, which counts erasures, is written first
-    own = [(call, file) for call, file in calls if file != "factmem.json.tmp"]
-    removals = [at for at, (call, _) in enumerate(own) if call == "remove"]
-    synced = own.index(("sync_folder", "indexes"), removals[0])  # names are removed first
-    assert own[removals[0]] == ("remove", name)
-    assert removals[0] < synced < removals[1]
-    assert (("destroy", name) in own[: removals[0]]) is (key is not None)
-    assert not is_synced
-
-
-@pytest.mark.parametrize("call", ["create", "append", "rename"])
-async def test_a_disk_that_refuses_an_index(root: Path, call: str) -> None:
+@pytest.mark.parametrize("part", ["INSERT INTO indexes", "COMMIT"])
+async def test_a_disk_that_refuses_an_index(root: Path, storage: Storage, part: str) -> None:
     """The error says so; the facts and the earlier index do not change."""
-    door = FailingDoor()
-    store = await filled(root, DoorStorage(lambda folder: Door(folder, door)))
-    door.fails, door.times = {call}, 1
+    fault = FailingDoor()
+    with watched(fault):
+        store = await filled(root, storage)
+        fault.fail(1, part=part)
+        with pytest.raises(StorageError):
+            await keep(store)
 
-    with pytest.raises(StorageError):
-        await keep(store)
-
-    assert await kept(store) == TALKATIVE
-    await store.save(theme("light"), ALICE, AGENT)
-    assert await keep(store)
+        assert fault.failed == 1
+        assert await kept(store) == TALKATIVE
+        await store.save(theme("light"), ALICE, AGENT)
+        assert await keep(store)
 
 
 async def test_a_busy_store_refuses_an_index_at_once(root: Path) -> None:
     """It waits much less than a save, because a recall waits for it."""
-    storage = DoorStorage(lambda folder: Door(folder, lambda *_: None), busy_timeout=60)
-    store = await filled(root, SimpleStorage())
-    other = storage.open(root)
+    await filled(root, SimpleStorage())
     is_held, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with other.exclusive():
+        with lock.held():
             is_held.set()
             may_end.wait(10)
 
+    lock = LocalFileMemoryProvider(root)._database.blocking.database._lock  # type: ignore[attr-defined]
     holder = threading.Thread(target=hold)
     holder.start()
     try:
         assert is_held.wait(10)
-        waiting = LocalFileMemoryProvider(root, storage=storage)
-        version = await waiting.version(ALICE, AGENT)
+        waiting = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=60))
         with pytest.raises(StoreBusyError, match=r"for 0\.05 s"):
-            await waiting.write_index(ALICE, AGENT, INDEX, version=version)
+            await keep(waiting)
     finally:
         may_end.set()
         holder.join()
-    assert await kept(store) == TALKATIVE
+    assert await kept(waiting) == TALKATIVE
 
 
-async def test_a_rotation_encrypts_indexes_again(root: Path) -> None:
-    """The new keys open them, and files under the old keys are gone."""
+async def test_a_rotation_leaves_no_index_under_an_old_key(root: Path) -> None:
+    """It is sealed again, or gone."""
     store = await filled(root, EncryptedStorage(Aes256GCMEncryptor(KEY)))
     before = indexes(root)
     new = Key.generate()
 
     await store.keys.rotate(new)
 
-    after = indexes(root)
-    assert after.keys() == before.keys()
-    assert after != before
-    assert b'"gen":2' in next(iter(after.values()))
+    assert not set(before) & set(indexes(root))
     reopened = LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(new)))
-    assert await kept(reopened) == TALKATIVE
+    assert await kept(reopened) in {TALKATIVE, None}
+    assert await keep(reopened)
+    assert await kept(reopened) == INDEX
 
 
-async def test_rotation_drops_a_damaged_index(root: Path) -> None:
-    """It counts as missing."""
+async def test_the_size_of_an_index_reveals_little(root: Path) -> None:
+    """There are a few sizes per doubling in an encrypted store."""
     store = await filled(root, EncryptedStorage(Aes256GCMEncryptor(KEY)))
-    (name,) = indexes(root)
-    (root / name).write_bytes(b"damaged")
+    sizes: set[int] = set()
+    for size in range(0, 65_536, 997):
+        assert await keep(store, b"x" * size)
+        (stored,) = indexes(root)
+        sizes.add(len(stored))
+        assert await kept(store) == b"x" * size
 
-    await store.keys.rotate(Key.generate())
-
-    assert indexes(root) == {}
-    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
-
-
-async def test_a_storage_without_indexes(root: Path) -> None:
-    """It is valid: no index is stored, and nothing fails."""
-
-    class Bare:
-        """Hides the optional methods of journals."""
-
-        def __init__(self, journals: Any) -> None:
-            self._journals = journals
-
-        def __getattr__(self, name: str) -> Any:
-            if name in {"read_index", "write_index"}:
-                raise AttributeError(name)
-            return getattr(self._journals, name)
-
-    class BareStorage:
-        def open(self, folder: Path) -> Any:
-            return Bare(SimpleStorage().open(folder))
-
-    store = LocalFileMemoryProvider(root, storage=BareStorage())
-    await store.save(theme("dark"), ALICE, AGENT)
-
-    assert not await keep(store)
-    assert await kept(store) is None
+    assert len(sizes) <= 30

@@ -1,24 +1,17 @@
 """Large places that no process has in memory: the reads for one concept."""
 
-import os
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-from factmem.storage._reader import FolderReader
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
 from factmem.errors import CorruptJournalError, TamperedError
-from factmem.ledger.items import KeywordItems
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing.facts import AGENT
-from tests.providers.local_stores import ALICE, KEY, disk, journal_of
+from tests.doors import watched
+from tests.providers.local_stores import ALICE, run
 
 COUNT = 4000
 TAGS = Concept("tags", "Labels of the user", FactType.MULTIPLE)
@@ -116,220 +109,67 @@ async def test_a_searched_place_sees_later_saves(root: Path, storage: Storage) -
     assert [mine.value.split()[0], theirs.value.split()[0]] == ["third", "fourth"]
 
 
-# Summaries
+@pytest.mark.parametrize(
+    "keyword", ['a "quoted" one', "back\\slash", "\ud55c\uad6d\uc5b4", "sla/sh"]
+)
+async def test_a_keyword_that_json_escapes(root: Path, storage: Storage, keyword: str) -> None:
+    """It is found without reading the place."""
+    other = LocalFileMemoryProvider(root, storage=storage)
+    await fill(other)
+    odd = Concept(keyword, "A concept with an odd name")
+    await other.save(SingleFact(odd, "found"), ALICE, AGENT)
+
+    (fact,) = await LocalFileMemoryProvider(root, storage=storage).load(odd, ALICE, AGENT)
+
+    assert fact.value == "found"
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write summaries of places that two reads cover."""
-    monkeypatch.setattr("factmem.providers._place_reader._SMALLEST_SUMMARIZED", 1 << 20)
+@pytest.mark.parametrize("change", ["purge", "compact", "extend", "rewrite"])
+async def test_topics_after_a_change(root: Path, storage: Storage, change: str) -> None:
+    """Each concept is found in the lines that a purge or a compaction has left."""
+    writer = LocalFileMemoryProvider(root, storage=storage)
+    await fill(writer)
+    match change:
+        case "purge":
+            await writer.forget(ALICE, AGENT, concept=concept(7), purge=True)
+        case "compact":
+            assert await writer.compact(ALICE, AGENT)
+        case "extend":
+            entries = await writer.entries(ALICE, AGENT)
+            await writer.erase(ALICE, AGENT)
+            await writer.replay(entries, ALICE, AGENT)
+        case _:
+            await writer.rewrite(lambda entries: entries, ALICE, AGENT)
+    everything = {fact.concept.keyword: fact.values for fact in await writer.load_all(ALICE, AGENT)}
+
+    for number in (0, 7, 8, 256, 999, 3999):
+        cold = LocalFileMemoryProvider(root, storage=storage)
+        found = [fact.values for fact in await cold.load(concept(number), ALICE, AGENT)]
+        wanted = everything.get(f"point-{number}")
+        assert found == ([] if wanted is None else [wanted])
 
 
-def summaries(root: Path) -> dict[str, bytes]:
-    return {name: data for name, data in disk(root).items() if ".summary" in name}
-
-
-async def summarized(root: Path, storage: Storage, *, times: int = 1) -> None:
-    """Fill a place, read it, and close the store."""
-    async with LocalFileMemoryProvider(root, storage=storage) as store:
-        for _ in range(times):
-            await fill(store)
-        await store.load_all(ALICE, AGENT)
-        assert summaries(root) == {}
-    assert len(summaries(root)) == 1
-
-
-@pytest.fixture
-def chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the sizes of the parts of journals that are read, in bytes."""
-    read: list[int] = []
-    advanced = FolderReader._advanced
-
-    def noted(self: FolderReader, codec: Any, place: Any, data: bytes, **options: Any) -> Any:
-        read.append(len(data))
-        return advanced(self, codec, place, data, **options)
-
-    monkeypatch.setattr(FolderReader, "_advanced", noted)
-    return read
-
-
-@pytest.mark.usefixtures("small")
-async def test_a_summary_avoids_reading_the_journal(
-    root: Path, storage: Storage, folds: list[str], chunks: list[int]
-) -> None:
-    """One concept needs one block of it, all need the rest; of the journal only the first part."""
-    await summarized(root, storage, times=3)
-    expected = await LocalFileMemoryProvider(root, storage=storage).load_all(ALICE, AGENT)
-    folds.clear()
-    chunks.clear()
+async def test_a_missing_line_is_noticed_when_all_is_read(root: Path, storage: Storage) -> None:
+    """One concept of a plain place comes from its own lines; they are verified."""
+    await fill(LocalFileMemoryProvider(root, storage=storage))
+    run(root, "DELETE FROM entries WHERE number = 3")
     cold = LocalFileMemoryProvider(root, storage=storage)
 
-    (fact,) = await cold.load(concept(7), ALICE, AGENT)
+    if isinstance(storage, SimpleStorage):
+        assert await cold.load(concept(3999), ALICE, AGENT)
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        await cold.load_all(ALICE, AGENT)
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        await cold.verify()
+
+
+async def test_a_cold_load_reads_few_lines(root: Path) -> None:
+    """Of a plain place of thousands, by the topics of its lines."""
+    await fill(LocalFileMemoryProvider(root))
+    asked: list[str] = []
+    with watched(asked.append):
+        (fact,) = await LocalFileMemoryProvider(root).load(concept(7), ALICE, AGENT)
 
     assert fact.value.startswith("second 7")
-    assert await cold.load(concept(8), ALICE, AGENT) == []
-    assert sum(chunks) < 2.1 * (1 << 20)
-
-    assert await cold.load_all(ALICE, AGENT) == expected
-    assert folds == []
-    assert sum(chunks) < 3.1 * (1 << 20)
-
-
-@pytest.mark.usefixtures("small")
-async def test_a_summary_that_saves_little_is_not_restored(
-    root: Path, storage: Storage, folds: list[str]
-) -> None:
-    """A journal without history is folded as fast, so its summary is not written again either."""
-    await summarized(root, storage)
-    before = summaries(root)
-    folds.clear()
-
-    async with LocalFileMemoryProvider(root, storage=storage) as store:
-        assert len(await store.load_all(ALICE, AGENT)) == COUNT
-
-    assert len(set(folds)) == COUNT + 1
-    assert summaries(root) == before
-
-
-@pytest.mark.usefixtures("small")
-async def test_saving_after_reading_a_summary(root: Path, storage: Storage) -> None:
-    """This process, which read only the summary, saves, and so do others."""
-    await summarized(root, storage)
-    store, other = (LocalFileMemoryProvider(root, storage=storage) for _ in range(2))
-    await store.load(concept(1), ALICE, AGENT)
-
-    await store.save(point(1, "third"), ALICE, AGENT)
-    await other.save(point(2, "third"), ALICE, AGENT)
-    await store.forget(ALICE, AGENT, concept=concept(3))
-
-    for each in (store, other, LocalFileMemoryProvider(root, storage=storage)):
-        found = [await each.load(concept(number), ALICE, AGENT) for number in (1, 2, 3)]
-        assert [[fact.value.split()[0] for fact in facts] for facts in found] == [
-            ["third"], ["third"], []
-        ]  # fmt: skip
-        assert len(await each.load_all(ALICE, AGENT)) == COUNT - 1
-    await store.verify(await store.anchor())
-
-
-@pytest.mark.usefixtures("small")
-async def test_a_damaged_summary_is_ignored(root: Path, storage: Storage, stride: int) -> None:
-    """It is truncated anywhere, or has any part changed, zeroed or swapped."""
-    await summarized(root, storage)
-    ((name, content),) = summaries(root).items()
-    expected = await LocalFileMemoryProvider(root, storage=storage).load_all(ALICE, AGENT)
-    rng = random.Random(5)
-    spots = [0, 1, 30, len(content) - 1, len(content) - 9, *rng.sample(range(len(content)), 12)]
-    damaged = [content[:at] for at in spots]
-    damaged += [content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :] for at in spots]
-    damaged += [content[:at] + bytes(len(content) - at) for at in spots]
-    damaged += [b"", b"\n", content + content, content[::-1]]
-
-    for each in damaged[::stride]:
-        (root / name).write_bytes(each)
-        cold = LocalFileMemoryProvider(root, storage=storage)
-        (fact,) = await cold.load(concept(7), ALICE, AGENT)
-        assert fact.value.startswith("second 7")
-        assert await cold.load_all(ALICE, AGENT) == expected
-
-
-@pytest.mark.usefixtures("small")
-async def test_a_summary_of_another_journal_is_ignored(root: Path, storage: Storage) -> None:
-    """It belongs to another place or an older version of the file, under the right name."""
-    await summarized(root, storage)
-    ((name, content),) = summaries(root).items()
-    async with LocalFileMemoryProvider(root, storage=storage) as store:
-        await store.save(point(7, "third"), ALICE, AGENT)
-        await store.compact(ALICE, AGENT)
-        assert len(summaries(root)) == 1  # a new one
-    (root / name).write_bytes(content)
-
-    (fact,) = await LocalFileMemoryProvider(root, storage=storage).load(concept(7), ALICE, AGENT)
-
-    assert fact.value.startswith("third 7")
-
-
-@pytest.mark.usefixtures("small")
-async def test_a_summary_is_removed_with_its_content(root: Path, storage: Storage) -> None:
-    """Purges, erasures and compactions remove it, and unfinished ones too."""
-    await summarized(root, storage)
-    ((name, content),) = summaries(root).items()
-    store = LocalFileMemoryProvider(root, storage=storage)
-
-    for remove in (
-        lambda: store.forget(ALICE, AGENT, concept=concept(7), purge=True),
-        lambda: store.forget(ALICE, AGENT, source=FactSource(SourceKind.USER, "chat"), purge=True),
-        lambda: store.erase(ALICE, AGENT),
-    ):
-        (root / name).write_bytes(content)
-        (root / f"{name}.0f0f0f0f").write_bytes(content)  # of a process that was killed
-        await remove()
-        assert summaries(root) == {}
-
-
-@pytest.mark.usefixtures("small")
-async def test_a_rotation_leaves_no_summary_of_an_old_key(root: Path) -> None:
-    """It is removed, and the next process writes a new one."""
-    storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
-    await summarized(root, storage)
-    async with LocalFileMemoryProvider(root, storage=storage) as store:
-        new = Key.generate()
-        await store.keys.rotate(new)
-
-    assert summaries(root) == {}
-
-
-@pytest.mark.usefixtures("small")
-async def test_a_place_that_changes_during_the_write_gets_no_summary(
-    root: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No part of it remains."""
-    store = LocalFileMemoryProvider(root, storage=storage)
-    await fill(store)
-    await store.load_all(ALICE, AGENT)
-    view = store._folder.blocking.reading.views.all()[0][1]
-    real = KeywordItems.fields
-
-    def changing(self: KeywordItems) -> list[Any]:
-        view.position = None
-        return real(self)
-
-    monkeypatch.setattr(KeywordItems, "fields", changing)
-
-    await store.aclose()
-
-    assert summaries(root) == {}
-
-
-@pytest.mark.usefixtures("small")
-async def test_writing_a_summary_delays_no_save(root: Path, storage: Storage) -> None:
-    """The committing thread writes it while idle, and stops when a save is queued."""
-    store = LocalFileMemoryProvider(root, storage=storage)
-    await fill(store)
-    await store.load_all(ALICE, AGENT)
-
-    store._folder.blocking.rest(lambda: True)
-    assert summaries(root) == {}
-
-    store._folder.blocking.rest(lambda: False)
-    assert len(summaries(root)) == 1
-
-
-@pytest.mark.usefixtures("small")
-async def test_verify_reads_what_a_summary_replaces(root: Path, storage: Storage) -> None:
-    """A cold load does not notice damage before the summary's record; `verify` does."""
-    await summarized(root, storage)
-    store = LocalFileMemoryProvider(root, storage=storage)
-    anchor = await store.anchor()
-    journal = journal_of(root)
-    content = bytearray(journal.read_bytes())
-    content[1 << 20] ^= 1
-    times = journal.stat()
-    journal.write_bytes(content)
-    os.utime(journal, ns=(times.st_atime_ns, times.st_mtime_ns))
-    cold = LocalFileMemoryProvider(root, storage=storage)
-
-    assert len(await cold.load(concept(9), ALICE, AGENT)) == 1
-    with pytest.raises((CorruptJournalError, TamperedError)):
-        await cold.verify(anchor)
-    with pytest.raises((CorruptJournalError, TamperedError)):
-        await cold.compact(ALICE, AGENT)
+    assert [sql for sql in asked if "topics" in sql]
+    assert not [sql for sql in asked if "FROM entries WHERE place" in sql]

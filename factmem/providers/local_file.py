@@ -42,10 +42,11 @@ class LocalFileMemoryProvider(SqlStore):
     at once, through one instance or many; each sees the saves of all others. After a fork, parent and
     child may both continue.
 
-    Nothing touches the disk before the first call, and nothing is created before the first save. The
-    folder has a database, `facts.db`, its log beside it while the store is open, and a lock file.
-    Reading takes no lock. A warm `load` uses no thread: it only checks, in a few microseconds,
-    whether the place has changed since it was read. Up to 1,024 places are kept in memory.
+    Nothing touches the disk before the first call, and nothing is created before the first save or
+    erasure, which is counted. The folder has a database, `facts.db`, its log beside it while the
+    store is open, and a lock file. Reading takes no lock. A warm `load` uses no thread: it only
+    checks, in a few microseconds, whether the place has changed since it was read. Up to 1,024
+    places are kept in memory.
 
     The first save starts a thread that commits; it ends after ten idle seconds. The files stay open
     between calls. `aclose` ends the thread and closes them.

@@ -1,15 +1,14 @@
 """A provider goes on through its own key rotations."""
 
+import threading
 from collections.abc import Awaitable, Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 import pytest
-from factmem.storage import _listing
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
@@ -18,6 +17,7 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.transfer.bundle import export_facts
+from tests.doors import watched
 
 AGENT = MemoryScope.Agent("desk")
 PETS = Concept("pets", "The user's pets")
@@ -60,26 +60,27 @@ async def test_calls_during_a_rotation(tmp_path: Path, call: str, rotations: int
         assert len(await store.places()) == len(PLACES)
 
 
-async def test_a_rotation_between_the_listing_and_the_reading_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The files are sealed with a newer key than the listing began with: it begins again."""
+async def test_a_rotation_between_two_reads_of_a_listing(tmp_path: Path) -> None:
+    """The rows are sealed with newer keys than the listing began with: it begins again."""
     key = Key.generate()
     storage = EncryptedStorage(Aes256GCMEncryptor(key))
-    async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as store:
-        for place in PLACES:
-            await store.save(SingleFact(PETS, "a dog"), place, AGENT)
-    listed, is_rotated = _listing.page_of_files, False
-
-    def then_rotated(*arguments: Any) -> list[str]:
-        nonlocal is_rotated
-        files = listed(*arguments)
-        if not is_rotated:
-            is_rotated = True
-            anyio.from_thread.run(rotating.keys.rotate, Key.generate())
-        return files
-
-    monkeypatch.setattr(_listing, "page_of_files", then_rotated)
     async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as rotating:
-        assert len(await rotating.places()) == len(PLACES)
-    assert is_rotated
+        for place in PLACES:
+            await rotating.save(SingleFact(PETS, "a dog"), place, AGENT)
+        news = [Key.generate() for _ in range(2)]
+        todo = list(news)
+
+        def look(sql: str) -> None:
+            if todo and sql == "BEGIN":  # a snapshot, after the reader has opened its keys
+                thread = threading.Thread(
+                    target=anyio.run, args=(rotating.keys.rotate, todo.pop(0))
+                )
+                thread.start()
+                thread.join()
+
+        keys = EncryptedStorage(Aes256GCMEncryptor(*reversed(news), key))
+        with watched(look):
+            async with LocalFileMemoryProvider(tmp_path / "store", storage=keys) as reading:
+                for _ in range(2):
+                    assert len(await reading.places()) == len(PLACES)
+        assert not todo

@@ -216,7 +216,8 @@ class StoredPlaces(PlaceReads):
             return done
         is_left = self.finish_erasure()
         is_sealed = self.opening.known is not None and self.opening.known.is_sealed
-        return replace(done, key_destroyed=is_sealed and not is_left, copies_remain=is_left)
+        had_key = is_sealed and (done.bytes > 0 or done.count is None)  # None where damaged
+        return replace(done, key_destroyed=had_key and not is_left, copies_remain=is_left)
 
     def _counted(self, session: Session, reader: PlaceReader, identity: Identity) -> Erased:
         try:

@@ -119,8 +119,9 @@ class Opening:
         return found
 
     def is_prepared(self, session: Session) -> bool:
-        """Whether there are tables, in which a store can be created without more rights."""
-        return self.found(session) is not None or self.tables.are_there(session)
+        """Whether the store exists, or can be created without more rights than it needs itself."""
+        is_found = self.found(session) is not None
+        return is_found or self.tables.has_one_store or self.tables.are_there(session)
 
     def reload(self) -> None:
         """Make the next call read the row again: another process changed its keys."""

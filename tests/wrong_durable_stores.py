@@ -157,8 +157,8 @@ class LosesItsLockToReaders(Local):
 class AcceptsAnyAnchor(Local):
     """Reads everything, and no anchor."""
 
-    async def verify(self, anchor: str | None = None, **options: Any) -> list[str]:
-        return await super().verify(**options)
+    async def verify(self, anchor: str | None = None, **options: Any) -> None:
+        await super().verify(**options)
 
 
 class KeepsTheFolderOpen(Local):
@@ -234,6 +234,12 @@ class IgnoresTheUmask(Local):
         (self.folder / "saved").touch()
 
 
+def _as(kind: type[ProviderKeys], keys: ProviderKeys) -> ProviderKeys:
+    made = kind()
+    made._slots, made._workers = keys._slots, keys._workers
+    return made
+
+
 class _Added(ProviderKeys):
     async def rotate(self, key: Any, **options: Any) -> None:
         await self.add(key)
@@ -245,7 +251,7 @@ class KeepsTheOldKey(Local):
     @property
     def keys(self) -> ProviderKeys:
         keys = super().keys
-        return _Added(keys._slots, keys._workers)
+        return _as(_Added, keys)
 
 
 class _Rotating(ProviderKeys):
@@ -263,7 +269,7 @@ class LosesSavesMeanwhile(Local):
     @property
     def keys(self) -> ProviderKeys:
         keys = super().keys
-        return _Rotating(keys._slots, keys._workers)
+        return _as(_Rotating, keys)
 
     async def save(self, *args: Any) -> None:
         if not self.rotating:

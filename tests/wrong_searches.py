@@ -110,7 +110,7 @@ class SearchedInMemory(InMemoryProvider):
         if shelf is None:
             return []
         now = shelves.now(shelf)
-        topics = shelf.ledger.state().topics
+        topics = shelf.ledger.state().by_keyword
         return [each for keyword in topics for each in current_facts(shelf.ledger, keyword, now)]
 
     def described(self, identity: Identity, found: Sequence[StoredItem]) -> list[Row]:
@@ -483,7 +483,9 @@ class IgnoresExpiry(SearchedInMemory):
             return []
         ledger = shelf.ledger
         now = ledger.recorded_at
-        return [each for word in ledger.state().topics for each in current_facts(ledger, word, now)]
+        return [
+            each for word in ledger.state().by_keyword for each in current_facts(ledger, word, now)
+        ]
 
 
 class MeasuresByArrival(SearchedInMemory):

@@ -154,7 +154,7 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Write a new random key to a file that only its owner can read."""
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "w") as target:
         target.write(f"{Key.generate().to_base64()}\n")
     if as_json:

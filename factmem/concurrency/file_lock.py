@@ -15,12 +15,15 @@ from contextlib import contextmanager, suppress
 
 from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
 
-__all__ = ["FileLock"]
+__all__ = ["ORDINARY", "FileLock", "sync_folder", "try_lock"]
+
+ORDINARY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags to open only what is a file: no link, and no wait for the writer of a pipe."""
 
 try:
     import fcntl
 
-    def _try_lock(fd: int) -> None:
+    def try_lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unlock(fd: int) -> None:
@@ -29,7 +32,7 @@ try:
 except ImportError:  # Windows
     import msvcrt
 
-    def _try_lock(fd: int) -> None:
+    def try_lock(fd: int) -> None:
         os.lseek(fd, 0, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
 
@@ -40,6 +43,17 @@ except ImportError:  # Windows
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0001, 0.002
 """Seconds between two attempts. A thread that blocks in `flock` could not time out."""
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Make the names in a folder durable."""
+    if os.name == "nt":  # which has no descriptors of folders
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 class FileLock:
@@ -115,7 +129,7 @@ class FileLock:
             try:
                 if self._fd < 0:
                     self._fd = self._opened()
-                _try_lock(self._fd)
+                try_lock(self._fd)
             except (BlockingIOError, PermissionError):  # held; Windows says permission denied
                 if time.monotonic() > deadline:
                     raise self._busy(seconds) from None
@@ -131,10 +145,8 @@ class FileLock:
             self._close()  # deleted or replaced: a lock on it excludes no process
 
     def _opened(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-        flags |= getattr(os, "O_NONBLOCK", 0)  # a named pipe in its place must not block
         try:
-            fd = os.open(self._path, flags, 0o600)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | ORDINARY, 0o600)
         except PermissionError as exc:
             raise StorageError(
                 f"{self._path!r} cannot be opened for writing: {exc.strerror}. Nothing was written"

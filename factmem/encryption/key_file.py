@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 
 from factmem._arguments import kind_of
-from factmem.concurrency.file_lock import FileLock
+from factmem.concurrency.file_lock import FileLock, sync_folder
 from factmem.encryption.aes256gcm import (
     Aes256GCMEncryptor,
     Encryption,
@@ -148,7 +148,7 @@ class KeyFile:
             with suppress(FileNotFoundError):  # the first write replaces no file
                 os.link(self._path, before)
             beside.replace(self._path)
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
             self._overwrite(before)
         except OSError as exc:
             raise StorageError(f"{str(self._path)!r} cannot be written: {exc.strerror}") from exc
@@ -163,7 +163,7 @@ class KeyFile:
         if not (self._path.exists() and before.samefile(self._path)):
             _write_durably(before, bytes(before.stat().st_size), 0)
         before.unlink()
-        _sync_folder(self._path.parent)
+        sync_folder(self._path.parent)
 
 
 def _opens(key: str, slots: Sequence[KeySlot], store: str) -> bool:
@@ -180,11 +180,3 @@ def _write_durably(path: Path, data: bytes, flags: int) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

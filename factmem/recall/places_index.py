@@ -291,4 +291,5 @@ def _start_in_child() -> None:
         indexes.reset()
 
 
-os.register_at_fork(after_in_child=_start_in_child)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_start_in_child)

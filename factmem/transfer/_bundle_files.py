@@ -4,7 +4,6 @@
 until it is complete: a bundle is plain text, so a killed export must leave nothing behind.
 """
 
-import fcntl
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +16,7 @@ from anyio import CancelScope
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect_methods
+from factmem.concurrency.file_lock import ORDINARY, sync_folder, try_lock
 
 BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file object in binary mode."""
@@ -105,24 +105,27 @@ class _Draft:
         fd = _open_unnamed(self._folder)
         self._is_named = fd is None
         if fd is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            fd = os.open(self._draft, flags, 0o600)
+            fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self.file: BinaryIO = os.fdopen(fd, "wb")
         with suppress(OSError):  # without locks a leftover stays; nothing else depends on them
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try_lock(fd)
 
     def publish(self) -> None:
         """Replace the file at the path by this one, durably."""
         self.file.flush()
         os.fsync(self.file.fileno())
-        folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+        if not self._is_named:
+            self._name()
+        self.file.close()  # Windows replaces no file by an open one
+        os.replace(self._draft, self._path)
+        sync_folder(self._folder)
+
+    def _name(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY)
         try:
-            if not self._is_named:
-                # Python follows the link to the open file only if src_dir_fd is passed too.
-                opened = f"{_OPEN_FILES}/{self.file.fileno()}"
-                os.link(opened, self._draft, src_dir_fd=folder, follow_symlinks=True)
-            os.replace(self._draft, self._path)
-            os.fsync(folder)
+            # Python follows the link to the open file only if src_dir_fd is passed too.
+            opened = f"{_OPEN_FILES}/{self.file.fileno()}"
+            os.link(opened, self._draft, src_dir_fd=folder, follow_symlinks=True)
         finally:
             os.close(folder)
 
@@ -140,7 +143,7 @@ def _open_unnamed(folder: str) -> int | None:
     if unnamed is None or not os.path.isdir(_OPEN_FILES):
         return None
     try:
-        return os.open(folder, os.O_WRONLY | unnamed | os.O_CLOEXEC, 0o600)
+        return os.open(folder, os.O_WRONLY | unnamed, 0o600)
     except OSError:  # not on this file system; a missing folder raises again in the caller
         return None
 
@@ -158,10 +161,9 @@ def _remove_leftovers(folder: str) -> None:
 
 
 def _remove_unlocked(path: str) -> None:
-    # O_NONBLOCK: opening a pipe of this name would wait for a writer.
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | ORDINARY)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try_lock(fd)
         os.unlink(path)
     finally:
         os.close(fd)

@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 import orjson
 
+from factmem.concurrency.file_lock import ORDINARY
 from factmem.errors import TamperedError
 from factmem.models.places import MemoryScope, MemoryScopeType
 
@@ -28,8 +29,7 @@ Unseal: TypeAlias = Callable[[bytes], bytes]
 
 _LEAST_SEALED = 12 + 16
 """The size of a nonce and a tag without any ciphertext, in bytes."""
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Without O_NONBLOCK, opening a pipe would wait for a writer."""
+_READ = os.O_RDONLY | ORDINARY
 
 
 def store_in(root: Path) -> Path:

@@ -161,7 +161,7 @@ async def test_one_concept_is_loaded_by_its_lines(
     await new_store().save(theme("light"), USER, AGENT)
     assert len(rows("SELECT 1 FROM factmem.topics WHERE {mine}")) == 42
     read: list[int] = []
-    entries_of = places.entries_of
+    entries_of = lines.entries_of
 
     def count(bodies: list[bytes], times: list[int]) -> list[Entry]:
         read.append(len(bodies))

@@ -1,5 +1,7 @@
 """Prepared statements that the server drops, and poolers that have none."""
 
+from collections.abc import Awaitable, Callable
+
 import anyio
 import pytest
 
@@ -79,7 +81,7 @@ async def test_a_read_without_an_answer_has_no_unknown_outcome(
     provider = new_store(timeout=1.0)
     await provider.save(theme("dark"), USER, AGENT)
     await provider.load(THEME, USER, AGENT)
-    reads = {
+    reads: dict[str, Callable[[], Awaitable[object]]] = {
         "load": lambda: provider.load(THEME, USER, AGENT),
         "load_all": lambda: provider.load_all(USER, AGENT),
         "entries": lambda: provider.entries(USER, AGENT),

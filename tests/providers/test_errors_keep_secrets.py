@@ -54,7 +54,10 @@ def nonsense(path: Path) -> None:
 
 
 def by_sql(statement: str) -> Damage:
-    return lambda path: run(path.parent, statement) and None
+    def damage(path: Path) -> None:
+        run(path.parent, statement)
+
+    return damage
 
 
 DAMAGES: dict[str, Damage] = {

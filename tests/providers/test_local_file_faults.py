@@ -43,6 +43,8 @@ ON_ALICE: list[Call] = [
     lambda store: store.anchor(),
 ]
 
+LOAD_BOB: Call = lambda store: store.load(LANGUAGES, BOB, AGENT)
+
 
 @contextmanager
 def as_nobody() -> Iterator[Path]:
@@ -84,7 +86,7 @@ def without_permission(backend: str) -> None:
         for closed in (root / "facts.db", root):
             mode = closed.stat().st_mode
             closed.chmod(0)
-            for call in (*ON_ALICE, lambda one: one.load(LANGUAGES, BOB, AGENT)):
+            for call in (*ON_ALICE, LOAD_BOB):
                 with pytest.raises(StorageError):
                     await call(LocalFileMemoryProvider(root))
             closed.chmod(mode)

@@ -8,6 +8,7 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.encryption.ring import KeyRing
+from factmem.errors import TamperedError
 from factmem.providers._sql import sealing
 from factmem.providers._sql.sealing import NO_TAG, RingSealing
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -58,9 +59,9 @@ def test_every_place_has_its_own_key() -> None:
 
     assert ring.sealer(PLACE, keys[0]).open(1, 0, NO_TAG, line) == b"{}"
     assert len(set(keys)) == 3
-    with pytest.raises(sealing.TamperedError):
+    with pytest.raises(TamperedError):
         ring.sealer(PLACE, keys[1]).open(1, 0, NO_TAG, line)
-    with pytest.raises(sealing.TamperedError):
+    with pytest.raises(TamperedError):
         ring.sealer(PLACE, keys[2])
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
+from factmem.concurrency.file_lock import sync_folder
 from factmem.errors import FactmemError, StorageError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
@@ -19,7 +20,7 @@ from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.lines import counted, entries_of
 from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.sealing import NO_TAG
-from factmem.providers._sqlite.files import NAME, sync_folder
+from factmem.providers._sqlite.files import NAME
 from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers._sqlite.session import SqliteSession
 

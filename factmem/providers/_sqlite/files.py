@@ -14,7 +14,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from factmem.concurrency.file_lock import FileLock
+from factmem.concurrency.file_lock import FileLock, sync_folder
 from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
 from factmem.providers._sqlite import schema
 from factmem.providers._sqlite.network import network_file_system
@@ -257,14 +257,3 @@ def _set_wal(db: sqlite3.Connection) -> None:
             return
         time.sleep(0.02)
     db.execute("PRAGMA journal_mode = wal")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    if os.name == "nt":  # which has no descriptors of folders
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

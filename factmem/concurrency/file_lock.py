@@ -24,6 +24,7 @@ try:
     import fcntl
 
     def try_lock(fd: int) -> None:
+        """Lock an open file, or raise."""
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unlock(fd: int) -> None:
@@ -33,6 +34,7 @@ except ImportError:  # Windows
     import msvcrt
 
     def try_lock(fd: int) -> None:
+        """Lock an open file, or raise."""
         os.lseek(fd, 0, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
 

@@ -83,6 +83,10 @@ ORDER BY e.at;
 """
 
 
+_STATE = "SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version"
+"""In one statement: another process may be creating the tables."""
+
+
 def create(db: sqlite3.Connection) -> None:
     """Create the tables, once for concurrent callers; the caller holds the lock of the store."""
     if is_there(db):
@@ -111,11 +115,9 @@ def is_there(db: sqlite3.Connection, path: Path = Path("facts.db")) -> bool:
             f"Local stores need SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}: "
             f"use a newer build of Python"
         )
-    tables = db.execute("SELECT 1 FROM sqlite_master").fetchone()
-    # After the tables: another process may create them between the two, and the version with them.
-    (version,) = db.execute("PRAGMA user_version").fetchone()
+    version, has_tables = db.execute(_STATE).fetchone()
     if version == 0:
-        if tables:
+        if has_tables:
             raise StorageError(
                 f"{str(path)!r} has the tables of another program: use a folder of its own for the "
                 f"store"

@@ -1,0 +1,230 @@
+"""The database of a folder as other tools see it, and its creation by many processes."""
+
+# ruff: noqa: ASYNC240 - the tests look at the disk themselves
+
+import json
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.errors import StorageError
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import MemoryScope
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from factmem.testing.clock import SettableClock
+from factmem.testing.facts import AGENT, LANGUAGES, SAID, THEME, languages, theme
+from tests.doors import watched
+from tests.processes import Process, Tell, heard, running
+from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, is_sound, run
+
+COLUMNS = ["scope_type", "scope", "subject", "entity", "keyword", "value", "said_at",
+           "recorded_at", "id", "fact"]  # fmt: skip
+
+
+async def test_any_tool_reads_statements(root: Path) -> None:
+    """A plain store has a view with readable values, while it is open too."""
+    clock = SettableClock(datetime(2026, 5, 17, 13, tzinfo=UTC))
+    store = LocalFileMemoryProvider(root, clock=clock)
+    age = Concept("age", "The user's age", value_type=int)
+    await store.save(theme("d\u00e4rk"), ALICE, AGENT)
+    clock.advance(timedelta(seconds=1))
+    await store.save_many([languages("java", "c"), SingleFact(age, 37, id="3")], ALICE, AGENT)
+    clock.advance(timedelta(seconds=1))
+    await store.save(theme("light"), ALICE, MemoryScope.CrossProduct())
+
+    names = [row[1] for row in run(root, "PRAGMA table_info(statements)")]
+    rows = [dict(zip(names, row, strict=True)) for row in run(root, "SELECT * FROM statements")]
+
+    assert names == COLUMNS
+    assert [(row["keyword"], row["value"]) for row in rows] == [
+        (THEME.keyword, "d\u00e4rk"),
+        (LANGUAGES.keyword, '["java","c"]'),
+        ("age", 37),
+        (THEME.keyword, "light"),
+    ]
+    first, _, third, last = rows
+    assert (first["scope_type"], first["scope"]) == (AGENT.type.value, AGENT.name)
+    assert (first["subject"], first["entity"]) == (ALICE.name, ALICE.entity)
+    assert first["recorded_at"] == "2026-05-17T13:00:00Z"
+    assert datetime.fromisoformat(first["said_at"]) == SAID
+    assert json.loads(third["fact"])["id"] == third["id"] == "3"
+    assert last["scope_type"] == MemoryScope.CrossProduct().type.value
+
+
+async def test_statements_that_are_gone(root: Path) -> None:
+    """Purged and erased values are not in the view; replaced ones are."""
+    store = LocalFileMemoryProvider(root)
+    for value in ("light", "dark"):
+        await store.save(theme(value), ALICE, AGENT)
+    await store.save(languages("java", "c"), ALICE, AGENT)
+    await store.save(theme("dim"), BOB, AGENT)
+    await store.forget(ALICE, AGENT, concept=LANGUAGES, value="c", purge=True)
+    await store.erase(BOB, AGENT)
+
+    values = [value for (value,) in run(root, "SELECT value FROM statements")]
+
+    assert values == ["light", "dark", '["java"]']
+
+
+async def test_an_encrypted_store_shows_no_statements(root: Path) -> None:
+    """The view is there and empty."""
+    storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
+
+    assert run(root, "SELECT * FROM statements") == []
+
+
+async def test_the_files_of_a_store(root: Path, storage: Storage) -> None:
+    """The log is gone after the last close; the type of the file is known to tools."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+        assert set(disk(root)) >= {"facts.db", "facts.db-wal", "facts.db-shm", "lock"}
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in root.iterdir()}
+        assert modes == {0o600}
+    assert set(disk(root)) - {"reserve"} == {"facts.db", "lock"}
+    assert run(root, "PRAGMA application_id") == [(int.from_bytes(b"FACT", "big"),)]
+    assert run(root, "PRAGMA journal_mode") == [("wal",)]
+    assert run(root, "PRAGMA auto_vacuum") == [(2,)]
+    assert is_sound(root)
+
+
+async def test_freed_pages_can_be_given_back(root: Path) -> None:
+    """By `PRAGMA incremental_vacuum` of any tool, while the store is open."""
+    store = LocalFileMemoryProvider(root)
+    for number in range(30):
+        await store.save(theme(f"{number} " * 4000), ALICE.of(f"p{number}"), AGENT)
+    for number in range(30):
+        await store.erase(ALICE.of(f"p{number}"), AGENT)
+    await store.save(theme("dark"), ALICE, AGENT)
+    before = (root / "facts.db").stat().st_size
+
+    with closing(sqlite3.connect(root / "facts.db")) as tool:
+        tool.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(truncate)")
+
+    assert (root / "facts.db").stat().st_size < before / 2
+    assert await current(store) == ["dark"]
+    await store.save(theme("light"), ALICE, AGENT)
+    assert await current(LocalFileMemoryProvider(root)) == ["light"]
+
+
+CALLS = {
+    "load": lambda store: store.load(THEME, ALICE, AGENT),
+    "save": lambda store: store.save(theme("light"), ALICE, AGENT),
+    "places": lambda store: store.places(),
+    "erase": lambda store: store.erase(ALICE, AGENT),
+    "verify": lambda store: store.verify(),
+    "anchor": lambda store: store.anchor(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_later_version_asks_for_an_update(root: Path, storage: Storage, call: str) -> None:
+    """Nothing is read or written, and it is not called damaged."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+    run(root, "PRAGMA user_version = 2")
+    before = (root / "facts.db").read_bytes()
+
+    with pytest.raises(StorageError, match="version 2, and this release knows 1: update") as caught:
+        await CALLS[call](LocalFileMemoryProvider(root, storage=storage))
+
+    assert type(caught.value) is StorageError
+    assert (root / "facts.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_database_of_another_program_is_refused(root: Path, call: str) -> None:
+    """Its tables stay as they are."""
+    root.mkdir(parents=True)
+    run(root, "CREATE TABLE diary (text TEXT)")
+    run(root, "INSERT INTO diary VALUES ('mine')")
+
+    with pytest.raises(StorageError, match="tables of another program"):
+        await CALLS[call](LocalFileMemoryProvider(root))
+
+    assert run(root, "SELECT name FROM sqlite_master") == [("diary",)]
+    assert run(root, "SELECT text FROM diary") == [("mine",)]
+
+
+@pytest.mark.parametrize("content", [b"my diary", b"SQLite format 3\0", bytes(5000)])
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_file_that_is_no_database_is_refused(root: Path, content: bytes, call: str) -> None:
+    """It is not written over."""
+    root.mkdir(parents=True)
+    (root / "facts.db").write_bytes(content)
+
+    with pytest.raises(StorageError):
+        await CALLS[call](LocalFileMemoryProvider(root))
+
+    assert (root / "facts.db").read_bytes() == content
+
+
+async def test_a_lock_of_another_program(root: Path, storage: Storage) -> None:
+    """A tool that writes holds the database: a save waits, and a read does not."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(theme("dark"), ALICE, AGENT)
+    with sqlite3.connect(root / "facts.db", isolation_level=None, check_same_thread=False) as tool:
+        tool.execute("BEGIN IMMEDIATE")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(store.save, theme("light"), ALICE, AGENT)
+            for _ in range(10):
+                assert await current(store) == ["dark"]
+            tool.execute("ROLLBACK")
+    tool.close()
+    assert await current(store) == ["light"]
+
+
+async def test_a_store_that_is_created_during_a_look(root: Path, storage: Storage) -> None:
+    """A reader that finds the empty file of a creation finds no facts, or its tables."""
+    root.mkdir(parents=True)
+    run(root, "PRAGMA journal_mode = wal")
+    todo = [LocalFileMemoryProvider(root, storage=storage)]
+
+    def look(sql: str) -> None:
+        if todo and "sqlite_master" in sql:
+            save = todo.pop().save
+            thread = threading.Thread(target=anyio.run, args=(save, theme("dark"), ALICE, AGENT))
+            thread.start()
+            thread.join()
+
+    with watched(look):
+        store = LocalFileMemoryProvider(root, storage=storage)
+        assert await current(store) in ([], ["dark"])
+        assert not todo
+        assert await current(store) == ["dark"]
+
+
+PROCESSES = 12
+
+
+def creator(tell: Tell, wait: Callable[[], None], root: str, key: str, number: int) -> None:
+    """Save first of all, and say so."""
+    storage = EncryptedStorage(Aes256GCMEncryptor(key)) if key else SimpleStorage()
+    wait()
+    store = LocalFileMemoryProvider(root, storage=storage)
+    anyio.run(store.save, languages(f"v{number}"), ALICE, AGENT)
+    tell(f"v{number}")
+
+
+async def test_many_processes_create_a_store_at_once(root: Path, storage: Storage) -> None:
+    """There is one store with one key ring, and no save is lost."""
+    key = KEY.to_base64() if isinstance(storage, EncryptedStorage) else ""
+    saved: list[str] = []
+    with running(Process(creator, str(root), key, each) for each in range(PROCESSES)) as crew:
+        for _, lines in heard(crew):
+            saved += lines
+
+    assert sorted(saved) == sorted(f"v{number}" for number in range(PROCESSES))
+    assert sorted(await current(LocalFileMemoryProvider(root, storage=storage))) == sorted(saved)
+    assert run(root, "SELECT count(*) FROM stores") == [(1,)]
+    assert not list(root.glob(".facts-*"))
+    assert is_sound(root)

@@ -2,13 +2,8 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from pathlib import Path
-
-from factmem.storage import Storage
-from factmem.storage.base import Position
 
 from factmem import LocalFileMemoryProvider
 from tests.storms.work import AGENT, LOG, PLACES, STATE, Operation, operation
@@ -96,12 +91,13 @@ class Acknowledged:
     def _may_be_gone(self, value: str, when: int) -> bool:
         return self.doomed.get(value, when) < when
 
-    async def check(self, root: Path, storage: Storage, lanes: Iterable[str]) -> Faults:
+    async def check(
+        self, opened: Callable[[], LocalFileMemoryProvider], lanes: Iterable[str]
+    ) -> Faults:
         """Check that a store holds what was acknowledged, in order, and nothing else.
 
         Args:
-            root: The store's folder.
-            storage: Opens it.
+            opened: Returns a new store on the folder.
             lanes: All lanes that were begun, also those that told of nothing.
         """
         for lane in lanes:
@@ -111,9 +107,9 @@ class Acknowledged:
         faults.lost += [f"not seen: {value[:40]}" for value in unseen]
         for place in range(len(PLACES)):
             try:
-                async with LocalFileMemoryProvider(root, storage=storage) as store:
+                async with opened() as store:
                     await self._check_place(store, place, faults)
-                _check_numbers(root, storage, place, faults)
+                    await store.verify()
             except Exception as exc:
                 faults.errors.append(f"{type(exc).__name__}: {exc}")
         return faults
@@ -175,20 +171,3 @@ class Acknowledged:
 def _origin(value: str) -> tuple[str, int]:
     lane, number, _ = value.split(":", 2)
     return lane, int(number)
-
-
-def _check_numbers(root: Path, storage: Storage, place: int, faults: Faults) -> None:
-    """Check that the numbers of a journal's records ascend, each used once."""
-    identity = (AGENT.type.value, AGENT.name, PLACES[place].name, PLACES[place].entity)
-    journals = storage.open(root)
-    position: Position | None = None
-    last = 0
-    for _ in count():
-        reading = journals.read(identity, position)
-        for record in reading.records:
-            if record.number <= last:
-                faults.disordered.append(f"record {record.number} after {last}")
-            last = record.number
-        position = reading.position
-        if reading.is_end:
-            return

@@ -1,7 +1,8 @@
 """Writers are killed at any moment, and nothing that was acknowledged is lost.
 
-Four processes, on asyncio and trio, save to three places, forget and compact; they write in pieces,
-are killed with SIGKILL from outside, or kill themselves in the middle of a file call. Meanwhile
+Four processes, on asyncio and trio, save to three places, forget and compact; they read
+their own files as a backup does, are killed with SIGKILL from outside, or kill themselves before a
+statement. Meanwhile
 this process reads without a lock. In the end every acknowledged fact must be there as it was saved,
 in an order that agrees with the times at which the saves began and returned.
 
@@ -23,7 +24,7 @@ __all__ = ["kill_storm"]
 def kill_storm(
     root: Path, kills: int, *, key: str | None, seed: int = 0, mutant: str | None = None
 ) -> Outcome:
-    """Kill so many writers of a store; `mutant` is a rule of the protocol to switch off."""
+    """Kill so many writers of a store; `mutant` is a rule of the engine to switch off."""
     storm = Storm(root, keys=() if key is None else (key,), seed=seed, mutant=mutant)
     return storm.run(lambda: storm.outcome.kills >= kills)
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
-from factmem.storage import Storage
 
 from factmem import (
     Aes256GCMEncryptor,
@@ -28,6 +27,7 @@ from factmem import (
     SimpleStorage,
     SingleFact,
 )
+from factmem.providers.storages import Storage
 from tests.processes import Process, Tell, heard, running
 
 __all__ = ["Outcome", "many_processes"]

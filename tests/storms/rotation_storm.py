@@ -9,25 +9,23 @@ by an anchor that was kept elsewhere.
 
 import argparse
 import shutil
+import sqlite3
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
 import orjson
-from factmem.storage._files import LocalFiles
-from factmem.storage._keys import SealedMode
-from factmem.storage._sealed_codec import SealedCodec
 
 from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider
+from factmem.encryption.ring import KeyRing
 from factmem.errors import TamperedError, WrongKeyError
-from tests.doors import DoorStorage
 from tests.processes import Process
 from tests.storms.storm import Outcome, Storm
-from tests.storms.work import AGENT, LOG, PLACES, Turn, rotator
+from tests.storms.work import AGENT, LOG, PLACES, Turn, rotator, storage_of
 
 __all__ = ["RotationStorm", "rotation_storm"]
 
@@ -47,7 +45,7 @@ class RotationStorm(Storm):
 
     def also(self) -> None:
         """Keep one rotator at work, once there is a store."""
-        if self._is_rotating or not (self.root / "factmem.json").exists():
+        if self._is_rotating or not (self.root / "facts.db").exists():
             return
         old, new = self.keys[self.rotations : self.rotations + 2]
         drawn = self.chance.random()
@@ -79,22 +77,22 @@ class RotationStorm(Storm):
         """Check that the new key alone opens the store, and that only its data key is left."""
         errors = self.outcome.faults.errors
         *old, new = self.keys[: self.rotations + 2]
-        storage = DoorStorage(LocalFiles, old)
         with suppress(WrongKeyError):
-            anyio.run(LocalFileMemoryProvider(self.root, storage=storage).places)
+            anyio.run(LocalFileMemoryProvider(self.root, storage=storage_of(old)).places)
             errors.append("an old key opens the store after a rotation")
+        with closing(sqlite3.connect(f"file:{self.root}/facts.db?mode=ro", uri=True)) as db:
+            ((store, slots),) = db.execute("SELECT id, slots FROM stores")
+            heads = db.execute("SELECT DISTINCT substr(data_key, 1, 4) FROM places").fetchall()
         try:
-            manifest = orjson.loads((self.root / "factmem.json").read_bytes())
-            ring, _ = SealedMode(Aes256GCMEncryptor(new)).ring(manifest)
+            unwrapped = Aes256GCMEncryptor(new).unwrap(orjson.loads(slots), store)
         except WrongKeyError:
             errors.append("the new key does not open the store after a rotation")
             return
+        ring = KeyRing.load(unwrapped.ring)
         if set(ring.generations) != {ring.generation}:
             errors.append("an old data key is left in the ring after a rotation")
-        codec = SealedCodec(manifest["store"], ring)
-        for file in (self.root / "journals").glob("*.fmj"):
-            if codec.generation_in(file.read_bytes().partition(b"\n")[0]) != ring.generation:
-                errors.append("a journal is left under an old data key after a rotation")
+        if heads != [(ring.generation.to_bytes(4, "big"),)]:
+            errors.append("a place is left under an old data key after a rotation")
 
     async def check_rollback(self) -> None:
         """Check that an anchor detects an older copy of the store that was put back."""

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-from factmem.storage._files import LocalFiles
 
 from factmem import LocalFileMemoryProvider
-from tests.doors import DoorStorage
 from tests.processes import Process
 from tests.storms.acknowledged import Acknowledged, Faults
-from tests.storms.work import PLACES, TASKS, Work, writer
+from tests.storms.work import PLACES, TASKS, Work, storage_of, writer
 
 __all__ = ["Outcome", "Storm"]
 
@@ -31,7 +29,7 @@ class Outcome:
 
     kills: int = 0
     suicides: int = 0
-    """The number of kills in the middle of a file call, by the writer itself."""
+    """The number of kills before a statement, by the writer itself."""
     operations: int = 0
     looks: int = 0
     seconds: float = 0.0
@@ -39,7 +37,7 @@ class Outcome:
 
     def __str__(self) -> str:
         return (
-            f"{self.kills} kills, {self.suicides} of them in the middle of a file call; "
+            f"{self.kills} kills, {self.suicides} of them before a statement; "
             f"{self.operations} operations acknowledged; {self.looks} looks by a reader; "
             f"{self.seconds:.1f} s; {self.faults}"
         )
@@ -52,7 +50,7 @@ class Storm:
         root: The store's folder.
         keys: Its keys, as base64; none for a store in the clear.
         seed: Everything that is drawn follows from it, but not when it happens.
-        mutant: A rule of the protocol that is switched off.
+        mutant: A rule of the engine that is switched off.
     """
 
     def __init__(
@@ -115,8 +113,7 @@ class Storm:
 
     def opened(self) -> LocalFileMemoryProvider:
         """Return a new store on the storm's folder."""
-        storage = DoorStorage(LocalFiles, self.keys or None)
-        return LocalFileMemoryProvider(self.root, storage=storage)
+        return LocalFileMemoryProvider(self.root, storage=storage_of(self.keys))
 
     def also(self) -> None:
         """Do what the storm needs beside its writers; called again and again."""
@@ -182,7 +179,6 @@ class Storm:
 
     async def _check(self) -> None:
         lanes = [f"{life}.{task}" for life in range(self._lives) for task in range(TASKS)]
-        storage = DoorStorage(LocalFiles, self.keys or None)
-        found = await self._acknowledged.check(self.root, storage, lanes)
+        found = await self._acknowledged.check(self.opened, lanes)
         for name, faults in vars(found).items():
             getattr(self.outcome.faults, name).extend(faults)

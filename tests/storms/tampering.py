@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
@@ -343,9 +344,7 @@ def main() -> int:
     for is_encrypted in (False, True):
         with tempfile.TemporaryDirectory() as folder:
             outcomes = anyio.run(
-                lambda encrypted=is_encrypted, path=Path(folder): run(
-                    path, given.cases // 2, given.seed, is_encrypted=encrypted
-                )
+                partial(run, is_encrypted=is_encrypted), Path(folder), given.cases // 2, given.seed
             )
         print("encrypted" if is_encrypted else "plain", flush=True)
         for kind in KINDS:

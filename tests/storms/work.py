@@ -8,26 +8,33 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Literal
 
 import anyio
-from factmem.storage._files import LocalFiles
 
 from factmem import (
+    Aes256GCMEncryptor,
     Concept,
+    EncryptedStorage,
     FactType,
     LocalFileMemoryProvider,
     MemoryScope,
     MemorySubject,
     MultipleFacts,
+    SimpleStorage,
     SingleFact,
 )
+from factmem.concurrency.file_lock import FileLock
 from factmem.models import AnyFact
-from tests.doors import DoorStorage
+from factmem.providers._sqlite.guards import Guard
+from factmem.providers._sqlite.session import SqliteSession
+from factmem.providers.storages import Storage
+from tests.doors import watched
 from tests.processes import Tell
 
 __all__ = [
@@ -42,6 +49,7 @@ __all__ = [
     "Work",
     "operation",
     "rotator",
+    "storage_of",
     "writer",
 ]
 
@@ -118,64 +126,41 @@ class Work:
     life: int
     """Its number among all writers of the storm, from which everything else follows."""
     fuse: int | None
-    """The file call during which it kills itself; None if another process must."""
+    """The statement before which it kills itself; None if another process must."""
     mutant: str | None = None
 
 
-class TornFiles(LocalFiles):
-    """Writes in pieces, with pauses, and dies in the middle of a call when its fuse has burnt."""
+class Fuse:
+    """Counts the statements of a process, and kills it when the fuse has burnt."""
 
-    def __init__(self, folder: str, chance: random.Random, fuse: int | None) -> None:
-        super().__init__(folder)
-        self._chance = chance
-        self._left = fuse
+    def __init__(self, left: int | None) -> None:
+        self._left = left
 
-    @classmethod
-    def with_fuse(cls, seed: int, fuse: int | None) -> Callable[[str], "TornFiles"]:
-        """Return a door for a storage; its chances follow from the seed."""
-        return lambda folder: cls(folder, random.Random(seed), fuse)
-
-    def _burn(self) -> None:
+    def __call__(self, sql: str) -> None:
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def append(self, fd: int, data: bytes) -> None:
-        if self._left == 0:
-            super().append(fd, data[: self._chance.randrange(len(data) + 1)])
-        self._burn()
-        while data and self._chance.random() < 0.3:
-            at = self._chance.randrange(len(data) + 1)
-            super().append(fd, data[:at])
-            time.sleep(self._chance.random() * 0.002)
-            data = data[at:]
-        super().append(fd, data)
 
-    def sync(self, fd: int) -> None:
-        self._burn()
-        super().sync(fd)
+def storage_of(keys: Sequence[str], busy_timeout: float = 60) -> Storage:
+    """Return the storage of a store with these keys; a plain one without keys."""
+    if not keys:
+        return SimpleStorage(busy_timeout)
+    return EncryptedStorage(Aes256GCMEncryptor(*keys), busy_timeout)
 
-    def sync_folder(self, name: str) -> None:
-        self._burn()
-        super().sync_folder(name)
 
-    def create(self, name: str) -> int:
-        self._burn()
-        return super().create(name)
-
-    def rename(self, old: str, new: str) -> None:
-        self._burn()
-        super().rename(old, new)
-        self._burn()
+def read_files(root: str) -> None:
+    """Read all files of the own store, as a backup does: closing them drops SQLite's locks."""
+    for file in Path(root).iterdir():
+        with suppress(FileNotFoundError):
+            file.read_bytes()
 
 
 def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
     """Work until killed. A line per operation that has returned: lane, number, begin and end."""
     if work.mutant is not None:
         MUTANTS[work.mutant]()
-    files = TornFiles.with_fuse(work.life, work.fuse)
-    storage = DoorStorage(files, work.keys or None, busy_timeout=60)
     keep = timedelta(0) if work.life % 2 else None
 
     async def run(store: LocalFileMemoryProvider, lane: str) -> None:
@@ -190,15 +175,19 @@ def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
                 tell(f"! {lane} {number} {type(exc).__name__}: {exc}")
                 os._exit(1)
             tell(f"{lane} {number} {begin} {time.monotonic_ns()}")
+            if number % 10 == 0:
+                read_files(work.root)
 
     async def main() -> None:
+        storage = storage_of(work.keys)
         store = LocalFileMemoryProvider(work.root, storage=storage, keep_history=keep)
         async with anyio.create_task_group() as tasks:
             for task in range(TASKS):
                 tasks.start_soon(run, store, f"{work.life}.{task}")
 
     wait()
-    anyio.run(main, backend=("asyncio", "trio")[work.life // 2 % 2])
+    with watched(Fuse(work.fuse)):
+        anyio.run(main, backend=("asyncio", "trio")[work.life // 2 % 2])
 
 
 @dataclass(frozen=True)
@@ -211,57 +200,40 @@ class Turn:
     new: str
     life: int
     fuse: int | None
-    """The file call in the middle of which it kills itself."""
+    """The statement before which it kills itself."""
 
 
 def rotator(tell: Tell, wait: Callable[[], None], turn: Turn) -> None:
     """Rotate once, and report when it has returned; it has the old key or both, at random."""
     keys = (turn.old,) if turn.life % 2 else (turn.new, turn.old)
-    files = TornFiles.with_fuse(turn.life, turn.fuse)
-    store = LocalFileMemoryProvider(turn.root, storage=DoorStorage(files, keys, busy_timeout=60))
+    store = LocalFileMemoryProvider(turn.root, storage=storage_of(keys))
     wait()
     try:
-        anyio.run(store.keys.rotate, turn.new, backend=("asyncio", "trio")[turn.life // 2 % 2])
+        with watched(Fuse(turn.fuse)):
+            anyio.run(store.keys.rotate, turn.new, backend=("asyncio", "trio")[turn.life // 2 % 2])
     except Exception as exc:
         tell(f"! rotator: {type(exc).__name__}: {exc}")
         os._exit(1)
     tell("rotated")
 
 
-def _without_lock() -> None:
-    LocalFiles.lock = lambda self, timeout: nullcontext()  # type: ignore[method-assign]
+def _without_transactions() -> None:
+    @contextmanager
+    def transaction(session: SqliteSession) -> Iterator[None]:
+        with session._lock():
+            yield
+
+    SqliteSession.transaction = transaction  # type: ignore[method-assign, assignment]
 
 
-def _without_header() -> None:
-    class AnyHeader(bytes):
-        """Equal to whatever stands where the first line is read again."""
-
-        def __eq__(self, other: object) -> bool:
-            return True
-
-        __hash__ = bytes.__hash__
-
-    read = LocalFiles.read
-    LocalFiles.read = lambda self, fd, count, offset: (  # type: ignore[method-assign]
-        AnyHeader(read(self, fd, count, offset)) if offset == 0 else read(self, fd, count, offset)
-    )
-
-
-def _without_manifest() -> None:
-    read, seen = LocalFiles.content, dict[str, bytes]()
-
-    def content(files: LocalFiles, name: str) -> bytes | None:
-        found = seen.get(name) or read(files, name)
-        if found is not None:
-            seen[name] = found
-        return found
-
-    LocalFiles.content = content  # type: ignore[method-assign, assignment]
+def _without_locks() -> None:
+    """Neither the lock of the store nor the guards; SQLite's own are dropped by `read_files`."""
+    FileLock.held = lambda self, timeout=None: nullcontext()  # type: ignore[method-assign, assignment, return-value]
+    Guard.of = lambda path: None  # type: ignore[method-assign]
 
 
 MUTANTS: dict[str, Callable[[], None]] = {
-    "no lock": _without_lock,
-    "no look at the first line": _without_header,
-    "no look at the manifest": _without_manifest,
+    "no transactions": _without_transactions,
+    "no locks": _without_locks,
 }
-"""Rules of the protocol that can be switched off, to see the storm notice."""
+"""Rules of the engine that can be switched off, to see the storm notice."""

@@ -13,8 +13,8 @@ Rules that measurements forced; none may be dropped:
    serializes checkpoints with writers, as the WAL-reset fault of SQLite 3.7.0 to 3.51.2 needs.
 4. All connections are closed before a fork: SQLite keeps the state of its locks per process, and a
    connection of the child would believe in the locks of its parent.
-5. After an I/O error the connection is dropped, and the file counts as damaged only if a new
-   connection finds so too.
+5. After an I/O error the connection is dropped, and the file counts as damaged only if some new
+   connections in a row find so too: SQLite reports a read that failed as damage.
 6. `data_version` counts per connection, so caches are keyed by (epoch, data_version), and the epoch
    changes with each connection.
 """
@@ -98,6 +98,16 @@ class Database:
             except ODD_VALUES as exc:
                 self._files.check_sound(exc)
                 raise
+            finally:
+                self._end_transaction()
+
+    def _end_transaction(self) -> None:
+        """Close a connection that could not roll back: it would keep SQLite's lock from all others."""
+        if self._writer is not None and self._writer.in_transaction:
+            self.epoch += 1
+            with suppress(sqlite3.Error):
+                self._writer.close()
+            self._writer = None
 
     @contextmanager
     def writing_soon(self) -> Generator[None]:

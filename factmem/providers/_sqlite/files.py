@@ -46,6 +46,10 @@ class DiskFullError(StorageError):
     """There is no room for a write. Nothing was written."""
 
 
+class DamagedError(CorruptJournalError):
+    """SQLite found the file damaged, or could not read a part of it: it gives both the same code."""
+
+
 class DatabaseFiles:
     """The files of one folder.
 
@@ -198,7 +202,7 @@ class DatabaseFiles:
         return found.st_dev, found.st_ino
 
     def error_of(self, exc: sqlite3.Error) -> Exception:
-        """Return the error for one of SQLite's; it says "damaged" only if a new connection agrees."""
+        """Return the error for one of SQLite's."""
         name = getattr(exc, "sqlite_errorname", type(exc).__name__)
         if code_of(exc) in _BUSY:
             return StoreBusyError(
@@ -206,10 +210,7 @@ class DatabaseFiles:
                 f"Nothing was written; try again, or allow more time with busy_timeout"
             )
         if code_of(exc) in DAMAGED:
-            self.check_sound(exc)
-            return StorageError(
-                f"{str(self.path)!r} could not be read, and is sound ({name}): try again"
-            )
+            return self._damaged(name)
         if code_of(exc) == sqlite3.SQLITE_FULL:
             return DiskFullError(
                 f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free some room"
@@ -217,15 +218,17 @@ class DatabaseFiles:
         return StorageError(f"The database failed ({name}): {str(self.path)!r}")
 
     def check_sound(self, exc: Exception) -> None:
-        """Raise `CorruptJournalError` if a new connection finds damage as well."""
+        """Raise `DamagedError` unless a new connection finds the file sound."""
         with suppress(sqlite3.Error, UnicodeDecodeError), closing(self.connect("ro")) as db:
             if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
                 return
-        name = getattr(exc, "sqlite_errorname", type(exc).__name__)
-        raise CorruptJournalError(
+        raise self._damaged(type(exc).__name__) from exc
+
+    def _damaged(self, name: str) -> CorruptJournalError:
+        return DamagedError(
             f"{str(self.path)!r} is damaged ({name}). Nothing was changed: restore it from a "
             f"backup, or save its readable places with `factmem salvage`"
-        ) from exc
+        )
 
     def fill_reserve(self) -> None:
         """Create the reserve, if it is missing and there is room."""

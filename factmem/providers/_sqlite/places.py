@@ -1,6 +1,7 @@
 """SqlitePlaces: the places of a folder's database, with the part that differs from other databases."""
 
 import sqlite3
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
@@ -16,10 +17,13 @@ from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
 from factmem.providers._sql.views import View
 from factmem.providers._sqlite.database import Database
-from factmem.providers._sqlite.files import DiskFullError
+from factmem.providers._sqlite.files import DamagedError, DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
 
 R = TypeVar("R")
+
+_LOOKS = 16
+"""How often a file must seem damaged in a row until it counts as that."""
 
 _WARM_PLACES = 1024
 """The places that are kept in memory."""
@@ -68,13 +72,16 @@ class SqlitePlaces(StoredPlaces):
         super().__init__(opening, clock, warm_places=_WARM_PLACES, keep_history=keep_history)
 
     def _run(self, work: Callable[[Session, int], R]) -> R:
+        return _steadily(lambda: self._read(work))
+
+    def _read(self, work: Callable[[Session, int], R]) -> R:
         with self.database.snapshot() as session:
             self._check_file()
             return work(session, 0)
 
     def _write(self, work: Callable[[Session, int], R]) -> R:
         try:
-            return self._written(work)
+            return _steadily(lambda: self._written(work))
         except DiskFullError:
             if not self.database.truncate():
                 raise
@@ -95,7 +102,7 @@ class SqlitePlaces(StoredPlaces):
             self._file = found
 
     def present(self, identity: Identity, present: Present[R], keyword: str | None = None) -> R:
-        self.database.prepare_warm()
+        _steadily(self.database.prepare_warm)
         return super().present(identity, present, keyword)
 
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
@@ -172,3 +179,16 @@ class SqlitePlaces(StoredPlaces):
         if self.database.has_remains():
             self.database.truncate(0.0)
         self.database.close()
+
+
+def _steadily(call: Callable[[], R]) -> R:
+    """Call a function; again on a new connection if the file seems damaged.
+
+    SQLite reports a read that the disk refused as damage. A damaged file stays damaged.
+    """
+    for _ in range(_LOOKS - 1):
+        try:
+            return call()
+        except DamagedError:
+            time.sleep(0.001)
+    return call()

@@ -85,7 +85,7 @@ class SqlitePlaces(StoredPlaces):
         except DiskFullError:
             if not self.database.truncate():
                 raise
-            return self._written(work)  # in the room of the log
+            return _steadily(lambda: self._written(work))  # in the room of the log
 
     def _written(self, work: Callable[[Session, int], R]) -> R:
         with self.database.writing() as session:

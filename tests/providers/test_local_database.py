@@ -203,6 +203,38 @@ async def test_a_store_that_is_created_during_a_look(root: Path, storage: Storag
         assert await current(store) == ["dark"]
 
 
+async def test_a_database_appears_complete(root: Path, storage: Storage) -> None:
+    """Readers hold no lock of the store: one could undo a creation whose locks were dropped."""
+    seen: list[bytes] = []
+
+    def look(sql: str) -> None:
+        if (root / "facts.db").exists():
+            seen.append((root / "facts.db").read_bytes()[:100])
+        assert not (root / "facts.db-journal").exists()
+
+    with watched(look):
+        store = LocalFileMemoryProvider(root, storage=storage)
+        await store.save(theme("dark"), ALICE, AGENT)
+
+    assert seen
+    assert {header[18:20] for header in seen} == {b"\2\2"}  # it writes ahead
+    assert {header[60:64] for header in seen} == {
+        (1).to_bytes(4, "big")
+    }  # the version of its tables
+    assert not list(root.glob(".facts-*"))
+
+
+async def test_leftovers_of_a_killed_creation_are_removed(root: Path, storage: Storage) -> None:
+    """The next creation is under the same lock."""
+    root.mkdir(parents=True)
+    for ending in ("", "-wal", "-shm", "-journal"):
+        (root / f".facts-1-2{ending}").write_bytes(b"half of a database")
+
+    await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
+
+    assert not list(root.glob(".facts-*"))
+
+
 PROCESSES = 12
 
 

@@ -20,6 +20,8 @@ from factmem.providers._sqlite import schema
 from factmem.providers._sqlite.network import network_file_system
 
 NAME = "facts.db"
+_UNLINKED = ".facts-"
+"""The names of databases that are not complete yet begin so."""
 
 _PRAGMAS = (
     "synchronous = full",
@@ -90,11 +92,9 @@ class DatabaseFiles:
             made = [each for each in (self.root, *self.root.parents) if not each.exists()]
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
             with lock.held():
-                is_new = self._link_empty()
+                is_new = self._link_new()
                 db = self.connect("rw")
                 try:
-                    if is_new:
-                        db.execute("PRAGMA auto_vacuum = incremental")
                     _set_wal(db)
                     schema.create(db)
                 except BaseException:
@@ -111,10 +111,11 @@ class DatabaseFiles:
             ) from exc
         return db
 
-    def _link_empty(self) -> bool:
-        """Create an empty database under another name, and link it; return whether it was missing.
+    def _link_new(self) -> bool:
+        """Create a database under another name, and link it; return whether it was missing.
 
-        SQLite gives the log and its index the permissions of the database.
+        While SQLite creates tables and changes to a log, its locks alone keep a reader from undoing
+        it, and they are not guarded yet. It gives the log and its index the permissions of the database.
         """
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise CorruptJournalError(
@@ -124,18 +125,27 @@ class DatabaseFiles:
             if not self.path.stat().st_size:
                 self._check_not_emptied(self._had_tables())
             return False
-        made = self.root / f".facts-{os.getpid()}-{threading.get_ident()}"
+        self._remove_unlinked()  # of a process that was killed here
+        made = self.root / f"{_UNLINKED}{os.getpid()}-{threading.get_ident()}"
         os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         try:
-            os.link(made, self.path)
-        except FileExistsError:
-            return False
-        except OSError:  # no hard links; the lock of the store excludes other writers
-            made.replace(self.path)
-            return True
+            with closing(self.connect("rw", made)) as db:
+                db.execute("PRAGMA auto_vacuum = incremental")
+                _set_wal(db)
+                schema.create(db)
+            try:
+                os.link(made, self.path)
+            except FileExistsError:
+                return False
+            except OSError:  # no hard links; the lock of the store excludes other writers
+                made.replace(self.path)
         finally:
-            made.unlink(missing_ok=True)
+            self._remove_unlinked()
         return True
+
+    def _remove_unlinked(self) -> None:
+        for path in self.root.glob(f"{_UNLINKED}*"):
+            path.unlink(missing_ok=True)
 
     def open(self) -> tuple[sqlite3.Connection, bool] | None:
         """Open the database for reading; return None if nothing was saved yet.
@@ -179,10 +189,10 @@ class DatabaseFiles:
             return self.path.with_name(f"{NAME}-wal").stat().st_size > 0
         return False
 
-    def connect(self, mode: str) -> sqlite3.Connection:
-        """Return a new connection in one of SQLite's modes."""
+    def connect(self, mode: str, path: Path | None = None) -> sqlite3.Connection:
+        """Return a new connection in one of SQLite's modes, to the database or another file."""
         db = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}",
+            f"{(path or self.path).absolute().as_uri()}?mode={mode}",
             uri=True,
             isolation_level=None,
             check_same_thread=False,

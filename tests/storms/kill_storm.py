@@ -1,10 +1,10 @@
 """Writers are killed at any moment, and nothing that was acknowledged is lost.
 
-Four processes, on asyncio and trio, save to three places, forget and compact; they read
-their own files as a backup does, are killed with SIGKILL from outside, or kill themselves before a
-statement. Meanwhile
-this process reads without a lock. In the end every acknowledged fact must be there as it was saved,
-in an order that agrees with the times at which the saves began and returned.
+Four processes, on asyncio and trio, save to 64 places, forget and compact; some fork children that
+save too, or copy the folder again and again, as a backup does. They are killed with SIGKILL from
+outside, or kill themselves before a statement. Meanwhile this process reads without a lock. In the
+end every acknowledged fact must be there as it was saved, in an order that agrees with the times at
+which the saves began and returned.
 
     python -m tests.storms.kill_storm --kills 1000
 """

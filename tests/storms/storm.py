@@ -14,7 +14,7 @@ import anyio
 from factmem import LocalFileMemoryProvider
 from tests.processes import Process
 from tests.storms.acknowledged import Acknowledged, Faults
-from tests.storms.work import PLACES, TASKS, Work, storage_of, writer
+from tests.storms.work import LANES, PLACES, Work, storage_of, writer
 
 __all__ = ["Outcome", "Storm"]
 
@@ -175,10 +175,10 @@ class Storm:
                 except Exception as exc:
                     self.outcome.faults.errors.append(f"reader: {type(exc).__name__}: {exc}")
                 self.outcome.looks += 1
-                await anyio.sleep(0.02)
+                await anyio.sleep(0.002)
 
     async def _check(self) -> None:
-        lanes = [f"{life}.{task}" for life in range(self._lives) for task in range(TASKS)]
+        lanes = [f"{life}.{lane}" for life in range(self._lives) for lane in range(LANES)]
         found = await self._acknowledged.check(self.opened, lanes)
         for name, faults in vars(found).items():
             getattr(self.outcome.faults, name).extend(faults)

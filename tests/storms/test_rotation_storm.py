@@ -20,8 +20,8 @@ def test_rotations_lose_nothing_and_shut_out_every_older_key(tmp_path: Path) -> 
     assert outcome.operations > 50
 
 
-def test_writers_that_do_not_look_at_the_manifest_are_noticed(tmp_path: Path) -> None:
+def test_writers_that_do_not_look_at_the_ring_are_noticed(tmp_path: Path) -> None:
     """They go on with data keys that a rotation has thrown away."""
-    outcome, _ = rotation_storm(tmp_path / "store", 100, mutant="no look at the manifest")
+    outcome, _ = rotation_storm(tmp_path / "store", 100, mutant="no look at the ring")
 
     assert outcome.faults, outcome

@@ -6,8 +6,12 @@ so whoever knows how far a lane has come knows what must be in the store.
 
 import os
 import random
+import shutil
 import signal
+import sys
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -31,6 +35,7 @@ from factmem import (
 )
 from factmem.concurrency.file_lock import FileLock
 from factmem.models import AnyFact
+from factmem.providers._sql.writing import PlaceWriter
 from factmem.providers._sqlite.guards import Guard
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.storages import Storage
@@ -39,6 +44,7 @@ from tests.processes import Tell
 
 __all__ = [
     "AGENT",
+    "LANES",
     "LOG",
     "MUTANTS",
     "PLACES",
@@ -57,9 +63,13 @@ LOG = Concept("log", "All that was ever saved, in its order", FactType.MULTIPLE)
 STATE = Concept("state", "What was saved last")
 AGENT = MemoryScope.Agent("storm")
 PLACES = [
-    MemorySubject("user", "The user", 1, per_entity=True).of(name) for name in ("ann", "bob", "cid")
+    MemorySubject("user", "The user", 1, per_entity=True).of(f"u{number}") for number in range(64)
 ]
+BUSY = 3
+"""The places of most operations."""
 TASKS = 3
+LANES = TASKS + 1
+"""The lanes of a writer, with that of its forked child."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ class Operation:
 def operation(lane: str, number: int) -> Operation:
     """Return the operation of a lane with a number, from 1 on."""
     chance = random.Random(f"{lane}:{number}")
-    place = chance.randrange(len(PLACES))
+    place = chance.randrange(BUSY if chance.random() < 0.7 else len(PLACES))
     size = 20_000 if chance.random() < 0.01 else chance.randrange(600)
     value = f"{lane}:{number}:{'·x' * (size // 2)}"
     drawn = chance.random()
@@ -158,15 +168,19 @@ def read_files(root: str) -> None:
 
 
 def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
-    """Work until killed. A line per operation that has returned: lane, number, begin and end."""
+    """Work until killed. A line per operation that has returned: lane, number, begin and end.
+
+    Every third writer copies the folder again and again, and every fourth one forks a child that
+    saves too.
+    """
     if work.mutant is not None:
         MUTANTS[work.mutant]()
     keep = timedelta(0) if work.life % 2 else None
+    backend = ("asyncio", "trio")[work.life // 2 % 2]
+    store = LocalFileMemoryProvider(work.root, storage=storage_of(work.keys), keep_history=keep)
 
-    async def run(store: LocalFileMemoryProvider, lane: str) -> None:
-        number = 0
-        while True:
-            number += 1
+    async def run(lane: str, last: int = sys.maxsize) -> None:
+        for number in range(1, last + 1):
             todo = operation(lane, number)
             begin = time.monotonic_ns()
             try:
@@ -179,15 +193,41 @@ def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
                 read_files(work.root)
 
     async def main() -> None:
-        storage = storage_of(work.keys)
-        store = LocalFileMemoryProvider(work.root, storage=storage, keep_history=keep)
         async with anyio.create_task_group() as tasks:
             for task in range(TASKS):
-                tasks.start_soon(run, store, f"{work.life}.{task}")
+                tasks.start_soon(run, f"{work.life}.{task}")
 
+    # A child that is forked while a thread imports an event loop would wait for that for ever.
+    anyio.run(anyio.sleep, 0, backend=backend)
     wait()
     with watched(Fuse(work.fuse)):
-        anyio.run(main, backend=("asyncio", "trio")[work.life // 2 % 2])
+        if work.life % 3 == 0:
+            threading.Thread(target=_copy_again_and_again, args=(work,), daemon=True).start()
+        if work.life % 4 == 0:
+            threading.Thread(target=anyio.run, args=(main,), kwargs={"backend": backend}).start()
+            time.sleep(random.Random(work.life).random() * 0.1)
+            child = _fork()
+            if not child:
+                anyio.run(run, f"{work.life}.{TASKS}", 5, backend=backend)
+                os._exit(0)
+            os.waitpid(child, 0)
+        else:
+            anyio.run(main, backend=backend)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python 3.12 and newer warn about exactly this: a fork beside threads.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _copy_again_and_again(work: Work) -> None:
+    copy = f"{work.root}-copy-{work.life}"
+    while True:
+        with suppress(OSError):  # files come and go
+            shutil.copytree(work.root, copy)
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -232,8 +272,13 @@ def _without_locks() -> None:
     Guard.of = lambda path: None  # type: ignore[method-assign]
 
 
+def _without_ring() -> None:
+    PlaceWriter.check_ring = lambda *_: None  # type: ignore[method-assign, assignment]
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "no transactions": _without_transactions,
     "no locks": _without_locks,
+    "no look at the ring": _without_ring,
 }
 """Rules of the engine that can be switched off, to see the storm notice."""

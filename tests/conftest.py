@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Replace fsync, which only a power cut would show, unless `--thorough` is given.
 
-    The order of writes and syncs is tested on a model of a disk, `tests/storage/disk_model.py`.
+    SQLite has its own, which stay.
     """
     is_thorough = config.getoption("--thorough")
     settings.load_profile("long" if is_thorough else "short")

@@ -50,7 +50,7 @@ else:
     raise AssertionError("the core brought an extra")
 """
 
-TESTS = ("tests/models", "tests/ledger", "tests/storage/test_names.py")
+TESTS = ("tests/models", "tests/ledger", "tests/providers/test_sealing.py")
 TOOLS = ("pytest>=9", "hypothesis>=6.100", "trio>=0.31")
 DESELECTED = ("--ignore=tests/models/test_display.py",)
 """A file that needs pandas."""

@@ -32,12 +32,11 @@ CORE = {
     "detection/candidates.py": ["tests/detection"],
     "recall/ranking.py": ["tests/recall/test_ranking.py", "tests/recall/test_recall.py",
                           "tests/recall/test_context.py"],
-    "storage/_sealed_codec.py": ["tests/storage/test_damage.py", "tests/storage/test_rotation.py",
-                                 "tests/storage/test_contract.py", "tests/storage/test_file_format.py",
-                                 "tests/storage/test_batches.py", "tests/storage/test_frozen_stores.py",
-                                 "tests/providers/test_indexes.py",
-                                 "tests/providers/test_large_places.py",
-                                 "tests/storage/test_encryption.py"],
+    "providers/_sql/sealing.py": ["tests/providers/test_sealing.py", "tests/providers/test_indexes.py",
+                                  "tests/storms/test_tampering.py"],
+    "providers/_sql/places.py": ["tests/providers/test_large_places.py",
+                                 "tests/providers/test_local_file.py",
+                                 "tests/storms/test_tampering.py"],
 }  # fmt: skip
 """The modules, and the tests that each must answer to by itself."""
 

@@ -22,16 +22,5 @@ EXPLAINED: dict[str, str] = {
     "[True -> False]": "one selection is applied to all columns, so they are equally long",
     "recall/ranking.py: return stretched if known is True else np.where(known, stretched, usual) "
     "[True -> False]": "numpy.where with True returns its second argument",
-    "storage/_sealed_codec.py: _NEAR = 1 << 20 [1 -> 2]": (
-        "a guess at where a record begins in a dead line, which its tag confirms"
-    ),
-    "storage/_sealed_codec.py: end = data.index(b',', 5) [5 -> 6]": (
-        "the number before the comma has a digit, so the comma is at 6 or later"
-    ),
-    "storage/_sealed_codec.py: if start <= 0: [start <= 0 -> start < 0]": (
-        "a record that begins at 0 is the line itself, which was unsealed before"
-    ),
-    "storage/_sealed_codec.py: step = max(_SMALLEST_INDEX // 4, 1 << max(0, size.bit_length() - 3)) "
-    "[0 -> 1]": "below 4 KiB the other operand of the outer max is the larger one",
 }
 """The name of a mutant, and why it changes nothing that a caller could see."""

@@ -273,7 +273,7 @@ def _without_locks() -> None:
 
 
 def _without_ring() -> None:
-    PlaceWriter.check_ring = lambda *_: None  # type: ignore[method-assign, assignment]
+    PlaceWriter.check_ring = lambda *_: None  # type: ignore[method-assign]
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

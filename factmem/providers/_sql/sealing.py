@@ -58,9 +58,6 @@ class UnknownGenerationError(Exception):
 class Sealer(Protocol):
     """The form of the lines of one place."""
 
-    is_plain: bool
-    """Whether lines are stored as they are."""
-
     def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
         """Return a line as it is stored; `previous` is the tag of the line before."""
         ...
@@ -132,8 +129,6 @@ class Sealing(Protocol):
 
 
 class _PlainLines:
-    is_plain = True
-
     def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
         return line
 
@@ -289,8 +284,6 @@ class RingSealing:
 
 
 class _SealedLines:
-    is_plain = False
-
     def __init__(self, place: bytes, key: bytes) -> None:
         self._aead = Aead(key)
         self._place = place

@@ -7,6 +7,7 @@ store is garbage collected. A forked child starts its own.
 """
 
 import copy
+import os
 import threading
 import weakref
 from collections import deque
@@ -20,6 +21,7 @@ from anyio import CancelScope, Event, current_effective_deadline
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_token
 
 from factmem.concurrency.per_loop import PerLoop, Workers
+from factmem.errors import StorageError
 
 _logger = getLogger(__name__)
 
@@ -138,6 +140,7 @@ class GroupCommit(Generic[W]):
         workers: Workers,
         rest: Callable[[Callable[[], bool]], None] = _do_nothing,
     ) -> None:
+        self._pid = os.getpid()
         self._commit = commit
         self._rest = rest
         self._workers = workers
@@ -165,6 +168,11 @@ class GroupCommit(Generic[W]):
         and either outcome is possible.
         """
         await checkpoint_if_cancelled()
+        if self._pid != os.getpid():
+            raise StorageError(
+                "This process was forked by C code with the store open, so the thread that commits is "
+                "missing: fork by os.fork, or open the store in the child"
+            )
         loop = self._loops.get()
         pending = Pending(work, loop)
         self._queue.append(pending)

@@ -1,6 +1,7 @@
 """The thread that commits: its start, its end, and failures to start it."""
 
 import gc
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ import anyio
 import pytest
 
 from factmem.concurrency.per_loop import Workers
+from factmem.errors import StorageError
 from factmem.providers import _group_commit
 from factmem.providers._group_commit import GroupCommit, Pending
 
@@ -183,6 +185,20 @@ async def test_a_save_raises_if_no_thread_can_start(
     assert batches.sizes == []
     await commits.submit(2)
     assert batches.sizes == [1]
+    await commits.close()
+
+
+async def test_a_save_raises_in_a_process_that_c_code_forked(
+    commits: GroupCommit[int], batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread was left behind, and nobody told it to start another one."""
+    await commits.submit(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: -1)
+        with anyio.fail_after(5), pytest.raises(StorageError, match=r"forked by C code.*os\.fork"):
+            await commits.submit(2)
+    await commits.submit(3)
+    assert batches.sizes == [1, 1]
     await commits.close()
 
 

@@ -211,8 +211,8 @@ def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
                 anyio.run(run, f"{work.life}.{TASKS}", 5, backend=backend)
                 os._exit(0)
             os.waitpid(child, 0)
-        else:
-            anyio.run(main, backend=backend)
+            threading.Event().wait()
+        anyio.run(main, backend=backend)
 
 
 def _fork() -> int:

@@ -209,7 +209,7 @@ class PostgresSession(Session):
 
 
 def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:
-    """Return the parameters of `_HEADS`."""
+    """Return the parameters of `_HEAD_ONE` or `_HEAD_MANY`."""
     if len(heads) == 1:
         return [mark, at, store, *heads[0]]
     return [

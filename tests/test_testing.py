@@ -221,4 +221,4 @@ def test_a_suite_without_a_provider_says_what_to_do(
     output = capsys.readouterr().out
     assert "Override `make_provider` to return a new store on this clock" in output
     assert "Override the fixture `provider` to return a new provider" in output
-    assert "5 errors" in output
+    assert "3 errors" in output

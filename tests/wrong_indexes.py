@@ -13,7 +13,7 @@ from factmem.errors import StoredFactError
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact, Concept
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.indexed import PlaceChanges
+from factmem.providers.results import PlaceChanges
 from tests.wrong_providers import shelves_of
 
 __all__ = ["WRONG_INDEXES"]

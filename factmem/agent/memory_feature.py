@@ -21,7 +21,8 @@ from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import FORM
 from factmem.prompt.message_form import MessageForm
-from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.base import AgentMemoryProvider, is_complete
+from factmem.providers.four_methods import as_store
 from factmem.providers.no_memory import NoMemory
 from factmem.recall.query import RecallSettings
 
@@ -234,8 +235,8 @@ def _check(options: MemoryOptions) -> None:
     if "provider" in options and "scopes" not in options:
         raise ValueError(f"Facts need a scope: {_SCOPES}")
     expect(options.get("scopes", _NOWHERE), MemoryScopesProfile, "scopes", _SCOPES)
-    if options.get("tools") and not isinstance(options.get("provider", NoMemory()), FactStore):
-        raise TypeError("tools need a provider with the methods of FactStore: omit tools=True")
+    if options.get("tools") and not is_complete(as_store(options.get("provider", NoMemory()))):
+        raise TypeError("tools need a provider that is a FactStore: omit tools=True")
     if options.get("background") and not options.get("auto_detect"):
         raise ValueError("background needs auto_detect=True: nothing else runs in the background")
 

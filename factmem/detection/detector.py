@@ -28,9 +28,9 @@ from factmem.llm.base import ChatModel, Message
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, MemoryScopeType, Place
 from factmem.prompt.transcript import SaidMessage, Transcript
-from factmem.providers.base import AgentMemoryProvider
-from factmem.providers.learning import Learned, Moment, RetractedFact, can_retract, learn, moment
+from factmem.providers.base import FactStore, is_complete
 from factmem.providers.reader import FactReader
+from factmem.providers.results import Learned, Moment, RetractedFact
 from factmem.usage import Usage
 
 __all__ = ["PIECE_TOKENS", "FactDetector", "detection_question"]
@@ -62,20 +62,20 @@ class FactDetector:
     """Asks a model for the facts of a chat, validates the answer and writes the result.
 
     Args:
-        provider: The store that is written. Without `save_many` facts are saved one by one;
-            without `forget` retractions are rejected.
-        reader: A reader of the same provider.
+        store: The store that is written. If it wraps a provider with four methods, retractions
+            are rejected.
+        reader: A reader of the same store.
         synonyms: Finds made-up keywords that mean a known concept. Without it only keywords of the
             same words are joined.
     """
 
     def __init__(
         self,
-        provider: AgentMemoryProvider,
+        store: FactStore,
         reader: FactReader,
         synonyms: KeywordSynonyms | None = None,
     ) -> None:
-        self._provider = provider
+        self._store = store
         self._reader = reader
         self._synonyms = synonyms
         self._workers = Workers()
@@ -114,7 +114,7 @@ class FactDetector:
             rules,
             current,
             synonyms=await self._synonyms_in(answers, request),
-            can_forget=can_retract(self._provider),
+            can_forget=is_complete(self._store),
             keeps_doubtful=request.doubtful != "reject",
         )
         if not request.dry_run:
@@ -130,8 +130,7 @@ class FactDetector:
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
         """Return the present moment of each place; facts of places erased later are not saved."""
         return {
-            place.identity: await moment(self._provider, place.subject, place.scope)
-            for place in places
+            place.identity: await self._store.moment(place.subject, place.scope) for place in places
         }
 
     async def _known(self, request: DetectionRequest) -> list[PlacedFact]:
@@ -202,8 +201,7 @@ class FactDetector:
             retracted = RetractedFact(each.concept, each.value, each.said_at)
             ended.setdefault(each.place.identity, []).append(retracted)
         for identity, place in places.items():
-            learned = await learn(
-                self._provider,
+            learned = await self._store.learn(
                 facts.get(identity, []),
                 place.subject,
                 place.scope,

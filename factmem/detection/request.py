@@ -10,7 +10,7 @@ from factmem.models.facts import AnyConcept, Concept
 from factmem.models.places import Identity, Place
 from factmem.models.sources import SourceKind
 from factmem.prompt.transcript import Transcript, checked_trust
-from factmem.providers.learning import Moment
+from factmem.providers.results import Moment
 
 __all__ = ["Detection", "DetectionRequest", "DoubtfulItems"]
 

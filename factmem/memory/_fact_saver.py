@@ -16,7 +16,7 @@ from factmem.models.names import checked_name
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.escaping import harmless
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.base import FactStore
 from factmem.recall.documents import plain_values
 
 _BY_MODEL = FactSource(SourceKind.ASSISTANT)
@@ -41,7 +41,7 @@ class FactSaver:
 
     def __init__(
         self,
-        provider: AgentMemoryProvider,
+        provider: FactStore,
         contents: MemoryContents,
         concepts: Mapping[str, Concept[Any, Any]],
         places: Sequence[Place],

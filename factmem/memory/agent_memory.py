@@ -40,8 +40,9 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import FORM, LoadReport
 from factmem.prompt.message_form import MessageForm
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
-from factmem.providers.learning import Moment
+from factmem.providers.guarded import GuardedStore
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.results import Moment
 from factmem.providers.storages import Storage
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallSettings
@@ -217,7 +218,8 @@ class AgentMemory:
     @property
     def provider(self) -> AgentMemoryProvider:
         """The provider, restricted to the view's places. Its operations are reported as events."""
-        return self._parts.provider
+        store = self._parts.provider
+        return store if isinstance(store, GuardedStore) else self._settings.provider
 
     @property
     def store(self) -> FactStore:
@@ -552,7 +554,7 @@ class AgentMemory:
             )
         places = self._parts.selection.places()
         bound = self.view(places=places)
-        saver = FactSaver(bound.provider, bound.contents, self._settings.concepts, places)
+        saver = FactSaver(bound.store, bound.contents, self._settings.concepts, places)
         return memory_tools(
             bound.recall,
             bound.contents,

@@ -16,7 +16,7 @@ from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyConcept
 from factmem.models.places import Identity, Place
 from factmem.prompt.transcript import Transcript
-from factmem.providers.learning import Moment
+from factmem.providers.results import Moment
 
 __all__ = ["ChatDetection"]
 

@@ -12,7 +12,7 @@ from factmem.memory.selection import PlaceSelection
 from factmem.memory.settings import MemorySettings
 from factmem.memory.text_intake import TextIntake
 from factmem.models.boundary import Boundary
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.base import FactStore
 from factmem.providers.guarded import guarded
 from factmem.providers.reader import FactReader
 from factmem.recall.places_index import IndexCache
@@ -36,7 +36,7 @@ class Collaborators:
         self._settings = settings
         self.selection: PlaceSelection = selection
         events, pending = settings.events, settings.pending
-        self.provider: AgentMemoryProvider = guarded(settings.provider, boundary, events)
+        self.provider: FactStore = guarded(settings.provider, boundary, events)
         self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
         self.contents: MemoryContents = MemoryContents(
             self.provider, self.reader, selection, events, settings.clock

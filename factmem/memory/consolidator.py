@@ -26,7 +26,7 @@ from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import Identity, Place
 from factmem.models.values import canonical
 from factmem.prompt.transcript import folded
-from factmem.providers.base import AgentMemoryProvider, fact_store
+from factmem.providers.base import FactStore, fact_store
 from factmem.usage import Usage
 
 __all__ = ["MAX_VALUES", "MemoryConsolidation"]
@@ -58,7 +58,7 @@ class MemoryConsolidation:
 
     def __init__(
         self,
-        provider: AgentMemoryProvider,
+        provider: FactStore,
         selection: PlaceSelection,
         caught_up: Callable[[], Awaitable[None]],
         events: MemoryEvents,

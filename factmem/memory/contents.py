@@ -37,7 +37,7 @@ from factmem.models.metadata import checked_metadata, includes
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
-from factmem.providers.base import AgentMemoryProvider, fact_store
+from factmem.providers.base import FactStore, fact_store
 from factmem.providers.reader import FactReader
 from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo, Purge
 
@@ -69,7 +69,7 @@ class MemoryContents(ContentsUpkeep):
 
     def __init__(
         self,
-        provider: AgentMemoryProvider,
+        provider: FactStore,
         reader: FactReader,
         selection: PlaceSelection,
         events: MemoryEvents,

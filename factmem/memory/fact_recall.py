@@ -20,7 +20,7 @@ from factmem.models.boundary import Boundary
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MemoryMessage
-from factmem.providers.base import AgentMemoryProvider, fact_store
+from factmem.providers.base import FactStore, fact_store
 from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import Match, RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallQuery, RecallSettings, checked_question
@@ -56,7 +56,7 @@ class FactRecall:
     def __init__(
         self,
         search: FactSearch,
-        provider: AgentMemoryProvider,
+        provider: FactStore,
         selection: PlaceSelection,
         pending: PendingTexts,
         events: MemoryEvents,

@@ -21,7 +21,7 @@ from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
 from factmem.providers.guarded import guarded
-from factmem.providers.learning import Moment, learn, moment
+from factmem.providers.results import Moment
 
 __all__ = ["FAILED_TEXTS", "FailedText", "FailedTexts", "KeptTexts", "NewText", "RetryReport"]
 
@@ -98,7 +98,7 @@ class KeptTexts:
     async def moment(self, places: Sequence[Place]) -> Moment | None:
         """Return the current moment of the place where a text would be stored."""
         place = _place_of(places)
-        return await moment(self._store([place]), place.subject, place.scope)
+        return await self._store([place]).moment(place.subject, place.scope)
 
     async def moments(self) -> dict[MemorySubject, Moment | None]:
         """Return the current moments of all places of failed texts."""
@@ -171,7 +171,7 @@ class KeptTexts:
     async def _write(self, text: FailedText, error: Exception, since: Moment | None) -> bool:
         place = Place(FAILED_TEXTS, text.subject)
         fact = SingleFact(_concept(text.id), _value(text, error), timestamp=self._clock())
-        learned = await learn(self._store([place]), [fact], place.subject, place.scope, since=since)
+        learned = await self._store([place]).learn([fact], place.subject, place.scope, since=since)
         return not learned.is_erased
 
     def _places(self) -> list[Place]:

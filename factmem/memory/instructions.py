@@ -11,7 +11,7 @@ from factmem.models.facts import AnyFact, Concept, L, MultipleFacts
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.models.values import Canonical, canonical
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.base import FactStore
 from factmem.providers.reader import FactReader
 
 __all__ = ["Instructions"]
@@ -34,7 +34,7 @@ class Instructions:
     def __init__(
         self,
         concepts: Mapping[str, Concept[Any, Any]],
-        provider: AgentMemoryProvider,
+        provider: FactStore,
         reader: FactReader,
     ) -> None:
         self._concepts = concepts

@@ -14,7 +14,7 @@ from factmem.models.checked import checked_concept
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport, MemoryMessage
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.base import FactStore
 from factmem.providers.reader import FactReader
 
 __all__ = ["FactLoader"]
@@ -36,7 +36,7 @@ class FactLoader:
 
     def __init__(
         self,
-        provider: AgentMemoryProvider,
+        provider: FactStore,
         reader: FactReader,
         selection: PlaceSelection,
         events: MemoryEvents,

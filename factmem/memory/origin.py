@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -10,19 +9,12 @@ from factmem.errors import StoredFactError
 from factmem.ledger.history import HistoryEntry
 from factmem.models.display import Displayed
 from factmem.models.facts import AnyConcept, AnyFact, Concept
-from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.places import Place
 from factmem.models.sources import FactSource
 from factmem.models.values import Canonical, canonical
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.base import FactStore, is_complete
 
 __all__ = ["FactOrigin", "history_of", "origin_of"]
-
-
-@runtime_checkable
-class _KeepsHistory(Protocol):
-    async def history(
-        self, concept: AnyConcept, subject: MemorySubject, scope: MemoryScope
-    ) -> list[HistoryEntry]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +39,15 @@ class FactOrigin(Displayed):
         return self.source.quote if self.source else None
 
 
-async def origin_of(
-    fact: AnyFact, places: Sequence[Place], provider: AgentMemoryProvider
-) -> FactOrigin | None:
+async def origin_of(fact: AnyFact, places: Sequence[Place], store: FactStore) -> FactOrigin | None:
     """Return the origin of a fact, or None if no place has or had it.
 
     Facts are compared by id. Superseded and forgotten facts are found through the history.
     """
     for place in places:
-        history = await history_of(fact.concept, place, provider)
+        history = await history_of(fact.concept, place, store)
         if history is None:
-            held = await provider.load(fact.concept, place.subject, place.scope)
+            held = await store.load(fact.concept, place.subject, place.scope)
             if any(each.id == fact.id for each in held):
                 sources = [] if fact.source is None else [fact.source]
                 return FactOrigin(place, sources, None)
@@ -67,18 +57,18 @@ async def origin_of(
 
 
 async def history_of(
-    concept: AnyConcept, place: Place, provider: AgentMemoryProvider
+    concept: AnyConcept, place: Place, store: FactStore
 ) -> list[HistoryEntry] | None:
     """Return the history of a concept, as plain JSON if values do not fit; None if not stored."""
-    if not isinstance(provider, _KeepsHistory):
+    if not is_complete(store):
         return None
     try:
-        return await provider.history(concept, place.subject, place.scope)
+        return await store.history(concept, place.subject, place.scope)
     except StoredFactError:  # older values have another type
         plain: AnyConcept = Concept(
             concept.keyword, concept.description, concept.fact_type, value_type=JsonValue
         )
-        return await provider.history(plain, place.subject, place.scope)
+        return await store.history(plain, place.subject, place.scope)
 
 
 def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]:

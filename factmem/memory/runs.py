@@ -30,7 +30,7 @@ from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.boundary import check_writable
 from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
-from factmem.providers.learning import moment
+from factmem.providers.four_methods import as_store
 
 __all__ = ["UNREACHABLE", "Chat", "MemoryRuns", "RunOptions", "RunTool", "Who"]
 
@@ -338,9 +338,9 @@ class MemoryRuns(Generic[C]):
         when = self.memory.clock() if said_at is None else said_at
         for place in view.places:
             check_writable(place, view.boundary)  # here, because later errors are in the background
+        store = as_store(view.provider)
         read_at = {
-            place.identity: await moment(view.provider, place.subject, place.scope)
-            for place in view.places
+            place.identity: await store.moment(place.subject, place.scope) for place in view.places
         }
 
         async def detect() -> DetectionReport:

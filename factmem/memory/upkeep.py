@@ -21,7 +21,7 @@ from factmem.models.display import Displayed
 from factmem.models.facts import Concept
 from factmem.models.names import checked_name
 from factmem.models.places import Place
-from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
+from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt
 
 __all__ = [
@@ -223,7 +223,7 @@ class ContentsUpkeep:
 
     def __init__(
         self,
-        provider: AgentMemoryProvider,
+        provider: FactStore,
         selection: PlaceSelection,
         events: MemoryEvents,
         clock: TimeProvider = system_clock,

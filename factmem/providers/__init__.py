@@ -24,26 +24,30 @@ if TYPE_CHECKING:
     from factmem.providers.base import AgentMemoryProvider, FactStore
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
-    from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
-    from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
     from factmem.providers.limits import PlaceLimit
-    from factmem.providers.listing import ListingStore
     from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
     from factmem.providers.provider_keys import ProviderKeys
     from factmem.providers.reader import FactReader
-    from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo
+    from factmem.providers.results import (
+        ErasureReceipt,
+        Forgotten,
+        Learned,
+        Moment,
+        PlaceChanges,
+        PlaceInfo,
+        RetractedFact,
+        ShredReceipt,
+    )
     from factmem.providers.searched import (
         Describe,
         PlaceStatistics,
         SearchAnswer,
         SearchCandidate,
         SearchDocument,
-        SearchedStore,
         SearchQuestion,
     )
-    from factmem.providers.shredding import ShreddingStore, ShredReceipt
     from factmem.providers.storages import EncryptedStorage, SimpleStorage
 
 __all__ = [
@@ -59,14 +63,10 @@ __all__ = [
     "Extension",
     "FactReader",
     "FactStore",
-    "FollowedStore",
     "Forgotten",
     "InMemoryProvider",
-    "IndexedStore",
     "Learned",
-    "LearningStore",
     "LedgerStore",
-    "ListingStore",
     "LocalFileMemoryProvider",
     "Moment",
     "NoMemory",
@@ -84,9 +84,7 @@ __all__ = [
     "SearchCandidate",
     "SearchDocument",
     "SearchQuestion",
-    "SearchedStore",
     "ShredReceipt",
-    "ShreddingStore",
     "SimpleStorage",
     "StoreClock",
     "erasing",
@@ -114,24 +112,21 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers.base": ("AgentMemoryProvider", "FactStore"),
             "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),
-            "factmem.providers.indexed": (
-                "FollowedStore",
-                "IndexedStore",
-                "PlaceChanges",
-            ),
-            "factmem.providers.learning": (
-                "Learned",
-                "LearningStore",
-                "Moment",
-                "RetractedFact",
-            ),
             "factmem.providers.limits": ("PlaceLimit",),
-            "factmem.providers.listing": ("ListingStore",),
             "factmem.providers.local_file": ("LocalFileMemoryProvider", "SalvagedStore"),
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
             "factmem.providers.reader": ("FactReader",),
-            "factmem.providers.results": ("ErasureReceipt", "Forgotten", "PlaceInfo"),
+            "factmem.providers.results": (
+                "ErasureReceipt",
+                "Forgotten",
+                "Learned",
+                "Moment",
+                "PlaceChanges",
+                "PlaceInfo",
+                "RetractedFact",
+                "ShredReceipt",
+            ),
             "factmem.providers.searched": (
                 "Describe",
                 "PlaceStatistics",
@@ -139,11 +134,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "SearchCandidate",
                 "SearchDocument",
                 "SearchQuestion",
-                "SearchedStore",
-            ),
-            "factmem.providers.shredding": (
-                "ShredReceipt",
-                "ShreddingStore",
             ),
             "factmem.providers.storages": ("EncryptedStorage", "SimpleStorage"),
         },

@@ -15,8 +15,7 @@ from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name
 from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue, canonical
-from factmem.providers.learning import RetractedFact
-from factmem.providers.results import Purge
+from factmem.providers.results import Purge, RetractedFact
 
 ConditionAt: TypeAlias = Callable[[str], Condition]
 """Returns the condition of a `forget` for the time of the call, as a stamp. Spans count back from

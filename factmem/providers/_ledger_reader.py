@@ -8,7 +8,6 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
 from typing_extensions import override
 
-from factmem._arguments import expect
 from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.entries import Entry
 from factmem.ledger.history import History, history
@@ -19,21 +18,18 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.providers._arguments import stamp_of
 from factmem.providers._backend import Backend
-from factmem.providers._description import described, phrase_of
-from factmem.providers._place_lists import in_order
+from factmem.providers._place_lists import checked_page, in_order
 from factmem.providers.base import FactStore
-from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
-from factmem.providers.listing import ListingStore
-from factmem.providers.results import PlaceInfo
+from factmem.providers.results import PlaceChanges, PlaceInfo
 
 _FEW = 1000
 """The most values of a place that is presented on the event loop, about 4 ms."""
 
 
-class LedgerReader(FactStore, IndexedStore, FollowedStore, ListingStore):
+class LedgerReader(FactStore):
     """The reading half of a `LedgerStore`.
 
-    The contract of each method is the docstring that it inherits from the protocols.
+    The contract of each method is the docstring that it inherits from `FactStore`.
 
     Args:
         backend: Stores the entries. Closing the store closes it.
@@ -95,13 +91,6 @@ class LedgerReader(FactStore, IndexedStore, FollowedStore, ListingStore):
         return await self._backend.present(identity, present, until=until)
 
     @override
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> list[AnyFact]:
-        phrase = phrase_of(description)
-        return described(await self.load_all(subject, scope), phrase)
-
-    @override
     async def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> History:
@@ -130,13 +119,9 @@ class LedgerReader(FactStore, IndexedStore, FollowedStore, ListingStore):
         limit: int | None = None,
     ) -> list[Place]:
         wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
-        identity = (
-            None if after is None else expect(after, Place, "after", "after=page[-1]").identity
-        )
-        if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
-            raise ValueError("limit must be at least 1: limit=1000")
+        identity, most = checked_page(after, limit)
         self._check_open()
-        found = await self._backend.identities(wanted, identity, limit)
+        found = await self._backend.identities(wanted, identity, most)
         if len(found) <= _FEW:
             return list(map(Place.of_identity, found))
         return await run_sync(_places_of, found)
@@ -190,12 +175,10 @@ class LedgerReader(FactStore, IndexedStore, FollowedStore, ListingStore):
             self._is_closed = True
             await self._backend.close()
 
+    @override
     async def __aenter__(self) -> Self:
         self._check_open()
         return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.aclose()
 
     def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
         if self._is_closed:

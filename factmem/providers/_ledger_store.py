@@ -36,17 +36,23 @@ from factmem.providers._arguments import (
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError
 from factmem.providers._ledger_reader import LedgerReader
-from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
 from factmem.providers.limits import PlaceLimit
-from factmem.providers.results import ErasureReceipt, Forgotten, Purge
+from factmem.providers.results import (
+    ErasureReceipt,
+    Forgotten,
+    Learned,
+    Moment,
+    Purge,
+    RetractedFact,
+)
 
 T = TypeVar("T")
 
 
-class LedgerStore(LedgerReader, LearningStore):
+class LedgerStore(LedgerReader):
     """A `FactStore` over a backend: it checks arguments and decides how the ledger changes.
 
-    The contract of each method is the docstring that it inherits from the protocols.
+    The contract of each method is the docstring that it inherits from `FactStore`.
 
     Args:
         backend: Stores the entries. Closing the store closes it.
@@ -202,12 +208,8 @@ class LedgerStore(LedgerReader, LearningStore):
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
         expect_function(change, "change", "amend_current(change, subject, scope)")
-
-        def on_all(known: Sequence[Entry], now: str) -> list[Entry]:
-            return _listed(change(Ledger(known), now))
-
         if self._limit is not None:  # which counts the bytes of all entries
-            return await self.amend(on_all, subject, scope)
+            return await super().amend_current(change, subject, scope)
         count: int | None = None
 
         def decide(ledger: Ledger, now: str) -> Change:
@@ -219,7 +221,9 @@ class LedgerStore(LedgerReader, LearningStore):
 
         await self._backend.change(self._enter(subject, scope), decide)
         # A backend does not ask about a place that does not exist.
-        return await self.amend(on_all, subject, scope) if count is None else count
+        if count is None:
+            return await super().amend_current(change, subject, scope)
+        return count
 
     @override
     async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:

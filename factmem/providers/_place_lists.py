@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from factmem._arguments import expect
 from factmem.ledger.entries import moment
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity, Place
@@ -37,6 +38,19 @@ def page_of(
     if after is not None:
         found = found[bisect_right(found, _order(after), key=_order) :]
     return found[:limit]
+
+
+def checked_page(after: Place | None, limit: int | None) -> tuple[Identity | None, int | None]:
+    """Check the arguments of `list_places`; return them for `page_of`.
+
+    Raises:
+        TypeError: One is of the wrong type.
+        ValueError: `limit` is less than 1.
+    """
+    first = None if after is None else expect(after, Place, "after", "after=page[-1]").identity
+    if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
+        raise ValueError("limit must be at least 1: limit=1000")
+    return first, limit
 
 
 def _order(identity: Identity) -> tuple[str, str, str, str]:

@@ -1,338 +1,264 @@
-"""The protocols of a store.
+"""The base class of stores, and the protocol of a small provider.
 
-`AgentMemoryProvider` is the small protocol, for a backend of your own. `FactStore` is the complete
-one, which factmem's own providers implement. Both are structural: implement the methods without
-inheriting, then run the suites in `factmem.testing` against the class. The suites are the contract.
+`AgentMemoryProvider` is structural: a backend of your own needs no base class. `FactStore` is the
+class of complete stores; a subclass writes eight methods and inherits the others. A memory wraps a
+provider that is no `FactStore` into one, with `as_store`. The suites in `factmem.testing` are the
+contract of both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from types import EllipsisType
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any
 
-from factmem.ledger.entries import Amendment, Edit, Entry
-from factmem.ledger.history import HistoryEntry
-from factmem.ledger.replay import CurrentChange
-from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.sources import FactSource
-from factmem.models.values import JsonValue
-from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.providers._place_lists import checked_page, page_of
+from factmem.providers._provider import AgentMemoryProvider
+from factmem.providers._store_core import StoreCore
+from factmem.providers.erasures import moment_of, unless_erased
+from factmem.providers.results import Learned, Moment, PlaceChanges, RetractedFact, ShredReceipt
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 
-__all__ = ["AgentMemoryProvider", "FactStore", "fact_store"]
+__all__ = ["AgentMemoryProvider", "FactStore", "fact_store", "is_complete"]
 
 
-T = TypeVar("T")
+class FactStore(StoreCore):
+    """A provider with history, forgetting and listing. factmem's own providers are such stores.
 
-
-@runtime_checkable
-class AgentMemoryProvider(Protocol):
-    """A store of facts with the four methods that every backend must have.
-
-    The scope is always explicit. An unbound per-entity subject raises `UnboundSubjectError`
-    before anything is read or written. Any number of tasks may call an instance concurrently.
+    Subclass it and write `load_all`, `forget`, `erase`, `places`, `entries`, `replay`, `amend` and
+    `rewrite`. All other methods have a default. Override those that the store can do better: a
+    recall reads whole places without `version` and `changes`, and `learn` lets the statement that
+    was recorded last win, not the one that was said last.
     """
 
-    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as the newest fact of its concept.
+    _four_methods_of: str | None = None
+    """The class of the provider, if the store only wraps one with four methods."""
 
-        A SINGLE fact replaces the value of its concept in this place. A MULTIPLE fact adds the
-        values that are not current yet. A value that is already current is confirmed, not
-        duplicated. When this returns, the fact is as durable as the provider promises. If it
-        raises, the fact is not acknowledged, and is stored completely or not at all. A save that is
-        cancelled before its write begins is not stored; one that is cancelled later is.
-
-        Raises:
-            ValueError: A value would change in a round trip through JSON. Nothing was stored.
-            StorageError: The store failed. Nothing was acknowledged.
-        """
-        ...
-
-    async def load(
-        self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
-    ) -> list[L]:
-        """Return the current facts of a concept; empty if it has none.
-
-        A SINGLE concept has at most one `SingleFact`. A MULTIPLE concept has a `MultipleFacts` for
-        each save that still has current values, oldest first.
-
-        Raises:
-            StoredFactError: A stored value does not fit the concept's `value_type`.
-            StorageError: The store could not be read.
-        """
-        ...
-
-    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """Return all current facts, each concept with the type it was last saved with.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        ...
-
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> list[AnyFact]:
-        """Return the current facts that match a few words.
-
-        A fact matches if its concept's description contains the phrase, or if every word of the
-        phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        ...
-
-
-@runtime_checkable
-class FactStore(AgentMemoryProvider, Protocol):
-    """A provider with history, forgetting and listing. factmem's own providers implement it."""
-
-    async def save_many(
-        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
-    ) -> None:
-        """Store several facts of one place in one durable write, all or none.
-
-        No reader sees a part of them, and neither does anyone after a crash or a failure. Facts of
-        several places need several calls. An empty list does nothing. Raises as `save` does.
-        """
-        ...
-
-    async def load(
-        self,
-        concept: Concept[Any, L],
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        as_of: datetime | None = None,
-    ) -> list[L]:
-        """Return the facts of a concept that are current, or were at `as_of`.
-
-        Raises:
-            StoredFactError: A stored value does not fit the concept's `value_type`.
-            StorageError: The store could not be read.
-            ValueError: `as_of` is naive.
-        """
-        ...
-
-    async def load_all(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concepts: Iterable[Concept[Any, Any]] = (),
-        as_of: datetime | None = None,
-    ) -> list[AnyFact]:
-        """Return all facts that are current, or were at `as_of`.
-
-        A store does not know value types, so values are plain JSON. The facts of the concepts in
-        `concepts` are returned as by `load`, with their types.
-
-        Raises:
-            StoredFactError: A stored value does not fit the type of a concept in `concepts`.
-            StorageError: The store could not be read.
-            ValueError: `as_of` is naive.
-        """
-        ...
-
-    async def history(
-        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> list[HistoryEntry]:
-        """Return every save, confirmation and forget of a concept, oldest first.
-
-        Raises:
-            StoredFactError: A value in the history does not fit the concept's `value_type`.
-            StorageError: The store could not be read.
-        """
-        ...
-
-    async def forget(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concept: Concept[T, Any] | None = None,
-        value: T | EllipsisType = ...,
-        fact_id: str | None = None,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
-        purge: Purge = False,
-    ) -> int:
-        """Forget the current values that meet all given conditions, and return their number.
-
-        They disappear from all reads at once and stay forgotten until they are saved again. The
-        history still shows the earlier saves and the forget.
-
-        Args:
-            subject: The subject of the facts.
-            scope: The scope of the facts.
-            concept: Values with this concept's keyword.
-            value: This value of `concept`.
-            fact_id: Values saved as this fact.
-            source: Values whose sources all match `source`: each of its fields that is not None
-                must be equal.
-            older_than: Values last confirmed before this moment, or longer ago than this.
-            concepts: Values with one of these concepts' keywords.
-            fact_ids: Values saved as one of these facts.
-            metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also rewrite the storage without the values, including the history. Other facts
-                may quote a message that contains a purged value. The result lists them in
-                `quoting`, and `purge="quotes"` removes the values from their quotes. Keywords,
-                descriptions and metadata are not changed. The result lists the facts where one of
-                these contains a purged value in `mentioning`.
-
-        Returns:
-            The number of values that were current; a `Forgotten` if the store reports remains.
-
-        Raises:
-            ValueError: No condition was given (use `erase` to empty a place), `value` was given
-                without `concept`, or `older_than` is naive.
-            StorageError: The store failed.
-        """
-        ...
-
-    async def erase(
-        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
-    ) -> ErasureReceipt:
-        """Remove a place with its whole history, physically, and return a receipt.
-
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            only_empty: Do nothing if the place has an entry, and return the receipt of a place
-                that does not exist. No save can happen between the check and the erasure.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        ...
-
-    async def places(
+    async def list_places(
         self,
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
-    ) -> list[PlaceInfo]:
-        """Return the places that are not empty, ordered by identity.
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Place]:
+        """Return the places that are not empty, in the store's own order.
 
-        Reads each returned place, to count its facts, and no others, such as those of other
-        customers. Names that only look alike are different names. An empty list matches nothing.
+        A place that exists for the whole time of a listing is in exactly one page. A place that is
+        created or erased meanwhile is in one page or in none. Subjects have no description.
 
         Args:
             subjects: Only places of these subjects; all by default.
             scopes: Only places in these scopes; all by default.
+            after: The last place of the page before. It need not exist any more.
+            limit: The maximum number of places to return; None for all.
 
         Raises:
-            UnboundSubjectError: One of `subjects` is per entity and has no entity.
-            TypeError: `subjects` or `scopes` is not a list of these.
-            StorageError: The store could not be read.
-        """
-        ...
-
-    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        ...
-
-    async def replay(
-        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        """Append entries recorded elsewhere, with their own times, and return how many were new.
-
-        An entry is new unless the place already has all of its facts, by id, so the same bundle can
-        be imported twice. After an error none of the entries is stored. After a crash the first
-        ones may be stored, and the same call adds the rest.
-
-        Raises:
-            ValueError: An entry is invalid.
+            UnboundSubjectError: A subject is per entity and has no entity.
+            TypeError: An argument is of the wrong type.
+            ValueError: `limit` is less than 1.
             StorageError: The store failed.
         """
-        ...
+        first, most = checked_page(after, limit)
+        found = await self.places(subjects=subjects, scopes=scopes)
+        identities = (info.place.identity for info in found)
+        return [Place.of_identity(each) for each in page_of(identities, first, most)]
 
-    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        """Append the entries that `change` computes from a place's ledger; return their number.
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
+        """Return a string that changes whenever the result of `load_all` may have changed.
 
-        No other write to the place happens in between. Use it for changes that depend on current
-        values, such as the replacement of one value by another. Each entry is stored completely or
-        not at all.
+        Takes microseconds if nothing changed. Versions of different instances are not comparable.
+        None means that the version is unknown.
+        """
+        return None
+
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        """Return the changes since a version; None if they are unknown.
+
+        The changes, applied to the result of `load_all` at that version, must give its present
+        result with the same concepts. Forgotten, expired and confirmed facts are changes too. After
+        None the caller reads the whole place.
 
         Args:
-            change: Is called with the entries, oldest first, and the time of its own entries, as a
-                stamp. It may run in a worker thread, with the store locked: it must be quick and
-                must not call the store. Its exceptions are raised, and nothing is stored.
             subject: The subject of the place.
             scope: The scope of the place.
+            since: The result of `version` from before the place was read, or the version of the
+                last changes.
+            concepts: The concepts whose value types are known; the same at each call.
 
         Raises:
-            ValueError: An entry that it returned is invalid.
+            StoredFactError: A changed value does not fit the type of a concept in `concepts`.
             StorageError: The store failed.
         """
-        ...
+        return None
 
-    async def amend_current(
-        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        """Append the entry that `change` computes from the current facts; `amend` without history.
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        """Return the index last written for a place; None if there is no complete one.
 
-        A store keeps current facts in memory, so the cost does not grow with the history. No other
-        write to the place happens in between.
+        Raises:
+            StorageError: The store failed.
+        """
+        return None
+
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        """Replace the index of a place, unless the place has changed.
+
+        Concurrent readers, in other processes too, get the complete old or the complete new index.
+        The write is not durable: a power failure may lose it.
 
         Args:
-            change: Is called with the ledger of the place and the time as a stamp, and returns an
-                entry with `facts`, `forget` or both, or None for no change. The rules for `change`
-                of `amend` apply. It may be called again.
             subject: The subject of the place.
             scope: The scope of the place.
+            index: The index.
+            version: The result of `version` from before the indexed facts were read. If the place
+                has another version now, nothing is written, so that a value purged meanwhile is not
+                stored again.
 
         Returns:
-            The number of entries: 1 or 0.
+            Whether it was written.
 
         Raises:
-            ValueError: The entry that it returned is invalid.
-            StorageError: The store failed.
+            StorageError: The store failed or was busy.
         """
-        ...
+        return False
 
-    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
-        """Rewrite the ledger of a place, history included; return how many entries changed.
+    async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
+        """Return the present moment of a place; see `learn`.
 
-        Use it to remove old history or to rename a concept, which appending cannot do. No other
-        write to the place happens in between. The result is stored completely or not at all, and no
-        copy of removed entries remains. Times cannot be changed.
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return await moment_of(self, subject, scope)
+
+    async def learn(
+        self,
+        facts: Iterable[AnyFact],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        retracted: Iterable[RetractedFact] = (),
+        since: Moment | None = None,
+    ) -> Learned:
+        """Record statements in one place, all or none, in one durable write.
+
+        A fact never replaces a value that was said later, and never restores a value whose
+        retraction was said later. A retraction never ends a value that was said later. Such late
+        statements are recorded only in the history. If times are equal, the order of recording
+        decides. A time after the store's clock counts as now. Values saved with `save` count as
+        said at their `timestamp`.
 
         Args:
-            edit: Is called with the entries, oldest first, and returns for each one the same entry,
-                another one, or None to remove it. The rules for `change` of `amend` apply.
-            subject: The subject of the place.
-            scope: The scope of the place.
+            facts: The facts; the `timestamp` of each is the time it was said.
+            subject: The subject of the facts.
+            scope: The scope of the facts.
+            retracted: Values that are no longer true.
+            since: The moment before the chat was read. Nothing is recorded if any process has
+                erased or purged the place since then. A place that did not exist at that moment
+                counts as erased if any place was.
 
         Raises:
-            ValueError: An entry that it returned is invalid.
+            ValueError: A value would change in a round trip through JSON. Nothing was recorded.
+            PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
+            StorageError: The store failed. Nothing was acknowledged.
+        """
+        async with unless_erased(self, since) as is_written:
+            if is_written:
+                stated = list(facts)
+                if stated:
+                    await self.save_many(stated, subject, scope)
+                for each in retracted:
+                    await self.forget(subject, scope, concept=each.concept, value=each.value)
+        return Learned(is_erased=not is_written)
+
+    async def is_searched(self, places: Sequence[Place]) -> bool:
+        """Return whether `candidates` searches these places, rather than the recall in memory.
+
+        Raises:
             StorageError: The store failed.
         """
-        ...
+        return False
 
-    async def aclose(self) -> None:
-        """Finish accepted calls and release all resources. Later calls raise `ValueError`."""
-        ...
+    async def facts_to_embed(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        model: str,
+        dimensions: int,
+        limit: int,
+    ) -> Mapping[bytes, AnyFact]:
+        """Return facts whose text has no vector of a model yet, by the digests of their texts.
 
-    async def __aenter__(self) -> Self: ...
+        Empty if the store does not keep vectors.
+        """
+        return {}
 
-    async def __aexit__(self, *exc_info: object) -> None: ...
+    async def add_vectors(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        vectors: Mapping[bytes, Sequence[float] | None],
+        *,
+        model: str,
+        dimensions: int,
+    ) -> None:
+        """Store the vectors of texts by their digests; None marks a text that has no vector.
+
+        Texts that no fact has any more are ignored.
+        """
+
+    async def candidates(
+        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
+    ) -> SearchAnswer:
+        """Return the facts that may answer a question, from these places only.
+
+        It finds what was saved before the call, and nothing that was forgotten before it.
+
+        Args:
+            places: All places of a recall.
+            question: The question.
+            describe: Returns the documents of new facts; may be called in a worker thread.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return SearchAnswer((), {})
+
+    async def shred(self) -> ShredReceipt:
+        """Destroy the keys of all facts that were erased or purged before now.
+
+        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
+        are stored elsewhere. The data keys of all places are wrapped under a new key, and the old
+        key is destroyed. Then nothing can decrypt erased places in older copies of the store: in
+        logs, on standbys, in backups. Existing facts are not rewritten, and other processes can use
+        the store meanwhile. Erasures are final when it returns; after a crash or an error call it
+        again.
+
+        Raises:
+            ValueError: The keys of the store cannot be destroyed, or other keys open it too.
+            StorageError: The store failed.
+        """
+        raise ValueError(f"{type(self).__name__} has no keys that can be destroyed")
 
 
-def fact_store(provider: AgentMemoryProvider) -> FactStore:
-    """Return a provider as a `FactStore`, or raise `TypeError` if it lacks the methods."""
-    if isinstance(provider, FactStore):
-        return provider
+def is_complete(store: FactStore) -> bool:
+    """Return whether a store can do more than the four methods of a small provider."""
+    return not isinstance(store._four_methods_of, str)
+
+
+def fact_store(store: FactStore) -> FactStore:
+    """Return a store, or raise `TypeError` if it wraps a provider with four methods."""
+    if is_complete(store):
+        return store
     raise TypeError(
-        f"{type(provider).__name__} is not a FactStore: listing, forgetting, erasing, merging, "
-        f"exporting and tools need a provider with the methods of FactStore, such as "
-        f"LocalFileMemoryProvider(path)"
+        f"{store._four_methods_of} is not a FactStore: listing, forgetting, erasing, merging, "
+        f"exporting and tools need a subclass of FactStore, such as LocalFileMemoryProvider(path)"
     )

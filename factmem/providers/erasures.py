@@ -1,17 +1,19 @@
-"""Detection of erasures within one process, for providers that are not `LearningStore`s."""
+"""Detection of erasures within one process, for stores that do not override `moment`."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from threading import Lock
 from weakref import WeakSet, WeakValueDictionary
 
 import anyio
 
-from factmem.models.places import Identity, MemoryScope, MemorySubject, identity_of
-from factmem.providers.base import AgentMemoryProvider
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
+from factmem.providers._provider import AgentMemoryProvider
+from factmem.providers.results import Moment
 
-__all__ = ["Watch", "erasing", "watch"]
+__all__ = ["erasing", "moment_of", "unless_erased"]
 
 
 _POLL_SECONDS = 0.005
@@ -81,13 +83,51 @@ references. An entry lives as long as a watch or an erasure refers to it."""
 _lock = Lock()
 
 
-def watch(provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope) -> Watch:
+def _watch(provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope) -> Watch:
     """Watch a place for erasures that `erasing` announces."""
     erasures = _erasures_of(provider)
     watched = Watch(erasures, identity_of(subject, scope))
     with erasures.lock:
         erasures.watches.add(watched)
     return watched
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ReadPlace:
+    """The state of a place when a chat was read."""
+
+    watch: Watch
+    had_facts: bool
+
+    async def is_erased(self, provider: AgentMemoryProvider) -> bool:
+        """Whether the place has lost all of its facts, such as by a provider's own erasure."""
+        place = Place.of_identity(self.watch.identity)
+        return self.had_facts and not await provider.load_all(place.subject, place.scope)
+
+
+async def moment_of(
+    provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope
+) -> Moment:
+    """Return the present moment of a place, for `unless_erased`."""
+    watched = _watch(provider, subject, scope)  # before reading, so that no erasure is missed
+    return Moment(_ReadPlace(watched, bool(await provider.load_all(subject, scope))))
+
+
+@asynccontextmanager
+async def unless_erased(
+    provider: AgentMemoryProvider, since: Moment | None
+) -> AsyncGenerator[bool]:
+    """Yield whether a place may be written, because it was not erased since a moment.
+
+    It detects the erasures in this process that factmem does or `erasing` announces, and places
+    that have lost all of their facts. It does not detect the unannounced erasure of an empty place.
+    """
+    read = since.state if since is not None else None
+    if isinstance(read, _ReadPlace):
+        with read.watch.writing() as is_free:
+            yield is_free and not await read.is_erased(provider)
+    else:
+        yield True
 
 
 @asynccontextmanager

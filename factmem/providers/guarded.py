@@ -1,7 +1,7 @@
 """A store wrapper that enforces a boundary and reports operations to event listeners."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any, Self, TypeVar
@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
+from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
@@ -18,14 +19,21 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue
-from factmem.providers._place_lists import in_order
+from factmem.providers._guard import Guard
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.erasures import erasing
-from factmem.providers.guarded_provider import GuardedProvider
-from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
-from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact, learn, moment
-from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
-from factmem.providers.searched import Describe, SearchAnswer, SearchedStore, SearchQuestion
+from factmem.providers.four_methods import as_store
+from factmem.providers.results import (
+    ErasureReceipt,
+    Learned,
+    Moment,
+    PlaceChanges,
+    PlaceInfo,
+    Purge,
+    RetractedFact,
+    ShredReceipt,
+)
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 
 __all__ = ["GuardedStore", "guarded"]
 
@@ -35,29 +43,28 @@ T = TypeVar("T")
 
 def guarded(
     provider: AgentMemoryProvider, boundary: Boundary | None, events: MemoryEvents
-) -> AgentMemoryProvider:
+) -> FactStore:
     """Restrict a provider to a boundary, and report its operations to listeners.
 
     Returns the provider itself if there are no boundary and no listeners, except for a store whose
-    erasures running detections could not notice otherwise. The wrapper of a provider that is not a
-    `FactStore` has only the four methods of `AgentMemoryProvider`, because other methods cannot be
-    guarded.
+    erasures running detections could not notice otherwise. A provider that is not a `FactStore`
+    becomes one, so that no method of its own stays unguarded.
     """
-    is_store = isinstance(provider, FactStore)
-    # A store that is not a LearningStore is always wrapped, so that its erasures are noticed.
-    if boundary is None and not events and (isinstance(provider, LearningStore) or not is_store):
-        return provider
-    if isinstance(provider, FactStore):
-        return GuardedStore(provider, boundary, events)
-    return GuardedProvider(provider, boundary, events)
+    store = as_store(provider)
+    # The erasures of a store with the default `moment` are only noticed if the wrapper announces
+    # them. A wrapped provider of four methods cannot erase.
+    is_noticed = getattr(type(store), "moment", None) is not FactStore.moment
+    if boundary is None and not events and is_noticed:
+        return store
+    return GuardedStore(store, boundary, events)
 
 
-class GuardedStore(
-    GuardedProvider, FactStore, IndexedStore, FollowedStore, LearningStore, SearchedStore
-):
+class GuardedStore(Guard, FactStore):
     """A wrapper that restricts a `FactStore` to a boundary and reports each operation as one event.
 
-    See `GuardedProvider`. Places outside the boundary are not listed, counted or exported. A bundle
+    A read outside the boundary returns nothing, as for a place that was never written, and does not
+    call the wrapped store. A write outside the boundary, or any write if the boundary is read-only,
+    raises `MemoryAccessError` before the wrapped store is called. Places outside the boundary are not listed, counted or exported. A bundle
     with such a place is not imported: `import_facts` raises `MemoryAccessError` before it writes
     anything. Reading versions and indexes is not reported.
 
@@ -70,11 +77,13 @@ class GuardedStore(
 
     def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
         super().__init__(store, boundary, events)
-        self._store = store
-        self._indexed = store if isinstance(store, IndexedStore) else None
-        self._followed = store if isinstance(store, FollowedStore) else None
-        self._searched = store if isinstance(store, SearchedStore) else None
-        self._is_closed = False
+        self._four_methods_of = store._four_methods_of
+
+    @override
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            await self._store.save(fact, subject, scope)
+            operation.found([fact])
 
     @override
     async def save_many(
@@ -90,7 +99,7 @@ class GuardedStore(
     async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
         if await self._is_outside(subject, scope):
             return Moment(None)
-        return await moment(self._store, subject, scope)
+        return await self._store.moment(subject, scope)
 
     @override
     async def learn(
@@ -104,7 +113,7 @@ class GuardedStore(
     ) -> Learned:
         async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
             given, ended = list(facts), list(retracted)
-            learned = await learn(self._store, given, subject, scope, retracted=ended, since=since)
+            learned = await self._store.learn(given, subject, scope, retracted=ended, since=since)
             operation.found([] if learned.is_erased else given)
             return learned
 
@@ -141,6 +150,17 @@ class GuardedStore(
             return facts
 
     @override
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            facts = await self._store.load_by_description(description, subject, scope)
+            operation.found(facts)
+            return facts
+
+    @override
     async def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> list[HistoryEntry]:
@@ -169,7 +189,7 @@ class GuardedStore(
     ) -> int:
         async with (
             self._writing(MemoryOperation.FORGET, subject, scope) as operation,
-            self._erasing(subject, scope, is_erasure=bool(purge)),
+            erasing(self._store, subject, scope) if purge else nullcontext(),
         ):
             count = await self._store.forget(
                 subject,
@@ -193,7 +213,7 @@ class GuardedStore(
     ) -> ErasureReceipt:
         async with (
             self._writing(MemoryOperation.ERASE, subject, scope) as operation,
-            self._erasing(subject, scope),
+            erasing(self._store, subject, scope),
         ):
             receipt = await self._store.erase(subject, scope, only_empty=only_empty)
             operation.count = receipt.count or 0
@@ -214,22 +234,6 @@ class GuardedStore(
                 found = await self._store.places(subjects=subjects, scopes=scopes)
             operation.count = len(found)
             return found
-
-    async def _places_inside(
-        self,
-        subjects: Iterable[MemorySubject] | None,
-        scopes: Iterable[MemoryScope] | None,
-    ) -> list[PlaceInfo]:
-        """Return the places inside the boundary, without reading others."""
-        wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
-        listings = wanted.listings()
-        if not listings:
-            await checkpoint()
-        found: list[PlaceInfo] = []
-        for those, where in listings:
-            found += await self._store.places(subjects=those, scopes=where)
-        inside = [info for info in found if wanted.allows(info.place.identity)]
-        return inside if len(listings) == 1 else in_order(inside)
 
     @override
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
@@ -272,7 +276,7 @@ class GuardedStore(
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
         if await self._is_outside(subject, scope):
             return ""
-        return None if self._indexed is None else await self._indexed.version(subject, scope)
+        return await self._store.version(subject, scope)
 
     @override
     async def changes(
@@ -283,10 +287,10 @@ class GuardedStore(
         since: str,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> PlaceChanges | None:
-        if self._followed is None or await self._is_outside(subject, scope):
+        if await self._is_outside(subject, scope):
             return None
         async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            changes = await self._followed.changes(subject, scope, since=since, concepts=concepts)
+            changes = await self._store.changes(subject, scope, since=since, concepts=concepts)
             if changes is None:
                 operation.is_handed_over = True  # the caller now loads the whole place
                 return None
@@ -296,25 +300,25 @@ class GuardedStore(
 
     @override
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        if self._indexed is None or await self._is_outside(subject, scope):
+        if await self._is_outside(subject, scope):
             return None
-        return await self._indexed.read_index(subject, scope)
+        return await self._store.read_index(subject, scope)
 
     @override
     async def write_index(
         self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
     ) -> bool:
         # Allowed in a read-only view, because an index is not a fact.
-        if self._indexed is None or await self._is_outside(subject, scope):
+        if await self._is_outside(subject, scope):
             return False
-        return await self._indexed.write_index(subject, scope, index, version=version)
+        return await self._store.write_index(subject, scope, index, version=version)
 
     @override
     async def is_searched(self, places: Sequence[Place]) -> bool:
         self._check_open()
-        if self._searched is None or not self._is_inside(places):
+        if not self._is_inside(places):
             return False  # the recall reads the places instead
-        return await self._searched.is_searched(places)
+        return await self._store.is_searched(places)
 
     @override
     async def facts_to_embed(
@@ -326,9 +330,9 @@ class GuardedStore(
         dimensions: int,
         limit: int,
     ) -> Mapping[bytes, AnyFact]:
-        if self._searched is None or await self._is_outside(subject, scope):
+        if await self._is_outside(subject, scope):
             return {}
-        return await self._searched.facts_to_embed(
+        return await self._store.facts_to_embed(
             subject, scope, model=model, dimensions=dimensions, limit=limit
         )
 
@@ -343,8 +347,8 @@ class GuardedStore(
         dimensions: int,
     ) -> None:
         # Allowed in a read-only view, because a vector is not a fact.
-        if self._searched is not None and not await self._is_outside(subject, scope):
-            await self._searched.add_vectors(
+        if not await self._is_outside(subject, scope):
+            await self._store.add_vectors(
                 subject, scope, vectors, model=model, dimensions=dimensions
             )
 
@@ -353,16 +357,22 @@ class GuardedStore(
         self, places: Sequence[Place], question: SearchQuestion, describe: Describe
     ) -> SearchAnswer:
         self._check_open()
-        if self._searched is None or not self._is_inside(places):
+        if not self._is_inside(places):
             await checkpoint()
             return SearchAnswer((), {})
         async with self._events.operation(MemoryOperation.LOAD, places) as operation:
-            answer = await self._searched.candidates(places, question, describe)
+            answer = await self._store.candidates(places, question, describe)
             operation.count = len(answer.candidates)
             return answer
 
-    def _is_inside(self, places: Sequence[Place]) -> bool:
-        return not self._is_view or all(self._boundary.allows(each.identity) for each in places)
+    @override
+    async def shred(self) -> ShredReceipt:
+        self._check_open()
+        if self._is_view:
+            raise MemoryAccessError(
+                "A view cannot destroy the keys of all places: call shred of the store itself"
+            )
+        return await self._store.shred()
 
     @override
     async def aclose(self) -> None:
@@ -380,15 +390,3 @@ class GuardedStore(
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
-
-    def _erasing(
-        self, subject: MemorySubject, scope: MemoryScope, *, is_erasure: bool = True
-    ) -> AbstractAsyncContextManager[None]:
-        """Announce an erasure to detections in this process if the store does not record it."""
-        if not is_erasure or isinstance(self._store, LearningStore):
-            return nullcontext()
-        return erasing(self._store, subject, scope)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ValueError("This view of a store is closed: create a new one")

@@ -22,14 +22,14 @@ from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.vector_spaces import VectorSpaces
 from factmem.providers._sql.store import SqlStore
 from factmem.providers.limits import PlaceLimit
-from factmem.providers.searched import Describe, SearchAnswer, SearchedStore, SearchQuestion
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 
 __all__ = ["PostgresMemoryProvider"]
 
 _EXAMPLE = 'PostgresMemoryProvider("host=db dbname=app user=app")'
 
 
-class PostgresMemoryProvider(SqlStore, SearchedStore):
+class PostgresMemoryProvider(SqlStore):
     """A `FactStore` in tables of a PostgreSQL database, for any number of hosts.
 
     When a save returns, its transaction is committed, as durably as the server's

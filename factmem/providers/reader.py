@@ -9,8 +9,9 @@ from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept, resolve
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Place
-from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.indexed import FollowedStore, PlaceChanges
+from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.four_methods import as_store
+from factmem.providers.results import PlaceChanges
 
 __all__ = ["FactReader", "each_of"]
 
@@ -31,9 +32,7 @@ class FactReader:
     def __init__(
         self, provider: AgentMemoryProvider, concepts: Iterable[Concept[Any, Any]] = ()
     ) -> None:
-        self._provider = provider
-        self._store = provider if isinstance(provider, FactStore) else None
-        self._followed = provider if isinstance(provider, FollowedStore) else None
+        self._store = as_store(provider)
         self._concepts = {concept.keyword: concept for concept in concepts}
 
     @property
@@ -76,10 +75,8 @@ class FactReader:
 
         None also if a changed value does not fit its type. `found` then reports its concept.
         """
-        if self._followed is None:
-            return None
         try:
-            return await self._followed.changes(
+            return await self._store.changes(
                 place.subject, place.scope, since=since, concepts=self._concepts.values()
             )
         except StoredFactError:
@@ -87,7 +84,7 @@ class FactReader:
 
     async def _load(self, concept: Concept[Any, L], place: Place) -> "_Found[L]":
         try:
-            facts = await self._provider.load(concept, place.subject, place.scope)
+            facts = await self._store.load(concept, place.subject, place.scope)
         except StoredFactError as exc:
             return [], [UnreadableConcept(place, concept.keyword, exc)]
         return [PlacedFact(place, fact) for fact in facts], []
@@ -96,20 +93,17 @@ class FactReader:
         self, place: Place, known: Mapping[str, Concept[Any, Any]]
     ) -> "_Found[AnyFact]":
         subject, scope = place.subject, place.scope
-        if self._store is not None:
-            try:
-                facts = await self._store.load_all(subject, scope, concepts=known.values())
-            except StoredFactError:
-                pass  # load each concept separately, to find those that are unreadable
-            else:
-                return [PlacedFact(place, fact) for fact in facts], []
-        return await self._load_each(place, known)
+        try:
+            facts = await self._store.load_all(subject, scope, concepts=known.values())
+        except StoredFactError:  # load each concept separately, to find those that are unreadable
+            return await self._load_each(place, known)
+        return [PlacedFact(place, fact) for fact in facts], []
 
     async def _load_each(
         self, place: Place, known: Mapping[str, Concept[Any, Any]]
     ) -> "_Found[AnyFact]":
         """Read a place as plain JSON, and the concepts of known type one by one."""
-        facts = await self._provider.load_all(place.subject, place.scope)
+        facts = await self._store.load_all(place.subject, place.scope)
         found = [PlacedFact(place, fact) for fact in facts if fact.concept.keyword not in known]
         unreadable: list[UnreadableConcept] = []
         for keyword in {fact.concept.keyword: None for fact in facts}:

@@ -1,14 +1,25 @@
-"""Results of a store's methods: places, erasure receipts and counts of forgotten values."""
+"""Arguments and results of a store's methods: places, receipts, changes and statements."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from factmem.models.display import Displayed
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
 
-__all__ = ["ErasureReceipt", "Forgotten", "PlaceInfo", "Purge"]
+__all__ = [
+    "ErasureReceipt",
+    "Forgotten",
+    "Learned",
+    "Moment",
+    "PlaceChanges",
+    "PlaceInfo",
+    "Purge",
+    "RetractedFact",
+    "ShredReceipt",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +101,55 @@ class Forgotten(int):
             for name in ("quoting", "mentioning")
         ]
         return cls(sum(given), *left)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceChanges:
+    """The current facts of the keywords that have changed since a version."""
+
+    version: str
+    """The present version of the place, for the next call."""
+    facts: Mapping[str, Sequence[AnyFact | str]]
+    """The current facts of each changed keyword, in the order of `load_all`. A fact that is
+    unchanged in every field may be represented by its id. A keyword without current facts has an
+    empty sequence; absent keywords are unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetractedFact:
+    """A statement that a value is no longer true."""
+
+    concept: Concept[Any, Any]
+    value: Any = field(repr=False)
+    said_at: datetime
+    """When it was said, as an aware datetime."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """An opaque marker for the state of a place, as one process saw it."""
+
+    state: object = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The result of recording statements."""
+
+    superseded: frozenset[str] = frozenset()
+    """The ids of facts that are only in the history, because of a statement that was said later."""
+    refused: tuple[RetractedFact, ...] = ()
+    """The retractions without effect, because their values were said later."""
+    is_erased: bool = False
+    """Whether nothing was recorded, because the place was erased after the chat was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShredReceipt:
+    """The result of `shred`. Keep it with the receipts of erasures, which it makes final."""
+
+    began_at: datetime
+    """Data that was erased or purged before this time is now unreadable in all copies of the store
+    made before."""
+    places: int
+    """The number of remaining places. The data key of each is now encrypted under a new key."""

@@ -1,11 +1,11 @@
-"""SearchedStore: a store that searches large places itself and returns candidates."""
+"""The values of a search in a store: the question, the documents and the candidates."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, TypeAlias
 
 from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
+from factmem.models.places import Identity
 from factmem.models.recall_filter import RecallFilter
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "SearchCandidate",
     "SearchDocument",
     "SearchQuestion",
-    "SearchedStore",
 ]
 
 
@@ -103,67 +102,3 @@ class SearchAnswer:
     unembedded: frozenset[Identity] = frozenset()
     """The places with facts that have no vector of the question's model: `facts_to_embed` returns
     these facts. Empty if the question has no vector or the store keeps none."""
-
-
-@runtime_checkable
-class SearchedStore(Protocol):
-    """An optional protocol of a `FactStore` that finds the candidates of a recall itself.
-
-    factmem scores the candidates like facts in memory. A recall over a very large place then does
-    not need to read and index the whole place in this process.
-    """
-
-    async def is_searched(self, places: Sequence[Place]) -> bool:
-        """Return whether `candidates` searches these places, rather than the recall in memory.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        ...
-
-    async def facts_to_embed(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        model: str,
-        dimensions: int,
-        limit: int,
-    ) -> Mapping[bytes, AnyFact]:
-        """Return facts whose text has no vector of a model yet, by the digests of their texts.
-
-        Empty if the store does not keep vectors.
-        """
-        ...
-
-    async def add_vectors(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        vectors: Mapping[bytes, Sequence[float] | None],
-        *,
-        model: str,
-        dimensions: int,
-    ) -> None:
-        """Store the vectors of texts by their digests; None marks a text that has no vector.
-
-        Texts that no fact has any more are ignored.
-        """
-        ...
-
-    async def candidates(
-        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
-    ) -> SearchAnswer:
-        """Return the facts that may answer a question, from these places only.
-
-        It finds what was saved before the call, and nothing that was forgotten before it.
-
-        Args:
-            places: All places of a recall.
-            question: The question.
-            describe: Returns the documents of new facts; may be called in a worker thread.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        ...

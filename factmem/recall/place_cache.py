@@ -14,7 +14,7 @@ from factmem.concurrency.per_loop import PerLoop
 from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
-from factmem.providers.indexed import PlaceChanges
+from factmem.providers.results import PlaceChanges
 from factmem.recall.documents import meaning_of, text_digest
 from factmem.recall.place_vectors import PlaceVectors
 

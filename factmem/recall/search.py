@@ -17,10 +17,8 @@ from factmem.ledger.resolution import UnreadableConcept
 from factmem.llm.base import ChatModel
 from factmem.models.clock import TimeProvider
 from factmem.models.places import Identity, Place
-from factmem.providers.base import AgentMemoryProvider
-from factmem.providers.indexed import IndexedStore
+from factmem.providers.base import FactStore
 from factmem.providers.reader import FactReader, each_of
-from factmem.providers.searched import SearchedStore
 from factmem.recall.embedding_requests import EmbeddingCost
 from factmem.recall.match import Match, RecallResult
 from factmem.recall.place_cache import PlaceCache, PlaceSnapshot
@@ -89,16 +87,16 @@ _Embed: TypeAlias = "Callable[[FactEmbedding, list[str]], Awaitable[Sequence[arr
 
 
 class FactSearch:
-    """Searches the facts of one provider, with indexes that are kept between searches.
+    """Searches the facts of one store, with indexes that are kept between searches.
 
     A place is read again only if its version changed. A search runs in a worker thread, unless it
     takes less than a millisecond. Any number of tasks, threads and event loops may call an
     instance.
 
     Args:
-        provider: The provider. If it is not an `IndexedStore`, each recall reads it again.
-        reader: A reader of the same provider.
-        cache: The indexes; views of one provider may share it.
+        store: The store. If it returns no versions, each recall reads it again.
+        reader: A reader of the same store.
+        cache: The indexes; views of one store may share it.
         events: Receives an event for each request to the embedder.
         embedder: The embedder; without one only words are compared.
         chat_model: Splits long questions.
@@ -107,7 +105,7 @@ class FactSearch:
 
     def __init__(
         self,
-        provider: AgentMemoryProvider,
+        store: FactStore,
         reader: FactReader,
         cache: IndexCache,
         events: MemoryEvents,
@@ -116,16 +114,12 @@ class FactSearch:
         chat_model: ChatModel | None,
         clock: TimeProvider,
     ) -> None:
-        self._store = provider if isinstance(provider, IndexedStore) else None
-        self._in_store = (
-            StoreSearch(provider, reader.concepts, cache)
-            if isinstance(provider, SearchedStore)
-            else None
-        )
+        self._store = store
+        self._in_store = StoreSearch(store, reader.concepts, cache)
         self._reader = reader
         self._cache = cache
         self._embedding = (
-            None if embedder is None else FactEmbedding(embedder, provider, cache, events)
+            None if embedder is None else FactEmbedding(embedder, store, cache, events)
         )
         self._chat_model = chat_model
         self._clock = clock
@@ -157,7 +151,7 @@ class FactSearch:
         progress = _Progress()
         try:
             in_store = self._in_store
-            if in_store is not None and await in_store.is_searched(places):
+            if await in_store.is_searched(places):
                 if splitter is not None:
                     await self._split(query, splitter, places, progress)
                 return await self._search_store(in_store, places, [*parts] or [query], progress)
@@ -225,8 +219,6 @@ class FactSearch:
             return await self._cache.work(lambda: cache.take(number, version, facts, errors))
 
     async def _version(self, place: Place) -> str | None:
-        if self._store is None:
-            return None
         return await self._store.version(place.subject, place.scope)
 
     async def _split(

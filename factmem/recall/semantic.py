@@ -21,9 +21,7 @@ from factmem.embedding.base import Embedder
 from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents
 from factmem.models.places import Identity, Place
-from factmem.providers.base import AgentMemoryProvider
-from factmem.providers.indexed import IndexedStore
-from factmem.providers.searched import SearchedStore
+from factmem.providers.base import FactStore
 from factmem.recall.documents import LONGEST_TEXT, meaning_of
 from factmem.recall.embedding_requests import EmbeddingCost, EmbeddingRequests
 from factmem.recall.place_cache import PlaceCache
@@ -77,7 +75,7 @@ class FactEmbedding:
 
     Args:
         embedder: Returns the vectors.
-        provider: The provider. An `IndexedStore` keeps the vectors for the next process.
+        store: The store. If it keeps indexes, the next process has the vectors too.
         cache: Provides the worker threads.
         events: Receives an event for each request to the embedder.
     """
@@ -85,13 +83,13 @@ class FactEmbedding:
     def __init__(
         self,
         embedder: Embedder,
-        provider: AgentMemoryProvider,
+        store: FactStore,
         cache: IndexCache,
         events: MemoryEvents,
     ) -> None:
         self._embedder = embedder
         self._requests = EmbeddingRequests(embedder, cache, events)
-        self._store = provider if isinstance(provider, IndexedStore) else None
+        self._store = store
         self._cache = cache
         self._storing: PerLoop[Lock] = PerLoop(Lock)
         """Held by the task of an event loop that embeds facts for a store."""
@@ -145,7 +143,7 @@ class FactEmbedding:
         self,
         vectors: "Sequence[array[float]]",
         places: Sequence[Place],
-        store: SearchedStore,
+        store: FactStore,
         cost: EmbeddingCost,
     ) -> "Sequence[array[float]]":
         """Embed the facts without a vector in a store; return the vectors of the queries.
@@ -162,7 +160,7 @@ class FactEmbedding:
         return await self._in_time(embed, cost)
 
     async def _embed_stored(
-        self, place: Place, store: SearchedStore, dimensions: int, cost: EmbeddingCost
+        self, place: Place, store: FactStore, dimensions: int, cost: EmbeddingCost
     ) -> None:
         """Embed the facts of a place that have no vector in a store."""
         model = self._embedder.model
@@ -287,11 +285,10 @@ class FactEmbedding:
         if vectors.is_looked_up:
             return
         index = None
-        if self._store is not None:
-            try:
-                index = await self._store.read_index(place.subject, place.scope)
-            except Exception as exc:  # noqa: BLE001 - without it, facts are embedded again
-                _logger.warning("An index could not be read: %s", type(exc).__name__)
+        try:
+            index = await self._store.read_index(place.subject, place.scope)
+        except Exception as exc:  # noqa: BLE001 - without it, facts are embedded again
+            _logger.warning("An index could not be read: %s", type(exc).__name__)
         await self._cache.work(lambda: vectors.take_index(index, dimensions))
 
     async def _embed_texts(
@@ -320,7 +317,7 @@ class FactEmbedding:
         worth: tuple[bytes, frozenset[bytes]] | None,
     ) -> None:
         """Write the vectors to the store, unless the place changed meanwhile."""
-        if self._store is None or version is None or worth is None:
+        if version is None or worth is None:
             return
         index, new = worth
         try:

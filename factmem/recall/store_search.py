@@ -14,11 +14,11 @@ from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
+from factmem.providers.base import FactStore
 from factmem.providers.searched import (
     PlaceStatistics,
     SearchAnswer,
     SearchCandidate,
-    SearchedStore,
     SearchQuestion,
 )
 from factmem.recall.fact_index import FactIndex
@@ -70,7 +70,7 @@ class StoreSearch:
 
     def __init__(
         self,
-        store: SearchedStore,
+        store: FactStore,
         concepts: Mapping[str, Concept[Any, Any]],
         cache: IndexCache,
     ) -> None:

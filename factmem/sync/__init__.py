@@ -10,7 +10,6 @@ from factmem._lazy import lazily
 if TYPE_CHECKING:
     from factmem.sync.contents import ContentsSync, ToolSync
     from factmem.sync.documents import ConsolidationSync, DocumentsSync, FailedTextsSync
-    from factmem.sync.indexed_stores import IndexedStoreSync
     from factmem.sync.local_stores import KeysSync, LocalStoreSync
     from factmem.sync.memory import MemorySync
     from factmem.sync.portal import SHARED_PORTAL, Portal
@@ -23,7 +22,6 @@ __all__ = [
     "ContentsSync",
     "DocumentsSync",
     "FailedTextsSync",
-    "IndexedStoreSync",
     "KeysSync",
     "LocalStoreSync",
     "MemorySync",
@@ -40,7 +38,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         {
             "factmem.sync.contents": ("ContentsSync", "ToolSync"),
             "factmem.sync.documents": ("ConsolidationSync", "DocumentsSync", "FailedTextsSync"),
-            "factmem.sync.indexed_stores": ("IndexedStoreSync",),
             "factmem.sync.local_stores": ("KeysSync", "LocalStoreSync"),
             "factmem.sync.memory": ("MemorySync",),
             "factmem.sync.portal": ("SHARED_PORTAL", "Portal"),

@@ -15,9 +15,8 @@ from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
 from factmem.providers.provider_keys import ProviderKeys
-from factmem.providers.shredding import ShredReceipt
 from factmem.sync._wrapping import Wraps
-from factmem.sync.indexed_stores import IndexedStoreSync
+from factmem.sync.stores import StoreSync
 
 __all__ = ["KeysSync", "LocalStoreSync"]
 
@@ -63,7 +62,7 @@ class KeysSync(Wraps[ProviderKeys]):
         return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite, progress=progress)
 
 
-class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
+class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     """A `LocalFileMemoryProvider` for code that does not use `await`.
 
     with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
@@ -127,20 +126,6 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
             ValueError: The string is no anchor.
         """
         return self._portal.call(self._wrapped.verify, anchor, progress=progress)
-
-    def shred(self) -> ShredReceipt:
-        """Destroy the keys of all facts that were erased or purged before now.
-
-        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
-        are stored elsewhere. The data keys of all places are wrapped under a new key, and the old key
-        is destroyed. Then nothing can decrypt erased places in older copies of the store: in logs, on
-        standbys, in backups. Existing facts are not rewritten, and other processes can use the store
-        meanwhile. Erasures are final when it returns; after a crash call it again.
-
-        Raises:
-            ValueError: The keys cannot be destroyed, or the store has other keys besides.
-        """
-        return self._portal.call(self._wrapped.shred)
 
     @property
     def keys(self) -> KeysSync:

@@ -27,7 +27,7 @@ from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
 from factmem.prompt.memory_message import LoadReport
-from factmem.providers.learning import Moment
+from factmem.providers.results import Moment
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth
 from factmem.sync._wrapping import WrapsContext

@@ -3,23 +3,21 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from factmem.ledger.history import History
-from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.facts import Concept
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
-from factmem.providers.shredding import ShredReceipt
-from factmem.sync.indexed_stores import IndexedStoreSync
 from factmem.sync.local_stores import KeysSync
+from factmem.sync.stores import StoreSync
 
 __all__ = ["PostgresStoreSync"]
 
 
-class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
+class PostgresStoreSync(StoreSync[PostgresMemoryProvider]):
     """A `PostgresMemoryProvider` for code that does not use `await`.
 
     with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
@@ -36,64 +34,6 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
             StorageError: The tables have a later version than this release knows.
         """
         return self._portal.call(self._wrapped.migrate)
-
-    def is_searched(self, places: Sequence[Place]) -> bool:
-        """Return whether `candidates` searches these places, rather than the recall in memory.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.is_searched, places)
-
-    def facts_to_embed(
-        self, subject: MemorySubject, scope: MemoryScope, *, model: str, dimensions: int, limit: int
-    ) -> Mapping[bytes, AnyFact]:
-        """Return facts whose text has no vector of a model yet, by the digests of their texts.
-
-        Empty if the store does not keep vectors.
-        """
-        return self._portal.call(
-            self._wrapped.facts_to_embed,
-            subject,
-            scope,
-            model=model,
-            dimensions=dimensions,
-            limit=limit,
-        )
-
-    def add_vectors(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        vectors: Mapping[bytes, Sequence[float] | None],
-        *,
-        model: str,
-        dimensions: int,
-    ) -> None:
-        """Store the vectors of texts by their digests; None marks a text that has no vector.
-
-        Texts that no fact has any more are ignored.
-        """
-        return self._portal.call(
-            self._wrapped.add_vectors, subject, scope, vectors, model=model, dimensions=dimensions
-        )
-
-    def candidates(
-        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
-    ) -> SearchAnswer:
-        """Return the facts that may answer a question, from these places only.
-
-        It finds what was saved before the call, and nothing that was forgotten before it.
-
-        Args:
-            places: All places of a recall.
-            question: The question.
-            describe: Returns the documents of new facts; may be called in a worker thread.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.candidates, places, question, describe)
 
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
@@ -128,20 +68,6 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
             ValueError: The string is no anchor.
         """
         return self._portal.call(self._wrapped.verify, anchor, progress=progress)
-
-    def shred(self) -> ShredReceipt:
-        """Destroy the keys of all facts that were erased or purged before now.
-
-        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
-        are stored elsewhere. The data keys of all places are wrapped under a new key, and the old key
-        is destroyed. Then nothing can decrypt erased places in older copies of the store: in logs, on
-        standbys, in backups. Existing facts are not rewritten, and other processes can use the store
-        meanwhile. Erasures are final when it returns; after a crash call it again.
-
-        Raises:
-            ValueError: The keys cannot be destroyed, or the store has other keys besides.
-        """
-        return self._portal.call(self._wrapped.shred)
 
     @property
     def keys(self) -> KeysSync:

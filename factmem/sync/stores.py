@@ -15,11 +15,21 @@ from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.replay import CurrentChange
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
+from factmem.providers.results import (
+    ErasureReceipt,
+    Learned,
+    Moment,
+    PlaceChanges,
+    PlaceInfo,
+    Purge,
+    RetractedFact,
+    ShredReceipt,
+)
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
@@ -96,6 +106,236 @@ class StoreSync(WrapsContext[S]):
         needed = ("save", "load", "history", "forget", "aclose")
         super().__init__(expect_methods(store, needed, "store", example), portal)
 
+    def list_places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Place]:
+        """Return the places that are not empty, in the store's own order.
+
+        A place that exists for the whole time of a listing is in exactly one page. A place that is
+        created or erased meanwhile is in one page or in none. Subjects have no description.
+
+        Args:
+            subjects: Only places of these subjects; all by default.
+            scopes: Only places in these scopes; all by default.
+            after: The last place of the page before. It need not exist any more.
+            limit: The maximum number of places to return; None for all.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and has no entity.
+            TypeError: An argument is of the wrong type.
+            ValueError: `limit` is less than 1.
+            StorageError: The store failed.
+        """
+        return self._portal.call(
+            self._wrapped.list_places, subjects=subjects, scopes=scopes, after=after, limit=limit
+        )
+
+    def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
+        """Return a string that changes whenever the result of `load_all` may have changed.
+
+        Takes microseconds if nothing changed. Versions of different instances are not comparable.
+        None means that the version is unknown.
+        """
+        return self._portal.call(self._wrapped.version, subject, scope)
+
+    def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        """Return the changes since a version; None if they are unknown.
+
+        The changes, applied to the result of `load_all` at that version, must give its present
+        result with the same concepts. Forgotten, expired and confirmed facts are changes too. After
+        None the caller reads the whole place.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            since: The result of `version` from before the place was read, or the version of the
+                last changes.
+            concepts: The concepts whose value types are known; the same at each call.
+
+        Raises:
+            StoredFactError: A changed value does not fit the type of a concept in `concepts`.
+            StorageError: The store failed.
+        """
+        return self._portal.call(
+            self._wrapped.changes, subject, scope, since=since, concepts=concepts
+        )
+
+    def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        """Return the index last written for a place; None if there is no complete one.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.read_index, subject, scope)
+
+    def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        """Replace the index of a place, unless the place has changed.
+
+        Concurrent readers, in other processes too, get the complete old or the complete new index.
+        The write is not durable: a power failure may lose it.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            index: The index.
+            version: The result of `version` from before the indexed facts were read. If the place
+                has another version now, nothing is written, so that a value purged meanwhile is not
+                stored again.
+
+        Returns:
+            Whether it was written.
+
+        Raises:
+            StorageError: The store failed or was busy.
+        """
+        return self._portal.call(self._wrapped.write_index, subject, scope, index, version=version)
+
+    def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
+        """Return the present moment of a place; see `learn`.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.moment, subject, scope)
+
+    def learn(
+        self,
+        facts: Iterable[AnyFact],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        retracted: Iterable[RetractedFact] = (),
+        since: Moment | None = None,
+    ) -> Learned:
+        """Record statements in one place, all or none, in one durable write.
+
+        A fact never replaces a value that was said later, and never restores a value whose
+        retraction was said later. A retraction never ends a value that was said later. Such late
+        statements are recorded only in the history. If times are equal, the order of recording
+        decides. A time after the store's clock counts as now. Values saved with `save` count as
+        said at their `timestamp`.
+
+        Args:
+            facts: The facts; the `timestamp` of each is the time it was said.
+            subject: The subject of the facts.
+            scope: The scope of the facts.
+            retracted: Values that are no longer true.
+            since: The moment before the chat was read. Nothing is recorded if any process has
+                erased or purged the place since then. A place that did not exist at that moment
+                counts as erased if any place was.
+
+        Raises:
+            ValueError: A value would change in a round trip through JSON. Nothing was recorded.
+            PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
+            StorageError: The store failed. Nothing was acknowledged.
+        """
+        return self._portal.call(
+            self._wrapped.learn, facts, subject, scope, retracted=retracted, since=since
+        )
+
+    def is_searched(self, places: Sequence[Place]) -> bool:
+        """Return whether `candidates` searches these places, rather than the recall in memory.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.is_searched, places)
+
+    def facts_to_embed(
+        self, subject: MemorySubject, scope: MemoryScope, *, model: str, dimensions: int, limit: int
+    ) -> Mapping[bytes, AnyFact]:
+        """Return facts whose text has no vector of a model yet, by the digests of their texts.
+
+        Empty if the store does not keep vectors.
+        """
+        return self._portal.call(
+            self._wrapped.facts_to_embed,
+            subject,
+            scope,
+            model=model,
+            dimensions=dimensions,
+            limit=limit,
+        )
+
+    def add_vectors(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        vectors: Mapping[bytes, Sequence[float] | None],
+        *,
+        model: str,
+        dimensions: int,
+    ) -> None:
+        """Store the vectors of texts by their digests; None marks a text that has no vector.
+
+        Texts that no fact has any more are ignored.
+        """
+        return self._portal.call(
+            self._wrapped.add_vectors, subject, scope, vectors, model=model, dimensions=dimensions
+        )
+
+    def candidates(
+        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
+    ) -> SearchAnswer:
+        """Return the facts that may answer a question, from these places only.
+
+        It finds what was saved before the call, and nothing that was forgotten before it.
+
+        Args:
+            places: All places of a recall.
+            question: The question.
+            describe: Returns the documents of new facts; may be called in a worker thread.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.candidates, places, question, describe)
+
+    def shred(self) -> ShredReceipt:
+        """Destroy the keys of all facts that were erased or purged before now.
+
+        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
+        are stored elsewhere. The data keys of all places are wrapped under a new key, and the old
+        key is destroyed. Then nothing can decrypt erased places in older copies of the store: in
+        logs, on standbys, in backups. Existing facts are not rewritten, and other processes can use
+        the store meanwhile. Erasures are final when it returns; after a crash or an error call it
+        again.
+
+        Raises:
+            ValueError: The keys of the store cannot be destroyed, or other keys open it too.
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.shred)
+
+    def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """Store `fact` as the newest fact of its concept.
+
+        A SINGLE fact replaces the value of its concept in this place. A MULTIPLE fact adds the
+        values that are not current yet. A value that is already current is confirmed, not
+        duplicated. When this returns, the fact is as durable as the provider promises. If it
+        raises, the fact is not acknowledged, and is stored completely or not at all. A save that is
+        cancelled before its write begins is not stored; one that is cancelled later is.
+
+        Raises:
+            ValueError: A value would change in a round trip through JSON. Nothing was stored.
+            StorageError: The store failed. Nothing was acknowledged.
+        """
+        return self._portal.call(self._wrapped.save, fact, subject, scope)
+
     def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
     ) -> None:
@@ -144,6 +384,19 @@ class StoreSync(WrapsContext[S]):
         return self._portal.call(
             self._wrapped.load_all, subject, scope, concepts=concepts, as_of=as_of
         )
+
+    def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """Return the current facts that match a few words.
+
+        A fact matches if its concept's description contains the phrase, or if every word of the
+        phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
 
     def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
@@ -338,31 +591,3 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.rewrite, edit, subject, scope)
-
-    def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as the newest fact of its concept.
-
-        A SINGLE fact replaces the value of its concept in this place. A MULTIPLE fact adds the
-        values that are not current yet. A value that is already current is confirmed, not
-        duplicated. When this returns, the fact is as durable as the provider promises. If it
-        raises, the fact is not acknowledged, and is stored completely or not at all. A save that is
-        cancelled before its write begins is not stored; one that is cancelled later is.
-
-        Raises:
-            ValueError: A value would change in a round trip through JSON. Nothing was stored.
-            StorageError: The store failed. Nothing was acknowledged.
-        """
-        return self._portal.call(self._wrapped.save, fact, subject, scope)
-
-    def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> list[AnyFact]:
-        """Return the current facts that match a few words.
-
-        A fact matches if its concept's description contains the phrase, or if every word of the
-        phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        return self._portal.call(self._wrapped.load_by_description, description, subject, scope)

@@ -9,12 +9,6 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.testing._contracts.stores import (
-        FollowedFacts,
-        IndexedFacts,
-        LearningFacts,
-        SearchedFacts,
-    )
     from factmem.testing.chat import ScriptedChatModel
     from factmem.testing.clock import SettableClock
     from factmem.testing.durable import (
@@ -41,15 +35,11 @@ __all__ = [
     "EncryptedStoreContract",
     "FactStoreContract",
     "FaultContract",
-    "FollowedFacts",
     "FollowedStoreContract",
-    "IndexedFacts",
     "IndexedStoreContract",
-    "LearningFacts",
     "LearningStoreContract",
     "ProviderContract",
     "ScriptedChatModel",
-    "SearchedFacts",
     "SearchedStoreContract",
     "SettableClock",
     "StoreFolder",
@@ -59,12 +49,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "factmem.testing._contracts.stores": (
-                "FollowedFacts",
-                "IndexedFacts",
-                "LearningFacts",
-                "SearchedFacts",
-            ),
             "factmem.testing.chat": ("ScriptedChatModel",),
             "factmem.testing.clock": ("SettableClock",),
             "factmem.testing.durable": (

@@ -8,9 +8,6 @@ set `anyio_mode = "auto"` in pytest's configuration or mark the class with `pyte
 import pytest
 
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.indexed import FollowedStore, IndexedStore
-from factmem.providers.learning import LearningStore
-from factmem.providers.searched import SearchedStore
 from factmem.testing._contracts.amending import Amending
 from factmem.testing._contracts.batches import Batches
 from factmem.testing._contracts.changes import Changes
@@ -27,7 +24,7 @@ from factmem.testing._contracts.replay import Replay
 from factmem.testing._contracts.search_vectors import SearchVectors
 from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters, Searching
 from factmem.testing._contracts.statements import Statements
-from factmem.testing._contracts.stores import LearningFacts, NewStores, SecondInstances
+from factmem.testing._contracts.stores import NewStores, SecondInstances
 from factmem.testing._contracts.time import Clocks, Expiry, LookingBack
 from factmem.testing._contracts.values import Values
 from factmem.testing._contracts.versions import Versions
@@ -83,12 +80,12 @@ class FactStoreContract(
     """
 
     def test_it_is_a_store(self, provider: FactStore) -> None:
-        """The store has all methods."""
+        """It is a subclass."""
         assert isinstance(provider, FactStore)
 
 
 class IndexedStoreContract(SecondInstances, Versions, Indexes):
-    """The contract of `IndexedStore`: versions and indexes.
+    """The contract of a store that keeps versions and indexes.
 
     Inherit from `FactStoreContract` too: both use the same `make_provider`, or the same `provider`
     fixture. If two instances can share their data, override the fixture `second` too: it returns
@@ -96,21 +93,13 @@ class IndexedStoreContract(SecondInstances, Versions, Indexes):
     None, wherever something was saved.
     """
 
-    def test_it_is_an_indexed_store(self, provider: FactStore) -> None:
-        """The store has all three methods."""
-        assert isinstance(provider, IndexedStore)
-
 
 class FollowedStoreContract(SecondInstances, Changes):
-    """The contract of `FollowedStore`: `changes`.
+    """The contract of a store that returns its `changes`.
 
     Inherit from `IndexedStoreContract` too; the same factory serves both. A store may return None
     if it does not know the changes, but not after a single save.
     """
-
-    def test_it_is_a_followed_store(self, provider: FactStore) -> None:
-        """The store has the method."""
-        assert isinstance(provider, FollowedStore)
 
 
 class FaultContract(SecondInstances, Faults):
@@ -123,29 +112,18 @@ class FaultContract(SecondInstances, Faults):
 
 
 class LearningStoreContract(Statements):
-    """The contract of `LearningStore`: `learn`.
+    """The contract of a store that compares statements by their times in `learn`.
 
     Inherit from `FactStoreContract` too; the same factory serves both.
     """
-
-    @pytest.fixture
-    def learning(self, provider: FactStore) -> LearningFacts:
-        """Return the store of the test as a `LearningStore`."""
-        assert isinstance(provider, LearningStore), "The store has no method `learn`"
-        store: LearningFacts = provider
-        return store
 
 
 class SearchedStoreContract(
     SecondInstances, Searching, SearchFilters, SearchBoundaries, SearchVectors
 ):
-    """The contract of `SearchedStore`: candidates and vectors.
+    """The contract of a store that searches its places itself: candidates and vectors.
 
     Inherit from `FactStoreContract` too; the same factory serves both. The store must search any
     place, however small, and compare vectors. If two instances can share their data, override the
     fixture `second` too.
     """
-
-    def test_it_is_a_searched_store(self, provider: FactStore) -> None:
-        """The store has all four methods."""
-        assert isinstance(provider, SearchedStore)

@@ -1,7 +1,7 @@
 """The check of the store that exports and imports have in common."""
 
 from factmem._arguments import kind_of
-from factmem.providers.base import FactStore
+from factmem.providers.base import FactStore, fact_store
 
 
 def check_store(store: object, name: str) -> None:
@@ -10,3 +10,4 @@ def check_store(store: object, name: str) -> None:
         raise TypeError(
             f"{name} must be a FactStore, not {kind_of(store)}: LocalFileMemoryProvider(path)"
         )
+    fact_store(store)

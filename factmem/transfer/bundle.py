@@ -32,7 +32,6 @@ from factmem.models.checked import checked_places
 from factmem.models.clock import TimeProvider, system_clock, utc
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
-from factmem.providers.listing import ListingStore
 from factmem.transfer._bundle_files import BundleFile, buffer, open_source, open_target
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
 from factmem.transfer._checks import check_store
@@ -253,10 +252,8 @@ def _read_on(
 
 async def _places_of(store: FactStore, places: Iterable[Place] | None) -> list[Place]:
     """Return the places to write, without duplicates, ordered by identity."""
-    if places is None and isinstance(store, ListingStore):
+    if places is None:
         places = await store.list_places()
-    elif places is None:
-        places = [info.place for info in await store.places()]
     by_identity = {place.identity: place for place in places}
     # Stores list places in different orders, and equal stores should give equal bundles.
     return [by_identity[identity] for identity in sorted(by_identity, key=_order)]

@@ -35,7 +35,7 @@ from factmem.models.sources import SourceKind
 from factmem.prompt.memory_message import MEMORY
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.learning import Learned
+from factmem.providers.results import Learned
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import SAID

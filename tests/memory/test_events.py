@@ -26,7 +26,6 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.clock import TimeProvider
 from factmem.providers.base import FactStore
 from factmem.providers.guarded import GuardedStore
-from factmem.providers.guarded_provider import GuardedProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.providers import (
@@ -186,7 +185,7 @@ async def test_a_failure_is_reported_as_failed(
 async def test_a_small_provider_emits_events(events: list[MemoryEvent]) -> None:
     """They cover its four methods, and a failure of one of them."""
     memory = memory_of(BareProvider(), listeners=[events.append])
-    assert type(memory.provider) is GuardedProvider
+    assert type(memory.provider) is GuardedStore
     await memory.provider.save(theme("dark"), ALICE, AGENT)
     await memory.provider.load(THEME, ALICE, AGENT)
     await memory.provider.load_all(ALICE, AGENT)

@@ -26,7 +26,6 @@ from factmem.models.places import (
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import FactStore
 from factmem.providers.guarded import GuardedStore
-from factmem.providers.guarded_provider import GuardedProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -233,7 +232,7 @@ async def test_a_small_provider_is_guarded_too() -> None:
 
     view = memory_of(bare).view(subjects=[ALICE])
 
-    assert type(view.provider) is GuardedProvider
+    assert type(view.provider) is GuardedStore
     assert await view.provider.load_all(BOB, AGENT) == []
     assert await view.provider.load_by_description("theme", BOB, AGENT) == []
     assert await view.view(subjects=[BOB]).current(THEME) == []
@@ -241,6 +240,8 @@ async def test_a_small_provider_is_guarded_too() -> None:
         await view.provider.save(theme("new"), BOB, AGENT)
     await view.provider.save(theme("ours"), ALICE, AGENT)
     assert len(await view.current(THEME)) == 1
+    with pytest.raises(TypeError, match="BareProvider is not a FactStore"):
+        await view.provider.entries(ALICE, AGENT)
 
 
 async def test_closing_a_view_leaves_the_store_open(store: FactStore) -> None:

@@ -23,8 +23,8 @@ from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers._postgres import schema
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.learning import RetractedFact
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.results import RetractedFact
 from factmem.recall.match import RecallResult
 from factmem.testing.clock import START, SettableClock
 from tests.postgres.cluster import Cluster

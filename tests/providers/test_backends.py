@@ -7,7 +7,6 @@ import pytest
 from factmem.models.clock import TimeProvider
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.indexed import FollowedStore, IndexedStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.testing.clock import SettableClock
@@ -63,8 +62,7 @@ def test_each_method_has_its_contract_as_docstring(provider: type[FactStore]) ->
     """Editors show the contract itself, not a reference to it."""
     contracts = {
         name: inspect.getdoc(method)
-        for protocol in (IndexedStore, FollowedStore, FactStore)
-        for name, method in inspect.getmembers(protocol, inspect.isfunction)
+        for name, method in inspect.getmembers(FactStore, inspect.isfunction)
         if not name.startswith("_")
     }
 

@@ -8,7 +8,7 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
-from factmem.providers.indexed import IndexedStore
+from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing.facts import (
@@ -23,13 +23,13 @@ INDEX = bytes(range(256)) * 40
 TALKATIVE = b"the safe opens with 4711 " * 40
 
 
-async def keep(store: IndexedStore, index: bytes = INDEX) -> bool:
+async def keep(store: FactStore, index: bytes = INDEX) -> bool:
     version = await store.version(ALICE, AGENT)
     assert version is not None
     return await store.write_index(ALICE, AGENT, index, version=version)
 
 
-async def kept(store: IndexedStore) -> bytes | memoryview | None:
+async def kept(store: FactStore) -> bytes | None:
     return await store.read_index(ALICE, AGENT)
 
 

@@ -9,7 +9,6 @@ from factmem.errors import PlaceFullError
 from factmem.ledger.entries import Entry, stored
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.learning import learn
 from factmem.providers.limits import PlaceLimit
 from factmem.testing.facts import AGENT, PERSON, USER, languages, theme
 
@@ -36,7 +35,7 @@ async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> No
         with pytest.raises(PlaceFullError):
             await store.save_many([languages("secret")], USER, AGENT)
         with pytest.raises(PlaceFullError):
-            await learn(store, [languages("secret")], USER, AGENT)
+            await store.learn([languages("secret")], USER, AGENT)
         entry: Entry = {"at": "2020-01-01T00:00:00.000000Z", "facts": [stored(languages("c"))]}
         with pytest.raises(PlaceFullError):
             await store.replay([entry], USER, AGENT)
@@ -44,7 +43,7 @@ async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> No
             await store.amend(lambda _, __: [entry], USER, AGENT)
 
         await store.save(languages("java"), USER, AGENT)
-        await learn(store, [theme("blue")], USER, AGENT)
+        await store.learn([theme("blue")], USER, AGENT)
         await store.save(theme("light"), USER, AGENT)
         await store.save(languages("c", "d"), PERSON.of("alice"), AGENT)
         assert len(await store.history(languages("x").concept, USER, AGENT)) == 2
@@ -62,7 +61,7 @@ async def test_a_full_place_accepts_no_more_bytes(kind: str, tmp_path: Path) -> 
         with pytest.raises(PlaceFullError, match="7000 bytes"):
             await store.save(languages("z" * 2400), USER, AGENT)
         with pytest.raises(PlaceFullError, match="7000 bytes"):
-            await learn(store, [languages("z" * 2400)], USER, AGENT)
+            await store.learn([languages("z" * 2400)], USER, AGENT)
         (info,) = await store.places()
 
         assert 4800 < info.bytes <= 8000  # the last entry counts without its framing and padding

@@ -11,7 +11,6 @@ from factmem.encryption.key import Key
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.listing import ListingStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.storages import EncryptedStorage
@@ -93,5 +92,4 @@ async def test_wrong_arguments_raise(store: Any) -> None:
 
 async def test_no_memory_lists_nothing() -> None:
     """It has no places."""
-    assert isinstance(NoMemory(), ListingStore)
     assert await NoMemory().list_places() == []

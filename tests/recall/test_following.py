@@ -18,7 +18,6 @@ from factmem.models.facts import (
 )
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.indexed import FollowedStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall.match import RecallResult
 from factmem.testing.clock import SettableClock
@@ -260,7 +259,6 @@ async def test_only_touched_facts_are_loaded(store: LocalStore) -> None:
 
 async def test_after_too_many_changes_the_place_is_read_again(store: LocalStore) -> None:
     """A store does not keep all changes."""
-    assert isinstance(store, FollowedStore)
     memory = recall_memory(store)
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     assert len(await memory.recall("cat", limit=9999)) == 1

@@ -24,7 +24,6 @@ from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.indexed import IndexedStore
 from factmem.providers.no_memory import NoMemory
 from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
@@ -312,7 +311,6 @@ async def test_a_view_keeps_the_memory_warm(store: LocalStore) -> None:
 async def test_a_view_of_a_users_own_backend(store: LocalStore) -> None:
     """Four methods are enough: it is read each time, and nothing outdated returns."""
     bare = Bare(store)
-    assert not isinstance(bare, IndexedStore)
     for memory in (recall_memory(bare), recall_memory(bare).view(subjects=[ALICE])):
         await store.save(bare_note("pet", "cat"), ALICE, AGENT)
         assert found_values(await memory.recall("a pet")) == ["cat"]

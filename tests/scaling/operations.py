@@ -18,7 +18,7 @@ from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, Sing
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.learning import RetractedFact, learn
+from factmem.providers.results import RetractedFact
 from factmem.testing.chat import ScriptedChatModel
 from factmem.transfer.bundle import export_facts, import_facts
 from tests.world import AGENT, ALICE, LANGUAGES, THEME, item, memory_of, theme
@@ -81,7 +81,7 @@ def _languages(count: int) -> tuple[InMemoryProvider, list[RetractedFact]]:
 
 def _retract(given: tuple[InMemoryProvider, list[RetractedFact]]) -> object:
     store, retracted = given
-    return anyio.run(partial(learn, store, [], ALICE, AGENT, retracted=retracted))
+    return anyio.run(partial(store.learn, [], ALICE, AGENT, retracted=retracted))
 
 
 def _answered(count: int) -> AgentMemory:

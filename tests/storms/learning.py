@@ -27,7 +27,7 @@ import anyio
 from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider, SingleFact
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.providers._ledger_store import LedgerStore
-from factmem.providers.learning import Moment
+from factmem.providers.results import Moment
 from factmem.providers.storages import Storage
 from factmem.testing.chat import ScriptedChatModel
 from tests.world import AGE, AGENT, THEME, USER, item, memory_of

@@ -67,20 +67,7 @@ WRAPPED = {
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
 SQL = "factmem.providers.provider_keys"
-INDEXED = "factmem.providers.indexed"
-SEARCHED = "factmem.providers.searched"
-LEARNING = "factmem.providers.learning"
-LISTING = "factmem.providers.listing"
 POSTGRES = "factmem.providers.postgres"
-STORE_PROTOCOLS = (
-    f"{INDEXED}:IndexedStore",
-    f"{INDEXED}:FollowedStore",
-    f"{LEARNING}:LearningStore",
-    f"{LISTING}:ListingStore",
-)
-"""Protocols of factmem's own stores besides `FactStore`."""
-ONE_STORE = (f"{SEARCHED}:SearchedStore",)
-"""A further protocol of one of them."""
 
 FILES = (
     File(
@@ -211,31 +198,6 @@ Args:
         ('S = TypeVar("S", bound=FactStore, default=FactStore)',),
     ),
     File(
-        "indexed_stores",
-        "Fact stores with indexes without await.",
-        (
-            Twin(
-                "IndexedStoreSync",
-                ",".join(STORE_PROTOCOLS),
-                "An `InMemoryProvider`, or another store with indexes, without `await`.",
-                base="StoreSync[I]",
-                bases=(f"{BASE}:FactStore",),
-            ),
-        ),
-        (
-            ("factmem.providers.in_memory", "InMemoryProvider"),
-            (LOCAL, "LocalFileMemoryProvider"),
-            ("factmem.providers.no_memory", "NoMemory"),
-            (POSTGRES, "PostgresMemoryProvider"),
-            ("factmem.sync.stores", "StoreSync"),
-            ("typing_extensions", "TypeVar"),
-        ),
-        (
-            "Indexed = InMemoryProvider | LocalFileMemoryProvider | NoMemory | PostgresMemoryProvider",
-            'I = TypeVar("I", bound=Indexed)',
-        ),
-    ),
-    File(
         "local_stores",
         "Stores in local files without await, and their keys.",
         (
@@ -252,14 +214,14 @@ Args:
 
     with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
         store.save(fact, subject, scope)""",
-                base="IndexedStoreSync[LocalFileMemoryProvider]",
-                bases=(f"{BASE}:FactStore", *STORE_PROTOCOLS),
+                base="StoreSync[LocalFileMemoryProvider]",
+                bases=(f"{BASE}:FactStore",),
             ),
         ),
         (
             (LOCAL, "LocalFileMemoryProvider"),
             (SQL, "ProviderKeys"),
-            ("factmem.sync.indexed_stores", "IndexedStoreSync"),
+            ("factmem.sync.stores", "StoreSync"),
             (WRAPPING, "Wraps"),
         ),
     ),
@@ -274,13 +236,13 @@ Args:
 
     with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
         store.save(fact, subject, scope)""",
-                base="IndexedStoreSync[PostgresMemoryProvider]",
-                bases=(f"{BASE}:FactStore", *STORE_PROTOCOLS),
+                base="StoreSync[PostgresMemoryProvider]",
+                bases=(f"{BASE}:FactStore",),
             ),
         ),
         (
             (POSTGRES, "PostgresMemoryProvider"),
-            ("factmem.sync.indexed_stores", "IndexedStoreSync"),
+            ("factmem.sync.stores", "StoreSync"),
         ),
     ),
 )
@@ -345,25 +307,24 @@ def _class(twin: Twin, source: Source) -> str:
         for of in twin.bases
         for name, functions, _ in _members(of)
     }
-    for of in twin.of.split(","):
-        for name, functions, module in _members(of):
-            if have.get(name) != [_shape(each) for each in functions]:
-                lines += [
-                    _method(
-                        each,
-                        module,
-                        source,
-                        is_overloaded=len(functions) > 1,
-                        inherited=_inherited(twin, name),
-                    )
-                    for each in functions
-                ]
+    for name, functions, module in _members(twin.of):
+        if have.get(name) != [_shape(each) for each in functions]:
+            lines += [
+                _method(
+                    each,
+                    module,
+                    source,
+                    is_overloaded=len(functions) > 1,
+                    inherited=_inherited(twin, name),
+                )
+                for each in functions
+            ]
     return "\n".join(lines)
 
 
 def _inherited(twin: Twin, name: str) -> str:
-    """Return the docstring of a method in the protocols that the twin's base covers, or in others."""
-    for of in (*twin.bases, *ONE_STORE):
+    """Return the docstring of a method in the classes that the twin's base covers, or its own."""
+    for of in (*twin.bases, twin.of):
         module, _, owner = of.partition(":")
         method = getattr(getattr(importlib.import_module(module), owner), name, None)
         if method is not None:

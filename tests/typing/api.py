@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any, Literal, Self, TypeVar, assert_type
+from typing import Annotated, Any, Literal, TypeVar, assert_type
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue
 
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.ledger.replay import CurrentChange
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import (
     AnyFact,
@@ -23,13 +22,8 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.indexed import (
-    FollowedStore,
-    IndexedStore,
-    PlaceChanges,
-)
 from factmem.providers.no_memory import NoMemory
-from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
+from factmem.providers.results import ErasureReceipt, PlaceChanges, PlaceInfo, Purge
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import (
     FactStoreContract,
@@ -165,22 +159,8 @@ class OwnProvider:
         return []
 
 
-class OwnStore(OwnProvider):
-    """A complete store of an application."""
-
-    async def save_many(
-        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
-    ) -> None: ...
-
-    async def load(
-        self,
-        concept: Concept[Any, L],
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        as_of: datetime | None = None,
-    ) -> list[L]:
-        return []
+class OwnStore(FactStore):
+    """A complete store of an application: the eight methods without a default."""
 
     async def load_all(
         self,
@@ -190,11 +170,6 @@ class OwnStore(OwnProvider):
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
     ) -> list[AnyFact]:
-        return []
-
-    async def history(
-        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> list[HistoryEntry]:
         return []
 
     async def forget(
@@ -241,21 +216,9 @@ class OwnStore(OwnProvider):
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         return 0
 
-    async def amend_current(
-        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        return 0
-
-    async def aclose(self) -> None: ...
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None: ...
-
 
 class OwnFollowedStore(OwnStore):
-    """A store that returns its changes, written from the protocols alone."""
+    """A store that returns its changes, written from `FactStore` alone."""
 
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
         return None
@@ -281,10 +244,8 @@ class OwnFollowedStore(OwnStore):
 
 own_provider: AgentMemoryProvider = OwnProvider()
 own_store: FactStore = OwnStore()
-own_indexed_store: IndexedStore = OwnFollowedStore()
-own_followed_store: FollowedStore = OwnFollowedStore()
-in_memory_indexes: IndexedStore = InMemoryProvider()
-in_memory_changes: FollowedStore = InMemoryProvider()
+own_followed_store: FactStore = OwnFollowedStore()
+in_memory: FactStore = InMemoryProvider()
 
 
 class TestOwnProvider(ProviderContract):

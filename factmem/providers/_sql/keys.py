@@ -169,7 +169,7 @@ class StoreKeys:
             return
 
     def shred(self) -> Shredded:
-        """See `ShreddingStore.shred`.
+        """See `FactStore.shred`.
 
         The old generation of keys never comes under the new key. Both are in the ring while the
         data keys are wrapped again, and that ring is under the old key alone; so are its copies in

@@ -14,12 +14,12 @@ from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.keys import StoreKeys
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.provider_keys import ProviderKeys, check_progress, open_keys
-from factmem.providers.shredding import ShreddingStore, ShredReceipt
+from factmem.providers.results import ShredReceipt
 
 __all__ = ["SqlStore"]
 
 
-class SqlStore(LedgerStore, ShreddingStore):
+class SqlStore(LedgerStore):
     """A `FactStore` in a database: compaction, anchors, keys and shredding."""
 
     def __init__(self, backend: SqlBackend, limit: PlaceLimit | None) -> None:
@@ -75,17 +75,6 @@ class SqlStore(LedgerStore, ShreddingStore):
 
     @override
     async def shred(self) -> ShredReceipt:
-        """Destroy the keys of all facts that were erased or purged before now.
-
-        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
-        are stored elsewhere. The data keys of all places are wrapped under a new key, and the old key
-        is destroyed. Then nothing can decrypt erased places in older copies of the store: in logs, on
-        standbys, in backups. Existing facts are not rewritten, and other processes can use the store
-        meanwhile. Erasures are final when it returns; after a crash call it again.
-
-        Raises:
-            ValueError: The keys cannot be destroyed, or the store has other keys besides.
-        """
         self._check_open()
         done = await self._database.work(StoreKeys(self._database.blocking).shred)
         return ShredReceipt(moment(done.began_at), done.places)

@@ -9,6 +9,7 @@ import pytest
 
 from factmem.errors import StoredFactError, UnboundSubjectError
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
+from factmem.providers.base import FactStore
 from factmem.testing._contracts.place_changes import (
     CHANGES,
     begin,
@@ -18,7 +19,6 @@ from factmem.testing._contracts.place_changes import (
     shown,
 )
 from factmem.testing._contracts.steps import DAYS, LENGTH, SEEDS, Steps
-from factmem.testing._contracts.stores import FollowedFacts
 from factmem.testing._contracts.versions import version_of
 from factmem.testing.clock import SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
@@ -39,7 +39,7 @@ class _Follower:
         concepts: Its declared concepts.
     """
 
-    def __init__(self, store: FollowedFacts, concepts: Sequence[Concept[Any, Any]] = ()) -> None:
+    def __init__(self, store: FactStore, concepts: Sequence[Concept[Any, Any]] = ()) -> None:
         self._store = store
         self._concepts = concepts
         self._version: str | None = None
@@ -77,7 +77,7 @@ class Changes:
 
     @pytest.mark.parametrize("what", CHANGES)
     async def test_a_change_leads_to_what_is_there(
-        self, provider: FollowedFacts, clock: SettableClock, what: str
+        self, provider: FactStore, clock: SettableClock, what: str
     ) -> None:
         """If they are unknown, the place is read."""
         await begin(provider)
@@ -92,7 +92,7 @@ class Changes:
 
     @pytest.mark.parametrize("what", CHANGES)
     async def test_a_change_by_another_instance_is_reported(
-        self, provider: FollowedFacts, second: FollowedFacts, clock: SettableClock, what: str
+        self, provider: FactStore, second: FactStore, clock: SettableClock, what: str
     ) -> None:
         """As soon as the call has returned."""
         await begin(second)
@@ -105,7 +105,7 @@ class Changes:
 
     @pytest.mark.parametrize("seed", SEEDS)
     async def test_following_gives_what_reading_gives(
-        self, provider: FollowedFacts, second: FollowedFacts, clock: SettableClock, seed: int
+        self, provider: FactStore, second: FactStore, clock: SettableClock, seed: int
     ) -> None:
         """After any sequence of calls, for readers of all, some or few changes, with any types."""
         steps = Steps([provider, second], clock, seed)
@@ -118,7 +118,7 @@ class Changes:
                 if number % every == 0:
                     await follower.check(steps)
 
-    async def test_a_save_is_reported(self, provider: FollowedFacts) -> None:
+    async def test_a_save_is_reported(self, provider: FactStore) -> None:
         """Otherwise the method is useless: after one new value the whole place would be read."""
         await begin(provider)
         since = await version_of(provider)
@@ -132,7 +132,7 @@ class Changes:
         assert added.values == ("go",)
         assert changes.version == await provider.version(USER, AGENT) != since
 
-    async def test_no_change_is_reported_as_none(self, provider: FollowedFacts) -> None:
+    async def test_no_change_is_reported_as_none(self, provider: FactStore) -> None:
         """Or as unknown."""
         await begin(provider)
         since = await version_of(provider)
@@ -141,7 +141,7 @@ class Changes:
 
         assert changes is None or (changes.version, changes.facts) == (since, {})
 
-    async def test_changes_go_on_from_changes(self, provider: FollowedFacts) -> None:
+    async def test_changes_go_on_from_changes(self, provider: FactStore) -> None:
         """Their version can be passed to the next call, like that of the place itself."""
         await begin(provider)
         since = await version_of(provider)
@@ -155,7 +155,7 @@ class Changes:
             assert value in [value for fact in reported for value in fact.values]
             since = changes.version
 
-    async def test_what_has_come_to_be_is_followed(self, provider: FollowedFacts) -> None:
+    async def test_what_has_come_to_be_is_followed(self, provider: FactStore) -> None:
         """From before the place exists, and after it is erased and created again."""
         follower = _Follower(provider)
         await follower.check()
@@ -165,7 +165,7 @@ class Changes:
             await provider.erase(USER, AGENT)
             await follower.check()
 
-    async def test_changes_while_others_save_lose_none(self, provider: FollowedFacts) -> None:
+    async def test_changes_while_others_save_lose_none(self, provider: FactStore) -> None:
         """The returned version is that of the changes, not a later one."""
         await begin(provider)
         follower = _Follower(provider)
@@ -184,7 +184,7 @@ class Changes:
         await follower.check()
 
     async def test_changed_values_have_the_types_of_their_concepts(
-        self, provider: FollowedFacts
+        self, provider: FactStore
     ) -> None:
         """As `load` returns them; values of other concepts are plain JSON."""
         day: Concept[Any, Any] = Concept(DAYS, "A day", value_type=date)
@@ -200,9 +200,7 @@ class Changes:
         assert typed.facts == {DAYS: await provider.load(day, USER, AGENT)}
         assert [getattr(fact, "values", fact) for fact in plain.facts[DAYS]] == [("2001-01-01",)]
 
-    async def test_a_changed_value_that_does_not_fit_is_an_error(
-        self, provider: FollowedFacts
-    ) -> None:
+    async def test_a_changed_value_that_does_not_fit_is_an_error(self, provider: FactStore) -> None:
         """The error names the concept and not the value. After the value is forgotten, changes are known."""
         day: Concept[Any, Any] = Concept(DAYS, "A day", value_type=date)
         await begin(provider)
@@ -219,12 +217,12 @@ class Changes:
         await provider.forget(USER, AGENT, concept=day)
         await typed.check()
 
-    async def test_an_unbound_subject_has_no_changes(self, provider: FollowedFacts) -> None:
+    async def test_an_unbound_subject_has_no_changes(self, provider: FactStore) -> None:
         """An unbound subject is no place."""
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.changes(PERSON, AGENT, since="")
 
-    async def test_a_closed_store_returns_no_changes(self, provider: FollowedFacts) -> None:
+    async def test_a_closed_store_returns_no_changes(self, provider: FactStore) -> None:
         """Like every other call."""
         await provider.save(theme("dark"), USER, AGENT)
         since = await version_of(provider)

@@ -4,42 +4,19 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
 from factmem.encryption.key import Key
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.base import FactStore
-from factmem.providers.indexed import IndexedStore
-from factmem.providers.provider_keys import ProviderKeys
+from factmem.models.places import MemorySubject
+from factmem.providers._sql.store import SqlStore
 from factmem.testing.facts import AGENT, LANGUAGES, PERSON, languages
 
-
-class DurableFacts(FactStore, IndexedStore, Protocol):
-    """A store in a folder, with compaction and anchors, and keys if it is encrypted."""
-
-    async def compact(
-        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
-    ) -> int:
-        """Remove older history of a place, and return how many bytes were freed."""
-        ...
-
-    async def anchor(self) -> str:
-        """Return a string from which `verify` detects that the store was rolled back."""
-        ...
-
-    async def verify(self, anchor: str | None = None) -> None:
-        """Raise unless every place is readable and has come at least as far as the anchor says."""
-        ...
-
-    @property
-    def keys(self) -> ProviderKeys:
-        """The keys of an encrypted store."""
-        ...
+DurableFacts: TypeAlias = SqlStore
+"""A store in a folder, with compaction and anchors, and keys if it is encrypted."""
 
 
 Opening: TypeAlias = Callable[[Path, Sequence[str], TimeProvider], DurableFacts]

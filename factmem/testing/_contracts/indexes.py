@@ -7,8 +7,8 @@ import pytest
 
 from factmem.errors import StoreBusyError, UnboundSubjectError
 from factmem.models.places import MemoryScope
+from factmem.providers.base import FactStore
 from factmem.testing._contracts.place_changes import CHANGES, REMOVALS, begin, change, current
-from factmem.testing._contracts.stores import IndexedFacts
 from factmem.testing._contracts.versions import version_of
 from factmem.testing.clock import SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
@@ -27,7 +27,7 @@ BYTES: dict[str, bytes] = {
 }
 
 
-async def _keep(store: IndexedFacts, index: bytes = INDEX) -> bool:
+async def _keep(store: FactStore, index: bytes = INDEX) -> bool:
     """Write an index of the current facts, unless the store is too busy."""
     version = await version_of(store)
     try:
@@ -36,7 +36,7 @@ async def _keep(store: IndexedFacts, index: bytes = INDEX) -> bool:
         return False
 
 
-async def _kept(store: IndexedFacts) -> bytes | None:
+async def _kept(store: FactStore) -> bytes | None:
     return await store.read_index(USER, AGENT)
 
 
@@ -49,7 +49,7 @@ class Indexes:
     """`read_index` and `write_index`: bytes beside the facts, never of removed facts."""
 
     @pytest.mark.parametrize("index", BYTES.values(), ids=BYTES)
-    async def test_an_index_comes_back(self, provider: IndexedFacts, index: bytes) -> None:
+    async def test_an_index_comes_back(self, provider: FactStore, index: bytes) -> None:
         """It is opaque: any bytes replace the ones before, and are returned unchanged."""
         await begin(provider)
         assert await _kept(provider) is None
@@ -59,7 +59,7 @@ class Indexes:
 
         assert _in_short(await _kept(provider)) == _in_short(index)
 
-    async def test_an_index_is_no_fact(self, provider: IndexedFacts) -> None:
+    async def test_an_index_is_no_fact(self, provider: FactStore) -> None:
         """The current facts, the history and the version do not change."""
         await begin(provider)
         facts, entries = await current(provider), await provider.entries(USER, AGENT)
@@ -72,7 +72,7 @@ class Indexes:
         assert await provider.version(USER, AGENT) == version
         assert [(info.scope, info.count) for info in await provider.places()] == [(AGENT, 4)]
 
-    async def test_each_place_has_its_own_index(self, provider: IndexedFacts) -> None:
+    async def test_each_place_has_its_own_index(self, provider: FactStore) -> None:
         """Also if their names are similar. After one place is erased, the others keep theirs."""
         scopes = [AGENT, MemoryScope.Product(AGENT.name), MemoryScope.Agent("Painter")]
         subjects = [PERSON.of(name) for name in ("a", "A", "a/b", "a%", "café")]
@@ -90,7 +90,7 @@ class Indexes:
         assert found == [None, *(b"%d" % number for number in range(1, len(places)))]
         assert await provider.read_index(PERSON.of("cafe\u0301"), AGENT) == b"4"
 
-    async def test_an_index_makes_no_place(self, provider: IndexedFacts) -> None:
+    async def test_an_index_makes_no_place(self, provider: FactStore) -> None:
         """For an empty place the store may keep it or not, and returns which. It creates nothing else."""
         version = await provider.version(USER, AGENT)
 
@@ -104,7 +104,7 @@ class Indexes:
 
     @pytest.mark.parametrize("what", CHANGES)
     async def test_an_index_of_what_was_before_is_refused(
-        self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
+        self, provider: FactStore, second: FactStore, clock: SettableClock, what: str
     ) -> None:
         """A slow writer is refused. The older index stays, unless a removal deleted it."""
         await begin(second)
@@ -117,7 +117,7 @@ class Indexes:
         assert await _kept(provider) == (None if what in REMOVALS else b"before")
         assert await _kept(second) == await _kept(provider)
 
-    async def test_an_index_of_no_version_is_refused(self, provider: IndexedFacts) -> None:
+    async def test_an_index_of_no_version_is_refused(self, provider: FactStore) -> None:
         """A version that the store never returned, or of a place before it existed."""
         before = await provider.version(USER, AGENT) or ""
         await begin(provider)
@@ -128,7 +128,7 @@ class Indexes:
         assert await _kept(provider) is None
 
     async def test_after_a_change_an_index_is_written_again(
-        self, provider: IndexedFacts, clock: SettableClock
+        self, provider: FactStore, clock: SettableClock
     ) -> None:
         """With the new version."""
         await begin(provider)
@@ -140,7 +140,7 @@ class Indexes:
 
     @pytest.mark.parametrize("what", REMOVALS)
     async def test_what_is_removed_leaves_no_index(
-        self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
+        self, provider: FactStore, second: FactStore, clock: SettableClock, what: str
     ) -> None:
         """For any instance, and also after the next save."""
         await begin(provider)
@@ -154,7 +154,7 @@ class Indexes:
         assert [await _kept(store) for store in (provider, second)] == [None, None]
 
     async def test_purging_what_was_forgotten_before_leaves_no_index(
-        self, provider: IndexedFacts
+        self, provider: FactStore
     ) -> None:
         """The index was made when the value was current, and may still hold it."""
         await begin(provider)
@@ -166,7 +166,7 @@ class Indexes:
 
         assert await _kept(provider) is None
 
-    async def test_a_purge_meanwhile_leaves_no_index(self, provider: IndexedFacts) -> None:
+    async def test_a_purge_meanwhile_leaves_no_index(self, provider: FactStore) -> None:
         """Purged values do not come back, in either order of purge and write."""
         await provider.save(theme("dark"), USER, AGENT)
         for turn in range(10):
@@ -191,7 +191,7 @@ class Indexes:
             assert await _kept(provider) is None
 
     async def test_concurrent_writers_leave_one_index(
-        self, provider: IndexedFacts, second: IndexedFacts
+        self, provider: FactStore, second: FactStore
     ) -> None:
         """A whole one. Concurrent reads also get a whole one."""
         await begin(provider)
@@ -199,7 +199,7 @@ class Indexes:
         version = {store: await version_of(store) for store in (provider, second)}
         seen: list[bytes | None] = []
 
-        async def write(store: IndexedFacts, index: bytes) -> None:
+        async def write(store: FactStore, index: bytes) -> None:
             try:
                 await store.write_index(USER, AGENT, index, version=version[store])
             except StoreBusyError:
@@ -215,7 +215,7 @@ class Indexes:
         assert [index for index in seen if index not in wholes] == []
         assert seen[-1] == await _kept(second)
 
-    async def test_a_cancelled_write_is_whole_or_not_there(self, provider: IndexedFacts) -> None:
+    async def test_a_cancelled_write_is_whole_or_not_there(self, provider: FactStore) -> None:
         """In any step. The next index is written as usual."""
         await begin(provider)
         version = await version_of(provider)
@@ -237,7 +237,7 @@ class Indexes:
         assert await _kept(provider) == INDEX
 
     async def test_a_write_that_runs_out_of_time_is_whole_or_not_there(
-        self, provider: IndexedFacts
+        self, provider: FactStore
     ) -> None:
         """At any moment."""
         await begin(provider)
@@ -251,14 +251,14 @@ class Indexes:
 
         assert await _keep(provider)
 
-    async def test_an_unbound_subject_has_no_index(self, provider: IndexedFacts) -> None:
+    async def test_an_unbound_subject_has_no_index(self, provider: FactStore) -> None:
         """None is read, and none is written."""
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.read_index(PERSON, AGENT)
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.write_index(PERSON, AGENT, INDEX, version="")
 
-    async def test_a_closed_store_keeps_no_index(self, provider: IndexedFacts) -> None:
+    async def test_a_closed_store_keeps_no_index(self, provider: FactStore) -> None:
         """Like every other call."""
         await begin(provider)
         version = await version_of(provider)

@@ -8,8 +8,8 @@ from typing import Any
 
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
+from factmem.providers.base import FactStore
 from factmem.providers.searched import SearchAnswer, SearchDocument, SearchQuestion
-from factmem.testing._contracts.stores import SearchedFacts
 from factmem.testing.facts import AGENT, USER
 
 HERE = Place(AGENT, USER)
@@ -72,7 +72,7 @@ def asking(*terms: str, vector: Sequence[float] | None = None, **fields: Any) ->
 
 
 async def ask(
-    store: SearchedFacts, question: SearchQuestion, places: Sequence[Place] = (HERE,)
+    store: FactStore, question: SearchQuestion, places: Sequence[Place] = (HERE,)
 ) -> SearchAnswer:
     """Return the answer of a store; fail if it does not search these places."""
     assert await store.is_searched(places), "The suite needs a store that searches any place"
@@ -80,7 +80,7 @@ async def ask(
 
 
 async def embed(
-    store: SearchedFacts,
+    store: FactStore,
     place: Place = HERE,
     *,
     model: str = MODEL,

@@ -8,6 +8,7 @@ import pytest
 
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
+from factmem.providers.base import FactStore
 from factmem.providers.searched import SearchAnswer
 from factmem.testing._contracts.search_questions import (
     AXES,
@@ -19,7 +20,6 @@ from factmem.testing._contracts.search_questions import (
     found_in,
     vector_of,
 )
-from factmem.testing._contracts.stores import SearchedFacts
 from factmem.testing.facts import AGENT, PERSON, THEME, USER, languages, theme
 
 ANN = Place(AGENT, PERSON.of("ann"))
@@ -37,9 +37,7 @@ def _cosines(answer: SearchAnswer) -> dict[str, Any]:
 class SearchVectors:
     """`facts_to_embed`, `add_vectors`, and `candidates` by meaning."""
 
-    async def test_each_text_is_embedded_once(
-        self, provider: SearchedFacts, second: SearchedFacts
-    ) -> None:
+    async def test_each_text_is_embedded_once(self, provider: FactStore, second: FactStore) -> None:
         """At most `limit` at a time, equal texts once; then every instance has the vectors."""
         values = ["dark java", "light", "green", "java", "rust"]
         await provider.save_many([languages(each) for each in values], USER, AGENT)
@@ -54,7 +52,7 @@ class SearchVectors:
             assert answer.unembedded == frozenset()
             assert await embed(store) == []
 
-    async def test_places_without_vectors_are_named(self, provider: SearchedFacts) -> None:
+    async def test_places_without_vectors_are_named(self, provider: FactStore) -> None:
         """From each save until they have them, and only if the question has a vector."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save(theme("light"), PERSON.of("ann"), AGENT)
@@ -74,7 +72,7 @@ class SearchVectors:
         assert fourth.unembedded == {HERE.identity}
         assert (await ask(provider, asking("dark"), both)).unembedded == frozenset()
 
-    async def test_the_nearest_facts_are_candidates(self, provider: SearchedFacts) -> None:
+    async def test_the_nearest_facts_are_candidates(self, provider: FactStore) -> None:
         """They need no word of the question; with a limit the nearest ones are returned."""
         values = [*(f"rust number{number}" for number in range(30)), "dark", "dark light"]
         await provider.save_many([languages(each) for each in values], USER, AGENT)
@@ -87,7 +85,7 @@ class SearchVectors:
         assert {"dark", "dark light"} <= _cosines(answer).keys()
         assert len(answer.candidates) < 30
 
-    async def test_candidates_have_their_cosines(self, provider: SearchedFacts) -> None:
+    async def test_candidates_have_their_cosines(self, provider: FactStore) -> None:
         """Also candidates found by words. `ranked` lacks a share of the mean of all vectors."""
         values = ["dark", "dark java", "java rust", "light"]
         await provider.save_many([languages(each) for each in values], USER, AGENT)
@@ -113,7 +111,7 @@ class SearchVectors:
         assert statistics.least is not None
         assert statistics.least <= min(ranked) + 0.2
 
-    async def test_a_filter_holds_for_meaning(self, provider: SearchedFacts) -> None:
+    async def test_a_filter_holds_for_meaning(self, provider: FactStore) -> None:
         """The nearest fact is no candidate if it is outside the filter."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save_many([languages("light"), languages("java")], USER, AGENT)
@@ -125,7 +123,7 @@ class SearchVectors:
 
         assert found_in(answer) == [("java",), ("light",)]
 
-    async def test_vectors_of_another_model_are_not_compared(self, provider: SearchedFacts) -> None:
+    async def test_vectors_of_another_model_are_not_compared(self, provider: FactStore) -> None:
         """Nor vectors with other dimensions. Several models have vectors at the same time."""
         await provider.save(theme("dark"), USER, AGENT)
         await ask(provider, asking(vector=DARK))
@@ -145,7 +143,7 @@ class SearchVectors:
             assert _cosines(answer) == {"dark": pytest.approx(1.0, abs=HALF)}
             assert answer.unembedded == frozenset()
 
-    async def test_vectors_stay_in_their_place(self, provider: SearchedFacts) -> None:
+    async def test_vectors_stay_in_their_place(self, provider: FactStore) -> None:
         """The same text is embedded again in another place, and facts of other places do not count."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save_many([theme("dark"), languages("java")], PERSON.of("ann"), AGENT)
@@ -160,7 +158,7 @@ class SearchVectors:
         assert {each.identity for each in answer.candidates} == {ANN.identity}
         assert answer.places[ANN.identity].vectors == 2
 
-    async def test_a_text_without_a_vector_is_found_by_words(self, provider: SearchedFacts) -> None:
+    async def test_a_text_without_a_vector_is_found_by_words(self, provider: FactStore) -> None:
         """None means that the embedder refused the text. It is not returned for embedding again."""
         await provider.save_many([languages("dark java"), languages("forbidden")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
@@ -175,7 +173,7 @@ class SearchVectors:
         assert answer.places[HERE.identity].vectors == 1
 
     @pytest.mark.parametrize("how", ["purged", "erased"])
-    async def test_vectors_go_with_their_texts(self, provider: SearchedFacts, how: str) -> None:
+    async def test_vectors_go_with_their_texts(self, provider: FactStore, how: str) -> None:
         """A purged value that is saved again is embedded again."""
         await provider.save_many([theme("dark"), languages("java")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
@@ -196,7 +194,7 @@ class SearchVectors:
         found = _cosines(await ask(provider, asking("dark", vector=DARK)))
         assert found["dark"] == pytest.approx(1.0, abs=HALF)
 
-    async def test_vectors_of_unknown_texts_are_ignored(self, provider: SearchedFacts) -> None:
+    async def test_vectors_of_unknown_texts_are_ignored(self, provider: FactStore) -> None:
         """For example of a text that was purged during its embedding."""
         await provider.save_many([theme("dark"), languages("java")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
@@ -216,7 +214,7 @@ class SearchVectors:
         answer = await ask(provider, asking("dark", vector=DARK))
         assert _cosines(answer)["dark"] is None
 
-    async def test_vectors_are_no_facts(self, provider: SearchedFacts) -> None:
+    async def test_vectors_are_no_facts(self, provider: FactStore) -> None:
         """They neither change nor create a place."""
         await provider.save(theme("dark"), USER, AGENT)
         entries = await provider.entries(USER, AGENT)

@@ -11,9 +11,9 @@ from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
 from factmem.testing._contracts.place_changes import HOUR
 from factmem.testing._contracts.search_questions import HERE, ask, asking, describe, found_in
-from factmem.testing._contracts.stores import SearchedFacts
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, PERSON, SAID, THEME, USER, languages, theme
 
@@ -47,7 +47,7 @@ FILTERS: dict[str, tuple[RecallFilter, str]] = {
 REMOVALS = ("forgotten", "purged", "erased", "replaced", "expired", "retyped")
 
 
-async def _remove(how: str, store: SearchedFacts, clock: SettableClock) -> None:
+async def _remove(how: str, store: FactStore, clock: SettableClock) -> None:
     """Remove the values "dark" and "java" from the current facts."""
     if how == "expired":
         clock.now = START + HOUR
@@ -74,7 +74,7 @@ def _said(value: str, message: int | None, conversation: str = "chat", **fields:
 class Searching:
     """`candidates` by words."""
 
-    async def test_all_facts_with_a_word_are_candidates(self, provider: SearchedFacts) -> None:
+    async def test_all_facts_with_a_word_are_candidates(self, provider: FactStore) -> None:
         """Among many other facts, and each fact once."""
         others = [languages(f"common number{number}") for number in range(MANY)]
         await provider.save_many([*others, languages("rare one"), languages("a rare")], USER, AGENT)
@@ -86,20 +86,20 @@ class Searching:
         assert answer.unembedded == frozenset()
 
     @pytest.mark.parametrize("word", ["naïve", "부산", "it's", "a\0b", "c++", "x" * 300, "50%_"])
-    async def test_any_word_is_found(self, provider: SearchedFacts, word: str) -> None:
+    async def test_any_word_is_found(self, provider: FactStore, word: str) -> None:
         """Terms are opaque strings."""
         await provider.save_many([languages(word), languages("another")], USER, AGENT)
 
         assert found_in(await ask(provider, asking(word))) == [(word,)]
 
-    async def test_nothing_is_found_without_a_word(self, provider: SearchedFacts) -> None:
+    async def test_nothing_is_found_without_a_word(self, provider: FactStore) -> None:
         """With no term at all, or with terms that no fact has."""
         await provider.save_many([theme("dark"), languages("java")], USER, AGENT)
 
         for question in (asking(), asking("absent"), asking("dar"), asking("dark java")):
             assert found_in(await ask(provider, question)) == []
 
-    async def test_candidates_have_the_counts_of_terms(self, provider: SearchedFacts) -> None:
+    async def test_candidates_have_the_counts_of_terms(self, provider: FactStore) -> None:
         """The counts of the question's terms only; the length includes all terms."""
         await provider.save(theme("dark dark blue"), USER, AGENT)
         await provider.save(languages("java"), USER, AGENT)
@@ -113,7 +113,7 @@ class Searching:
         ]
         assert answer.candidates[0].length == 3.0
 
-    async def test_statistics_are_of_the_whole_place(self, provider: SearchedFacts) -> None:
+    async def test_statistics_are_of_the_whole_place(self, provider: FactStore) -> None:
         """They include other facts than the candidates. Words of neighbours are not a fact's own."""
         facts = [_said("green", 7), _said("dark dark", 8), _said("dark java", None, "other")]
         await provider.save_many([*facts, theme("of no interest")], USER, AGENT)
@@ -126,7 +126,7 @@ class Searching:
         holders = {term: statistics.holders.get(term, 0) for term in ("dark", "green", "absent")}
         assert holders == {"dark": 2, "green": 1, "absent": 0}
 
-    async def test_words_beside_a_fact_find_it(self, provider: SearchedFacts) -> None:
+    async def test_words_beside_a_fact_find_it(self, provider: FactStore) -> None:
         """Also words of a neighbour that is saved later, until it is forgotten."""
         await provider.save(_said("dark", 8), USER, AGENT)
         assert found_in(await ask(provider, asking("green"))) == []
@@ -140,9 +140,7 @@ class Searching:
         await provider.forget(USER, AGENT, concept=LANGUAGES, value="green")
         assert found_in(await ask(provider, asking("green"))) == []
 
-    async def test_a_candidate_loads_in_the_type_of_its_concept(
-        self, provider: SearchedFacts
-    ) -> None:
+    async def test_a_candidate_loads_in_the_type_of_its_concept(self, provider: FactStore) -> None:
         """With all fields as saved. A value that does not fit the type raises an error."""
         fact = theme("1815 dark", importance=0.75, expires_at=START + HOUR)
         await provider.save(fact, USER, AGENT)
@@ -161,7 +159,7 @@ class Searching:
         with pytest.raises(StoredFactError):
             loaded[THEME.keyword].load({THEME.keyword: wrong})
 
-    async def test_limits_hold_in_each_place(self, provider: SearchedFacts) -> None:
+    async def test_limits_hold_in_each_place(self, provider: FactStore) -> None:
         """Each place returns at least `limit` candidates, those with rare words first, and not all facts."""
         for place in (HERE, ANN):
             facts = [languages(f"common number{number}") for number in range(MANY)]
@@ -179,7 +177,7 @@ class SearchFilters:
     """Facts outside a filter are no candidates."""
 
     @pytest.mark.parametrize("name", FILTERS)
-    async def test_a_filter_leaves_what_is_inside(self, provider: SearchedFacts, name: str) -> None:
+    async def test_a_filter_leaves_what_is_inside(self, provider: FactStore, name: str) -> None:
         """`since` is included and `until` is not. All pairs of metadata must match."""
         facts = [
             _said("word early", 1),
@@ -198,7 +196,7 @@ class SearchFilters:
 class SearchBoundaries:
     """Candidates are current facts of the given places."""
 
-    async def test_nothing_of_other_places_is_a_candidate(self, provider: SearchedFacts) -> None:
+    async def test_nothing_of_other_places_is_a_candidate(self, provider: FactStore) -> None:
         """Also if their names are similar."""
         for number, place in enumerate([ANN, *NEIGHBOURS]):
             await provider.save(languages(f"shared {number}"), place.subject, place.scope)
@@ -210,7 +208,7 @@ class SearchBoundaries:
             assert {each.identity for each in answer.candidates} == {place.identity}
             assert not answer.others
 
-    async def test_several_places_are_searched_at_once(self, provider: SearchedFacts) -> None:
+    async def test_several_places_are_searched_at_once(self, provider: FactStore) -> None:
         """Each candidate names its place; a place without facts has no statistics."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save(languages("dark java"), PERSON.of("ann"), AGENT)
@@ -221,7 +219,7 @@ class SearchBoundaries:
         assert {each.identity for each in answer.candidates} == {HERE.identity, ANN.identity}
         assert answer.places.keys() == {HERE.identity, ANN.identity}
 
-    async def test_facts_that_take_precedence_are_named(self, provider: SearchedFacts) -> None:
+    async def test_facts_that_take_precedence_are_named(self, provider: FactStore) -> None:
         """A fact of the same concept in another place, without a word of the question."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save(theme("light"), PERSON.of("ann"), AGENT)
@@ -234,7 +232,7 @@ class SearchBoundaries:
         assert named == {(HERE.identity, "dark"), (ANN.identity, "light")}
         assert {each.load({}).concept.keyword for each in everything} == {THEME.keyword}
 
-    async def test_asking_creates_nothing(self, provider: SearchedFacts) -> None:
+    async def test_asking_creates_nothing(self, provider: FactStore) -> None:
         """An empty place stays empty."""
         await provider.is_searched([HERE])
         answer = await provider.candidates([HERE], asking("dark"), describe)
@@ -243,9 +241,7 @@ class SearchBoundaries:
         assert await provider.places() == []
         assert await provider.entries(USER, AGENT) == []
 
-    async def test_a_save_is_found_at_once(
-        self, provider: SearchedFacts, second: SearchedFacts
-    ) -> None:
+    async def test_a_save_is_found_at_once(self, provider: FactStore, second: FactStore) -> None:
         """Through every instance, after each of several saves."""
         for number in range(5):
             saving, asked = (provider, second)[:: 1 if number % 2 else -1]
@@ -262,7 +258,7 @@ class SearchBoundaries:
 
     @pytest.mark.parametrize("how", REMOVALS)
     async def test_what_is_removed_is_no_candidate(
-        self, provider: SearchedFacts, second: SearchedFacts, clock: SettableClock, how: str
+        self, provider: FactStore, second: FactStore, clock: SettableClock, how: str
     ) -> None:
         """It is not counted either, through any instance. Other facts are still found."""
         lasting = SingleFact(Concept("job", "What the user does"), "dark rust")
@@ -281,7 +277,7 @@ class SearchBoundaries:
             counted = [each.holders.get("dark", 0) for each in answer.places.values()]
             assert counted == [1] * len(left)
 
-    async def test_what_was_erased_stays_gone(self, provider: SearchedFacts) -> None:
+    async def test_what_was_erased_stays_gone(self, provider: FactStore) -> None:
         """Also if the place gets new facts."""
         await provider.save_many([languages("old java"), theme("old dark")], USER, AGENT)
         assert len((await ask(provider, asking("old"))).candidates) == 2
@@ -293,7 +289,7 @@ class SearchBoundaries:
         assert found_in(answer) == [("new",)]
         assert answer.places[HERE.identity].facts == 1
 
-    async def test_the_order_of_saves_does_not_matter(self, provider: SearchedFacts) -> None:
+    async def test_the_order_of_saves_does_not_matter(self, provider: FactStore) -> None:
         """Facts may be saved in one batch, one by one, or between questions."""
         facts = [
             *(_said(f"dark number{number}", number % 7) for number in range(12)),
@@ -323,7 +319,7 @@ class SearchBoundaries:
         ] * 3
 
     async def test_concurrent_saves_are_all_found(
-        self, provider: SearchedFacts, second: SearchedFacts
+        self, provider: FactStore, second: FactStore
     ) -> None:
         """Each question finds the facts that were saved before it, and the final counts are right."""
 

@@ -4,8 +4,9 @@ from datetime import datetime, timedelta
 
 from factmem.ledger.history import HistoryAction
 from factmem.models.facts import SingleFact
-from factmem.providers.learning import Learned, LearningStore, RetractedFact
-from factmem.testing._contracts.stores import LearningFacts, NewStores
+from factmem.providers.base import FactStore
+from factmem.providers.results import Learned, RetractedFact
+from factmem.testing._contracts.stores import NewStores
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
@@ -15,17 +16,17 @@ def said(second: int) -> datetime:
     return START - timedelta(hours=1) + timedelta(seconds=second)
 
 
-async def themes(provider: LearningFacts) -> list[str]:
+async def themes(provider: FactStore) -> list[str]:
     """Return the current theme."""
     return [fact.value for fact in await provider.load(THEME, USER, AGENT)]
 
 
-async def known(provider: LearningFacts) -> list[str]:
+async def known(provider: FactStore) -> list[str]:
     """Return the current languages."""
     return [value for fact in await provider.load(LANGUAGES, USER, AGENT) for value in fact.values]
 
 
-async def stated(provider: LearningFacts, *facts: SingleFact[str]) -> list[str]:
+async def stated(provider: FactStore, *facts: SingleFact[str]) -> list[str]:
     """Record themes one by one, and return the superseded values."""
     late: list[str] = []
     for fact in facts:
@@ -37,167 +38,162 @@ async def stated(provider: LearningFacts, *facts: SingleFact[str]) -> list[str]:
 class Statements(NewStores):
     """`learn` compares statements by their times."""
 
-    async def test_a_later_statement_replaces(self, learning: LearningFacts) -> None:
+    async def test_a_later_statement_replaces(self, provider: FactStore) -> None:
         """In the order of the statements, it is a save."""
         late = await stated(
-            learning, theme("red", timestamp=said(1)), theme("green", timestamp=said(2))
+            provider, theme("red", timestamp=said(1)), theme("green", timestamp=said(2))
         )
 
-        assert (late, await themes(learning)) == ([], ["green"])
+        assert (late, await themes(provider)) == ([], ["green"])
 
-    async def test_an_earlier_statement_does_not_replace(self, learning: LearningFacts) -> None:
+    async def test_an_earlier_statement_does_not_replace(self, provider: FactStore) -> None:
         """The slower of two workers writes last."""
         late = await stated(
-            learning, theme("green", timestamp=said(2)), theme("red", timestamp=said(1))
+            provider, theme("green", timestamp=said(2)), theme("red", timestamp=said(1))
         )
 
-        assert (late, await themes(learning)) == (["red"], ["green"])
+        assert (late, await themes(provider)) == (["red"], ["green"])
 
-    async def test_equal_times_are_decided_by_the_order(self, learning: LearningFacts) -> None:
+    async def test_equal_times_are_decided_by_the_order(self, provider: FactStore) -> None:
         """The last one recorded is current."""
         late = await stated(
-            learning, theme("green", timestamp=said(1)), theme("red", timestamp=said(1))
+            provider, theme("green", timestamp=said(1)), theme("red", timestamp=said(1))
         )
 
-        assert (late, await themes(learning)) == ([], ["red"])
+        assert (late, await themes(provider)) == ([], ["red"])
 
     async def test_a_superseded_statement_is_history(
-        self, learning: LearningFacts, clock: SettableClock
+        self, provider: FactStore, clock: SettableClock
     ) -> None:
         """With its own time, and the time of its record, which `as_of` uses."""
-        await stated(learning, theme("green", timestamp=said(2)))
+        await stated(provider, theme("green", timestamp=said(2)))
         written = clock.now
         clock.advance()
-        await stated(learning, theme("red", timestamp=said(1)))
+        await stated(provider, theme("red", timestamp=said(1)))
 
-        events = await learning.history(THEME, USER, AGENT)
+        events = await provider.history(THEME, USER, AGENT)
 
         assert [(each.action, each.fact and each.fact.timestamp) for each in events] == [
             (HistoryAction.SAVED, said(2)),
             (HistoryAction.SUPERSEDED, said(1)),
         ]
         assert [each.recorded_at for each in events] == [written, written + timedelta(seconds=1)]
-        past = await learning.load(THEME, USER, AGENT, as_of=written)
+        past = await provider.load(THEME, USER, AGENT, as_of=written)
         assert [fact.value for fact in past] == ["green"]
-        assert await learning.load(THEME, USER, AGENT, as_of=said(3)) == []
+        assert await provider.load(THEME, USER, AGENT, as_of=said(3)) == []
 
     async def test_a_time_after_the_clock_is_now(
-        self, learning: LearningFacts, clock: SettableClock
+        self, provider: FactStore, clock: SettableClock
     ) -> None:
         """A wrong time in a chat does not block later statements forever."""
-        await stated(learning, theme("red", timestamp=START + timedelta(days=999)))
+        await stated(provider, theme("red", timestamp=START + timedelta(days=999)))
         clock.advance()
-        late = await stated(learning, theme("green", timestamp=clock.now))
+        late = await stated(provider, theme("green", timestamp=clock.now))
 
-        assert (late, await themes(learning)) == ([], ["green"])
+        assert (late, await themes(provider)) == ([], ["green"])
 
-    async def test_a_save_is_the_last_word(self, learning: LearningFacts) -> None:
+    async def test_a_save_is_the_last_word(self, provider: FactStore) -> None:
         """Whatever its timestamp is. A later statement is compared with that timestamp."""
-        await stated(learning, theme("green", timestamp=said(2)))
-        await learning.save(theme("blue", timestamp=said(1)), USER, AGENT)
-        assert await themes(learning) == ["blue"]
+        await stated(provider, theme("green", timestamp=said(2)))
+        await provider.save(theme("blue", timestamp=said(1)), USER, AGENT)
+        assert await themes(provider) == ["blue"]
 
         late = await stated(
-            learning, theme("red", timestamp=said(0)), theme("grey", timestamp=said(1))
+            provider, theme("red", timestamp=said(0)), theme("grey", timestamp=said(1))
         )
 
-        assert (late, await themes(learning)) == (["red"], ["grey"])
+        assert (late, await themes(provider)) == (["red"], ["grey"])
 
-    async def test_values_of_many_do_not_compete(self, learning: LearningFacts) -> None:
+    async def test_values_of_many_do_not_compete(self, provider: FactStore) -> None:
         """An earlier statement adds a value like any other."""
-        await learning.learn([languages("java", timestamp=said(2))], USER, AGENT)
-        learned = await learning.learn([languages("rust", timestamp=said(1))], USER, AGENT)
+        await provider.learn([languages("java", timestamp=said(2))], USER, AGENT)
+        learned = await provider.learn([languages("rust", timestamp=said(1))], USER, AGENT)
 
-        assert (learned, await known(learning)) == (Learned(), ["java", "rust"])
+        assert (learned, await known(provider)) == (Learned(), ["java", "rust"])
 
-    async def test_what_was_retracted_later_does_not_come_back(
-        self, learning: LearningFacts
-    ) -> None:
+    async def test_what_was_retracted_later_does_not_come_back(self, provider: FactStore) -> None:
         """A statement after the retraction is accepted."""
         early, late = languages("java", timestamp=said(1)), languages("java", timestamp=said(3))
         gone = RetractedFact(LANGUAGES, "java", said(2))
-        await learning.learn([early], USER, AGENT)
-        await learning.learn([], USER, AGENT, retracted=[gone])
+        await provider.learn([early], USER, AGENT)
+        await provider.learn([], USER, AGENT, retracted=[gone])
         again = languages("java", "rust", timestamp=said(1))
-        learned = await learning.learn([again, early], USER, AGENT)
+        learned = await provider.learn([again, early], USER, AGENT)
 
         assert learned.superseded == {early.id}
-        assert await known(learning) == ["rust"]
-        assert not (await learning.learn([late], USER, AGENT)).superseded
-        assert await known(learning) == ["rust", "java"]
+        assert await known(provider) == ["rust"]
+        assert not (await provider.learn([late], USER, AGENT)).superseded
+        assert await known(provider) == ["rust", "java"]
 
-    async def test_an_earlier_retraction_ends_nothing(self, learning: LearningFacts) -> None:
+    async def test_an_earlier_retraction_ends_nothing(self, provider: FactStore) -> None:
         """It is refused, and is in the history."""
         gone = RetractedFact(THEME, "green", said(1))
-        await stated(learning, theme("green", timestamp=said(2)))
+        await stated(provider, theme("green", timestamp=said(2)))
 
-        learned = await learning.learn([], USER, AGENT, retracted=[gone])
+        learned = await provider.learn([], USER, AGENT, retracted=[gone])
 
-        assert (learned, await themes(learning)) == (Learned(refused=(gone,)), ["green"])
-        events = await learning.history(THEME, USER, AGENT)
+        assert (learned, await themes(provider)) == (Learned(refused=(gone,)), ["green"])
+        events = await provider.history(THEME, USER, AGENT)
         assert [each.action for each in events] == [HistoryAction.SAVED, HistoryAction.SUPERSEDED]
 
-    async def test_of_equal_times_the_one_recorded_later_counts(
-        self, learning: LearningFacts
-    ) -> None:
+    async def test_of_equal_times_the_one_recorded_later_counts(self, provider: FactStore) -> None:
         """A retraction removes a value that was stated at the same time."""
-        await stated(learning, theme("green", timestamp=said(2)))
+        await stated(provider, theme("green", timestamp=said(2)))
         gone = RetractedFact(THEME, "green", said(2))
 
-        learned = await learning.learn([], USER, AGENT, retracted=[gone])
+        learned = await provider.learn([], USER, AGENT, retracted=[gone])
 
-        assert (learned, await themes(learning)) == (Learned(), [])
+        assert (learned, await themes(provider)) == (Learned(), [])
 
-    async def test_a_retraction_may_be_recorded_first(self, learning: LearningFacts) -> None:
+    async def test_a_retraction_may_be_recorded_first(self, provider: FactStore) -> None:
         """Of a value whose statement is recorded later."""
         gone = RetractedFact(THEME, "green", said(2))
-        await learning.learn([], USER, AGENT, retracted=[gone])
+        await provider.learn([], USER, AGENT, retracted=[gone])
 
-        late = await stated(learning, theme("green", timestamp=said(1)))
+        late = await stated(provider, theme("green", timestamp=said(1)))
 
-        assert (late, await themes(learning)) == (["green"], [])
+        assert (late, await themes(provider)) == (["green"], [])
 
     async def test_what_a_retracted_value_had_replaced_stays_replaced(
-        self, learning: LearningFacts
+        self, provider: FactStore
     ) -> None:
         """A value stated before the retraction does not come back; one stated after it is accepted."""
-        await stated(learning, theme("green", timestamp=said(2)))
+        await stated(provider, theme("green", timestamp=said(2)))
         gone = RetractedFact(THEME, "green", said(5))
-        await learning.learn([], USER, AGENT, retracted=[gone])
+        await provider.learn([], USER, AGENT, retracted=[gone])
 
         late = await stated(
-            learning, theme("red", timestamp=said(1)), theme("blue", timestamp=said(3))
+            provider, theme("red", timestamp=said(1)), theme("blue", timestamp=said(3))
         )
 
-        assert (late, await themes(learning)) == (["red"], ["blue"])
+        assert (late, await themes(provider)) == (["red"], ["blue"])
 
-    async def test_a_purge_brings_no_superseded_value_back(self, learning: LearningFacts) -> None:
+    async def test_a_purge_brings_no_superseded_value_back(self, provider: FactStore) -> None:
         """The value that superseded it is not in the history any more."""
-        await stated(learning, theme("green", timestamp=said(2)), theme("red", timestamp=said(1)))
+        await stated(provider, theme("green", timestamp=said(2)), theme("red", timestamp=said(1)))
 
-        await learning.forget(USER, AGENT, concept=THEME, value="green", purge=True)
+        await provider.forget(USER, AGENT, concept=THEME, value="green", purge=True)
 
-        assert await themes(learning) == []
-        assert [each.action for each in await learning.history(THEME, USER, AGENT)] == [
+        assert await themes(provider) == []
+        assert [each.action for each in await provider.history(THEME, USER, AGENT)] == [
             HistoryAction.SUPERSEDED
         ]
 
-    async def test_statements_are_exported_as_such(self, learning: LearningFacts) -> None:
+    async def test_statements_are_exported_as_such(self, provider: FactStore) -> None:
         """A copy of a place decides like the place."""
         gone = RetractedFact(LANGUAGES, "java", said(2))
-        await learning.learn([theme("green", timestamp=said(2))], USER, AGENT, retracted=[gone])
-        entries = await learning.entries(USER, AGENT)
-        await learning.erase(USER, AGENT)
+        await provider.learn([theme("green", timestamp=said(2))], USER, AGENT, retracted=[gone])
+        entries = await provider.entries(USER, AGENT)
+        await provider.erase(USER, AGENT)
 
-        assert await learning.replay(entries, USER, AGENT) == 1
-        assert await learning.replay(entries, USER, AGENT) == 0
+        assert await provider.replay(entries, USER, AGENT) == 1
+        assert await provider.replay(entries, USER, AGENT) == 0
         java, red = languages("java", timestamp=said(1)), theme("red", timestamp=said(1))
-        learned = await learning.learn([java, red], USER, AGENT)
+        learned = await provider.learn([java, red], USER, AGENT)
 
         assert learned.superseded == {java.id, red.id}
 
-    async def test_nothing_stated_records_nothing(self, learning: LearningFacts) -> None:
+    async def test_nothing_stated_records_nothing(self, provider: FactStore) -> None:
         """The place is not created."""
-        assert await learning.learn([], USER, AGENT) == Learned()
-        assert await learning.places() == []
-        assert isinstance(learning, LearningStore)
+        assert await provider.learn([], USER, AGENT) == Learned()
+        assert await provider.places() == []

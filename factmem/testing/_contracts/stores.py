@@ -1,31 +1,10 @@
-"""Fixtures and protocols of the stores under test."""
-
-from typing import Protocol
+"""Fixtures of the stores under test."""
 
 import pytest
 
 from factmem.models.clock import TimeProvider
 from factmem.providers.base import FactStore
-from factmem.providers.indexed import FollowedStore, IndexedStore
-from factmem.providers.learning import LearningStore
-from factmem.providers.searched import SearchedStore
 from factmem.testing.clock import SettableClock
-
-
-class IndexedFacts(FactStore, IndexedStore, Protocol):
-    """A store with indexes."""
-
-
-class FollowedFacts(IndexedFacts, FollowedStore, Protocol):
-    """A store that reports changes."""
-
-
-class LearningFacts(FactStore, LearningStore, Protocol):
-    """A store that records statements from chats."""
-
-
-class SearchedFacts(FactStore, SearchedStore, Protocol):
-    """A store that searches its places itself."""
 
 
 class NewStores:

@@ -5,14 +5,14 @@ import pytest
 
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope
+from factmem.providers.base import FactStore
 from factmem.testing._contracts.place_changes import CHANGES, ELSEWHERE, begin, change, current
 from factmem.testing._contracts.steps import LENGTH, SEEDS, Steps
-from factmem.testing._contracts.stores import FollowedFacts, IndexedFacts
 from factmem.testing.clock import SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 
-async def version_of(store: IndexedFacts | FollowedFacts) -> str:
+async def version_of(store: FactStore) -> str:
     """Return the version of the place."""
     version = await store.version(USER, AGENT)
     assert isinstance(version, str), "the store returned no version"
@@ -24,7 +24,7 @@ class Versions:
 
     @pytest.mark.parametrize("what", CHANGES)
     async def test_a_change_is_another_version(
-        self, provider: IndexedFacts, clock: SettableClock, what: str
+        self, provider: FactStore, clock: SettableClock, what: str
     ) -> None:
         """Each call that changes the current facts changes it, and so does expiry."""
         await begin(provider)
@@ -38,7 +38,7 @@ class Versions:
 
     @pytest.mark.parametrize("what", CHANGES)
     async def test_a_change_by_another_instance_is_another_version(
-        self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
+        self, provider: FactStore, second: FactStore, clock: SettableClock, what: str
     ) -> None:
         """As soon as the call has returned."""
         await begin(second)
@@ -50,7 +50,7 @@ class Versions:
 
     @pytest.mark.parametrize("seed", SEEDS)
     async def test_one_version_shows_one_content(
-        self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, seed: int
+        self, provider: FactStore, second: FactStore, clock: SettableClock, seed: int
     ) -> None:
         """For all operations in between."""
         steps, seen = Steps([provider, second], clock, seed), dict[str | None, object]()
@@ -64,7 +64,7 @@ class Versions:
                 assert await provider.version(USER, AGENT) == version, steps
 
     async def test_reading_changes_no_version(
-        self, provider: IndexedFacts, clock: SettableClock
+        self, provider: FactStore, clock: SettableClock
     ) -> None:
         """Neither does time alone, if nothing expires."""
         await begin(provider)
@@ -80,7 +80,7 @@ class Versions:
 
         assert await provider.version(USER, AGENT) == before
 
-    async def test_what_changes_nothing_changes_no_version(self, provider: IndexedFacts) -> None:
+    async def test_what_changes_nothing_changes_no_version(self, provider: FactStore) -> None:
         """A writing call that found nothing to write."""
         await begin(provider)
         before = await version_of(provider)
@@ -92,7 +92,7 @@ class Versions:
 
         assert await provider.version(USER, AGENT) == before
 
-    async def test_other_places_change_no_version(self, provider: IndexedFacts) -> None:
+    async def test_other_places_change_no_version(self, provider: FactStore) -> None:
         """Also if their names are similar."""
         await begin(provider)
         before = await version_of(provider)
@@ -104,9 +104,7 @@ class Versions:
 
         assert await provider.version(USER, AGENT) == before
 
-    async def test_a_place_that_is_not_there_has_a_version_too(
-        self, provider: IndexedFacts
-    ) -> None:
+    async def test_a_place_that_is_not_there_has_a_version_too(self, provider: FactStore) -> None:
         """It may be None. It changes with the first save, and the call creates no place."""
         before = await provider.version(USER, AGENT)
         assert await provider.places() == []
@@ -115,7 +113,7 @@ class Versions:
 
         assert await version_of(provider) != before
 
-    async def test_a_place_made_again_has_another_version(self, provider: IndexedFacts) -> None:
+    async def test_a_place_made_again_has_another_version(self, provider: FactStore) -> None:
         """Even with as many entries of the same concept as before."""
         versions: list[str] = []
         for value in ("dark", "dark", "light"):
@@ -130,7 +128,7 @@ class Versions:
         assert len(set(versions)) == len(versions)
         assert await provider.version(USER, AGENT) not in versions
 
-    async def test_a_version_holds_while_others_save(self, provider: IndexedFacts) -> None:
+    async def test_a_version_holds_while_others_save(self, provider: FactStore) -> None:
         """Facts read between two equal versions belong to that version."""
         seen = dict[str | None, object]()
 
@@ -150,12 +148,12 @@ class Versions:
         await read()
         assert await version_of(provider) in seen
 
-    async def test_an_unbound_subject_has_no_version(self, provider: IndexedFacts) -> None:
+    async def test_an_unbound_subject_has_no_version(self, provider: FactStore) -> None:
         """An unbound subject is no place."""
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.version(PERSON, AGENT)
 
-    async def test_a_closed_store_returns_no_version(self, provider: IndexedFacts) -> None:
+    async def test_a_closed_store_returns_no_version(self, provider: FactStore) -> None:
         """Like every other call."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.aclose()

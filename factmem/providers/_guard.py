@@ -1,0 +1,100 @@
+"""Guard: the checks and the events of one operation of a `GuardedStore`."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+
+from anyio.lowlevel import checkpoint
+
+from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
+from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
+from factmem.providers._place_lists import in_order
+from factmem.providers.base import FactStore
+from factmem.providers.results import PlaceInfo
+
+__all__ = ["Guard"]
+
+
+class Guard:
+    """Restricts the operations of a store to a boundary and reports each one as one event.
+
+    Args:
+        store: The guarded store.
+        boundary: The places that may be read and written; None for all.
+        events: The listeners, if any.
+    """
+
+    def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
+        self._store = store
+        self._is_view = boundary is not None
+        self._boundary = _boundary_of(store) if boundary is None else boundary
+        self._events = events
+        self._is_closed = False
+
+    @property
+    def boundary(self) -> Boundary:
+        """The places that may be read and written."""
+        return self._boundary
+
+    def _at(
+        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
+    ) -> AbstractAsyncContextManager[OperationInProgress]:
+        """Return a context that reports an operation in one place."""
+        if not self._events:  # saves two generators in a view without listeners
+            return nullcontext(OperationInProgress())
+        return self._observed(operation, subject, scope)
+
+    @asynccontextmanager
+    async def _observed(
+        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
+    ) -> AsyncGenerator[OperationInProgress]:
+        async with self._events.operation(operation) as progress:
+            progress.places = [Place(scope, subject)]
+            yield progress
+
+    @asynccontextmanager
+    async def _writing(
+        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
+    ) -> AsyncGenerator[OperationInProgress]:
+        """Report an operation that writes to one place; raise if the boundary forbids it."""
+        async with self._at(operation, subject, scope) as progress:
+            self._check_open()
+            if self._is_view:
+                check_writable(Place(scope, subject), self._boundary)
+            yield progress
+
+    async def _is_outside(self, subject: MemorySubject, scope: MemoryScope) -> bool:
+        self._check_open()
+        if not self._is_view or self._boundary.allows(identity_of(subject, scope)):
+            return False
+        await checkpoint()
+        return True
+
+    def _is_inside(self, places: Sequence[Place]) -> bool:
+        return not self._is_view or all(self._boundary.allows(each.identity) for each in places)
+
+    async def _places_inside(
+        self,
+        subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[MemoryScope] | None,
+    ) -> list[PlaceInfo]:
+        """Return the places inside the boundary, without reading others."""
+        wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
+        listings = wanted.listings()
+        if not listings:
+            await checkpoint()
+        found: list[PlaceInfo] = []
+        for those, where in listings:
+            found += await self._store.places(subjects=those, scopes=where)
+        inside = [info for info in found if wanted.allows(info.place.identity)]
+        return inside if len(listings) == 1 else in_order(inside)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError("This view of a store is closed: create a new one")
+
+
+def _boundary_of(store: FactStore) -> Boundary:
+    """Return the boundary of a store; unbounded if it has none."""
+    boundary = getattr(store, "boundary", UNBOUNDED)
+    return boundary if isinstance(boundary, Boundary) else UNBOUNDED

@@ -1,0 +1,304 @@
+"""The methods of a `FactStore` that read and write facts and their history."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import EllipsisType
+from typing import Any, Self, TypeVar
+
+from anyio.lowlevel import checkpoint
+from typing_extensions import override
+
+from factmem._arguments import expect_function
+from factmem.ledger.entries import Amendment, Edit, Entry
+from factmem.ledger.history import HistoryEntry, history
+from factmem.ledger.ledger import Ledger
+from factmem.ledger.replay import CurrentChange
+from factmem.models.checked import checked_concept
+from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.sources import FactSource
+from factmem.models.values import JsonValue
+from factmem.providers._arguments import stored_facts
+from factmem.providers._description import described, phrase_of
+from factmem.providers._provider import AgentMemoryProvider
+from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
+
+T = TypeVar("T")
+
+
+class StoreCore(AgentMemoryProvider):
+    """The methods of a `FactStore` that read and write facts and their history.
+
+    The abstract ones are what a store cannot do without. The others are built from them.
+    """
+
+    @override
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        await self.save_many([fact], subject, scope)
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """Store several facts of one place in one durable write, all or none.
+
+        No reader sees a part of them, and neither does anyone after a crash or a failure. Facts of
+        several places need several calls. An empty list does nothing. Raises as `save` does.
+        """
+        stored = stored_facts(facts)
+        if stored:
+            await self.amend(lambda _, now: [{"at": now, "facts": stored}], subject, scope)
+        else:
+            Place(scope, subject)  # raises for an unbound subject
+
+    @override
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        """Return the facts of a concept that are current, or were at `as_of`.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+            ValueError: `as_of` is naive.
+        """
+        checked_concept(concept)
+        facts = await self.load_all(subject, scope, concepts=[concept], as_of=as_of)
+        found: list[Any] = [fact for fact in facts if fact.concept.keyword == concept.keyword]
+        return found
+
+    @override
+    @abstractmethod
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        """Return all facts that are current, or were at `as_of`.
+
+        A store does not know value types, so values are plain JSON. The facts of the concepts in
+        `concepts` are returned as by `load`, with their types.
+
+        Raises:
+            StoredFactError: A stored value does not fit the type of a concept in `concepts`.
+            StorageError: The store could not be read.
+            ValueError: `as_of` is naive.
+        """
+
+    @override
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        phrase = phrase_of(description)
+        return described(await self.load_all(subject, scope), phrase)
+
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """Return every save, confirmation and forget of a concept, oldest first.
+
+        Raises:
+            StoredFactError: A value in the history does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        checked_concept(concept)
+        return history(await self.entries(subject, scope), concept)
+
+    @abstractmethod
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        purge: Purge = False,
+    ) -> int:
+        """Forget the current values that meet all given conditions, and return their number.
+
+        They disappear from all reads at once and stay forgotten until they are saved again. The
+        history still shows the earlier saves and the forget.
+
+        Args:
+            subject: The subject of the facts.
+            scope: The scope of the facts.
+            concept: Values with this concept's keyword.
+            value: This value of `concept`.
+            fact_id: Values saved as this fact.
+            source: Values whose sources all match `source`: each of its fields that is not None
+                must be equal.
+            older_than: Values last confirmed before this moment, or longer ago than this.
+            concepts: Values with one of these concepts' keywords.
+            fact_ids: Values saved as one of these facts.
+            metadata: Values whose metadata has all of these keys, with equal values.
+            purge: Also rewrite the storage without the values, including the history. Other facts
+                may quote a message that contains a purged value. The result lists them in
+                `quoting`, and `purge="quotes"` removes the values from their quotes. Keywords,
+                descriptions and metadata are not changed. The result lists the facts where one of
+                these contains a purged value in `mentioning`.
+
+        Returns:
+            The number of values that were current; a `Forgotten` if the store reports remains.
+
+        Raises:
+            ValueError: No condition was given (use `erase` to empty a place), `value` was given
+                without `concept`, or `older_than` is naive.
+            StorageError: The store failed.
+        """
+
+    @abstractmethod
+    async def erase(
+        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
+    ) -> ErasureReceipt:
+        """Remove a place with its whole history, physically, and return a receipt.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            only_empty: Do nothing if the place has an entry, and return the receipt of a place
+                that does not exist. No save can happen between the check and the erasure.
+
+        Raises:
+            StorageError: The store failed.
+        """
+
+    @abstractmethod
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        """Return the places that are not empty, ordered by identity.
+
+        Reads each returned place, to count its facts, and no others, such as those of other
+        customers. Names that only look alike are different names. An empty list matches nothing.
+
+        Args:
+            subjects: Only places of these subjects; all by default.
+            scopes: Only places in these scopes; all by default.
+
+        Raises:
+            UnboundSubjectError: One of `subjects` is per entity and has no entity.
+            TypeError: `subjects` or `scopes` is not a list of these.
+            StorageError: The store could not be read.
+        """
+
+    @abstractmethod
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+
+    @abstractmethod
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Append entries recorded elsewhere, with their own times, and return how many were new.
+
+        An entry is new unless the place already has all of its facts, by id, so the same bundle can
+        be imported twice. After an error none of the entries is stored. After a crash the first
+        ones may be stored, and the same call adds the rest.
+
+        Raises:
+            ValueError: An entry is invalid.
+            StorageError: The store failed.
+        """
+
+    @abstractmethod
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Append the entries that `change` computes from a place's ledger; return their number.
+
+        No other write to the place happens in between. Use it for changes that depend on current
+        values, such as the replacement of one value by another. Each entry is stored completely or
+        not at all.
+
+        Args:
+            change: Is called with the entries, oldest first, and the time of its own entries, as a
+                stamp. It may run in a worker thread, with the store locked: it must be quick and
+                must not call the store. Its exceptions are raised, and nothing is stored.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Raises:
+            ValueError: An entry that it returned is invalid.
+            StorageError: The store failed.
+        """
+
+    async def amend_current(
+        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Append the entry that `change` computes from the current facts; `amend` without history.
+
+        A store keeps current facts in memory, so the cost does not grow with the history. No other
+        write to the place happens in between.
+
+        Args:
+            change: Is called with the ledger of the place and the time as a stamp, and returns an
+                entry with `facts`, `forget` or both, or None for no change. The rules for `change`
+                of `amend` apply. It may be called again.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Returns:
+            The number of entries: 1 or 0.
+
+        Raises:
+            ValueError: The entry that it returned is invalid.
+            StorageError: The store failed.
+        """
+        expect_function(change, "change", "amend_current(change, subject, scope)")
+
+        def append(known: Sequence[Entry], now: str) -> list[Entry]:
+            entry = change(Ledger(known), now)
+            return [] if entry is None else [entry]
+
+        return await self.amend(append, subject, scope)
+
+    @abstractmethod
+    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Rewrite the ledger of a place, history included; return how many entries changed.
+
+        Use it to remove old history or to rename a concept, which appending cannot do. No other
+        write to the place happens in between. The result is stored completely or not at all, and no
+        copy of removed entries remains. Times cannot be changed.
+
+        Args:
+            edit: Is called with the entries, oldest first, and returns for each one the same entry,
+                another one, or None to remove it. The rules for `change` of `amend` apply.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Raises:
+            ValueError: An entry that it returned is invalid.
+            StorageError: The store failed.
+        """
+
+    async def aclose(self) -> None:
+        """Finish accepted calls and release all resources. Later calls raise `ValueError`.
+
+        By default there is nothing to release.
+        """
+        await checkpoint()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()

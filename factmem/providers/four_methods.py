@@ -1,0 +1,104 @@
+"""The store made of a provider that has only the four methods of `AgentMemoryProvider`."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NoReturn
+
+from typing_extensions import override
+
+from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers._provider import AgentMemoryProvider
+from factmem.providers.base import FactStore, fact_store
+from factmem.providers.erasures import moment_of, unless_erased
+from factmem.providers.results import Learned, Moment, RetractedFact
+
+__all__ = ["FourMethods", "as_store"]
+
+
+def as_store(provider: AgentMemoryProvider) -> FactStore:
+    """Return a provider that is a `FactStore`, and any other one wrapped in `FourMethods`."""
+    return provider if isinstance(provider, FactStore) else FourMethods(provider)
+
+
+class FourMethods(FactStore):
+    """A provider with four methods as a store. What these cannot do raises `TypeError`.
+
+    It can learn: facts are saved one by one, and retractions have no effect.
+
+    Args:
+        provider: The provider. Closing the store does not close it.
+    """
+
+    def __init__(self, provider: AgentMemoryProvider) -> None:
+        self._provider = provider
+        self._four_methods_of = type(provider).__name__
+
+    @override
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        await self._provider.save(fact, subject, scope)
+
+    @override
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        if as_of is not None:
+            await self._raise()
+        return await self._provider.load(concept, subject, scope)
+
+    @override
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        if as_of is not None:
+            await self._raise()
+        known = {concept.keyword: concept for concept in concepts}
+        facts = await self._provider.load_all(subject, scope)
+        found = [fact for fact in facts if fact.concept.keyword not in known]
+        for keyword in {fact.concept.keyword: None for fact in facts}:
+            if keyword in known:
+                found += await self._provider.load(known[keyword], subject, scope)
+        return found
+
+    @override
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        return await self._provider.load_by_description(description, subject, scope)
+
+    @override
+    async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
+        # `erasing` announces the erasures of the provider, not those of this object.
+        return await moment_of(self._provider, subject, scope)
+
+    @override
+    async def learn(
+        self,
+        facts: Iterable[AnyFact],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        retracted: Iterable[RetractedFact] = (),
+        since: Moment | None = None,
+    ) -> Learned:
+        async with unless_erased(self._provider, since) as is_free:
+            if is_free:
+                for fact in facts:
+                    await self._provider.save(fact, subject, scope)
+        return Learned(is_erased=not is_free)
+
+    async def _raise(self, *_: Any, **__: Any) -> NoReturn:
+        fact_store(self)
+        raise AssertionError
+
+    save_many = forget = erase = places = entries = replay = amend = rewrite = _raise

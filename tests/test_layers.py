@@ -279,3 +279,19 @@ def test_importing_has_no_side_effects(imported: dict[str, Any]) -> None:
 
     assert foreign == []
     assert imported["threads"] == 1
+
+
+def test_a_memory_is_imported_without_what_it_may_not_use() -> None:
+    """Detection, recall, databases and encryption are imported with their first use."""
+    probe = (
+        "import sys\n"
+        "from factmem import AgentMemory, Concept, InMemoryProvider, SingleFact\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] == 'factmem'))\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+
+    modules = done.stdout.split()
+    assert len(modules) <= 110
+    late = ("factmem.providers._sql", "factmem.encryption", "factmem.recall.search")
+    assert [name for name in modules if name.startswith(late)] == []

@@ -3,17 +3,22 @@
 Imports providers and prompt.
 """
 
-from factmem.detection.compression import CompressionReport, RetrieveFactsFromHistory
-from factmem.detection.evidence import Doubt
-from factmem.detection.report import (
-    DetectionReport,
-    DoubtfulItem,
-    JoinedKeyword,
-    RejectedItem,
-    RejectionReason,
-    Retraction,
-)
-from factmem.detection.request import Detection
+from typing import TYPE_CHECKING
+
+from factmem._lazy import lazily
+
+if TYPE_CHECKING:
+    from factmem.detection.compression import CompressionReport, RetrieveFactsFromHistory
+    from factmem.detection.report import (
+        DetectionReport,
+        Doubt,
+        DoubtfulItem,
+        JoinedKeyword,
+        RejectedItem,
+        RejectionReason,
+        Retraction,
+    )
+    from factmem.detection.request import Detection
 
 __all__ = [
     "CompressionReport",
@@ -27,3 +32,24 @@ __all__ = [
     "Retraction",
     "RetrieveFactsFromHistory",
 ]
+
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "factmem.detection.compression": (
+                "CompressionReport",
+                "RetrieveFactsFromHistory",
+            ),
+            "factmem.detection.report": (
+                "DetectionReport",
+                "Doubt",
+                "DoubtfulItem",
+                "JoinedKeyword",
+                "RejectedItem",
+                "RejectionReason",
+                "Retraction",
+            ),
+            "factmem.detection.request": ("Detection",),
+        },
+    )

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from factmem.detection.evidence import Doubt, DoubtFinder, Statement, ends, is_telling, word_count
-from factmem.detection.report import Refusal, RejectedItem, RejectionReason
+from factmem.detection.evidence import DoubtFinder, Statement, ends, is_telling, word_count
+from factmem.detection.report import Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.detection.secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection.spelling import Keywords, given_values, text_of, tidy_keyword
 from factmem.llm.lenient_json import unwrapped

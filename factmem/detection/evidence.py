@@ -6,7 +6,6 @@ Words are compared in a reduced form, so that inflected forms of one word are eq
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date
-from enum import StrEnum
 from typing import NamedTuple
 
 from factmem.detection.numbers import (
@@ -18,13 +17,13 @@ from factmem.detection.numbers import (
     written_numbers,
     years_in,
 )
+from factmem.detection.report import Doubt
 from factmem.models.text import normalized
 from factmem.prompt.quotes import FoldedText, has_negation
 from factmem.prompt.transcript import SaidMessage, Transcript
 
 __all__ = [
     "MOST_UNQUOTED",
-    "Doubt",
     "DoubtFinder",
     "Statement",
     "ends",
@@ -120,27 +119,6 @@ def ends(sentence: str, about: Iterable[str]) -> bool:
     """
     said = stems(sentence)
     return has_negation(sentence) or any(said & stems(each.replace("-", " ")) for each in about)
-
-
-class Doubt(StrEnum):
-    """A sign that a value does not follow from the message that is cited for it."""
-
-    NUMBER = "number"
-    """The value has a number or date that is not in the chat and cannot be counted from it."""
-    YEAR = "year"
-    """The value has a date in another year than the quote."""
-    WORDS = "words"
-    """No word of the value is in the cited message or in those around it."""
-    NEGATION = "negation"
-    """The quote stops just before or after a negation, or its negation is not in the value."""
-    CONDITION = "condition"
-    """The statement depends on a condition ("if I get the job")."""
-    QUOTATION = "quotation"
-    """The quote is inside quotation marks or a quoted block: it may be the words of another."""
-    QUESTION = "question"
-    """The quote is part of a question to the assistant ("Am I a vegetarian?")."""
-    JOKE = "joke"
-    """The message, or the beginning of the next one, says that it is a joke."""
 
 
 class Statement(NamedTuple):

@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from factmem.detection.evidence import Doubt
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.display import Displayed
 from factmem.models.facts import Concept
@@ -16,6 +15,7 @@ from factmem.usage import Usage
 
 __all__ = [
     "DetectionReport",
+    "Doubt",
     "DoubtfulItem",
     "JoinedKeyword",
     "Refusal",
@@ -23,6 +23,27 @@ __all__ = [
     "RejectionReason",
     "Retraction",
 ]
+
+
+class Doubt(StrEnum):
+    """A sign that a value does not follow from the message that is cited for it."""
+
+    NUMBER = "number"
+    """The value has a number or date that is not in the chat and cannot be counted from it."""
+    YEAR = "year"
+    """The value has a date in another year than the quote."""
+    WORDS = "words"
+    """No word of the value is in the cited message or in those around it."""
+    NEGATION = "negation"
+    """The quote stops just before or after a negation, or its negation is not in the value."""
+    CONDITION = "condition"
+    """The statement depends on a condition ("if I get the job")."""
+    QUOTATION = "quotation"
+    """The quote is inside quotation marks or a quoted block: it may be the words of another."""
+    QUESTION = "question"
+    """The quote is part of a question to the assistant ("Am I a vegetarian?")."""
+    JOKE = "joke"
+    """The message, or the beginning of the next one, says that it is a joke."""
 
 
 class RejectionReason(StrEnum):

@@ -3,11 +3,16 @@
 Imports llm.
 """
 
-from factmem.embedding.base import Embedder, QueryEmbedder
-from factmem.embedding.callable import CallableEmbedder
-from factmem.embedding.litellm import LiteLLMEmbedder
-from factmem.embedding.openai import OpenAIEmbedder
-from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+from typing import TYPE_CHECKING
+
+from factmem._lazy import lazily
+
+if TYPE_CHECKING:
+    from factmem.embedding.base import Embedder, QueryEmbedder
+    from factmem.embedding.callable import CallableEmbedder
+    from factmem.embedding.litellm import LiteLLMEmbedder
+    from factmem.embedding.openai import OpenAIEmbedder
+    from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 
 __all__ = [
     "CallableEmbedder",
@@ -17,3 +22,18 @@ __all__ = [
     "QueryEmbedder",
     "SentenceTransformerEmbedder",
 ]
+
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "factmem.embedding.base": (
+                "Embedder",
+                "QueryEmbedder",
+            ),
+            "factmem.embedding.callable": ("CallableEmbedder",),
+            "factmem.embedding.litellm": ("LiteLLMEmbedder",),
+            "factmem.embedding.openai": ("OpenAIEmbedder",),
+            "factmem.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
+        },
+    )

@@ -3,9 +3,21 @@
 Imports models and concurrency.
 """
 
-from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolCall, ToolDefinition
-from factmem.llm.messages import History
-from factmem.llm.openai import OpenAIChatModel
+from typing import TYPE_CHECKING
+
+from factmem._lazy import lazily
+
+if TYPE_CHECKING:
+    from factmem.llm.base import (
+        ChatModel,
+        ChatResponse,
+        Extraction,
+        Message,
+        ToolCall,
+        ToolDefinition,
+    )
+    from factmem.llm.messages import History
+    from factmem.llm.openai import OpenAIChatModel
 
 __all__ = [
     "ChatModel",
@@ -17,3 +29,20 @@ __all__ = [
     "ToolCall",
     "ToolDefinition",
 ]
+
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "factmem.llm.base": (
+                "ChatModel",
+                "ChatResponse",
+                "Extraction",
+                "Message",
+                "ToolCall",
+                "ToolDefinition",
+            ),
+            "factmem.llm.messages": ("History",),
+            "factmem.llm.openai": ("OpenAIChatModel",),
+        },
+    )

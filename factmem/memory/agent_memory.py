@@ -7,7 +7,7 @@ from copy import copy
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from typing_extensions import Unpack
 
@@ -18,7 +18,6 @@ from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
-from factmem.memory._fact_saver import FactSaver
 from factmem.memory.collaborators import Collaborators
 from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
@@ -41,11 +40,12 @@ from factmem.prompt.memory_message import FORM, LoadReport
 from factmem.prompt.message_form import MessageForm
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
 from factmem.providers.guarded import GuardedStore
-from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import Moment
-from factmem.providers.storages import Storage
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallSettings
+
+if TYPE_CHECKING:
+    from factmem.providers.storages import Storage
 
 __all__ = ["AgentMemory"]
 
@@ -162,7 +162,7 @@ class AgentMemory:
         chat_model: ChatModel | None = None,
         embedder: Embedder | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
-        storage: Storage | None = None,
+        storage: "Storage | None" = None,
     ) -> AsyncGenerator[Self]:
         """Open a store in a folder, and a memory of one user; both are closed at the end.
 
@@ -174,6 +174,8 @@ class AgentMemory:
         subject `user`, and the scope is the product `app`. For others, or to share a store between
         users, open it with `LocalFileMemoryProvider`.
         """
+        from factmem.providers.local_file import LocalFileMemoryProvider  # slow to import
+
         async with (
             LocalFileMemoryProvider(folder, storage=storage) as store,
             cls(
@@ -554,6 +556,8 @@ class AgentMemory:
             )
         places = self._parts.selection.places()
         bound = self.view(places=places)
+        from factmem.memory._fact_saver import FactSaver  # needless without tools
+
         saver = FactSaver(bound.store, bound.contents, self._settings.concepts, places)
         return memory_tools(
             bound.recall,
@@ -578,7 +582,7 @@ class AgentMemory:
         try:
             await self.flush()
         finally:
-            await self._parts.search.keep_vectors(self.boundary.allows)
+            await self._parts.keep_vectors()
 
     async def __aenter__(self) -> Self:
         """Open the memory for `remember_later`; a view cannot be opened."""
@@ -605,4 +609,4 @@ class AgentMemory:
         try:
             await self._settings.pending.close(exc_type, exc, traceback)
         finally:
-            await self._parts.search.keep_vectors(self.boundary.allows)
+            await self._parts.keep_vectors()

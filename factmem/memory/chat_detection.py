@@ -1,11 +1,11 @@
 """ChatDetection: detects facts in chats with the memory's chat model and saves them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from factmem._arguments import expect
-from factmem.detection.detector import FactDetector
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import Detection, DetectionRequest
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
@@ -17,6 +17,9 @@ from factmem.models.facts import AnyConcept
 from factmem.models.places import Identity, Place
 from factmem.prompt.transcript import Transcript
 from factmem.providers.results import Moment
+
+if TYPE_CHECKING:
+    from factmem.detection.detector import FactDetector
 
 __all__ = ["ChatDetection"]
 
@@ -36,7 +39,7 @@ class ChatDetection:
 
     def __init__(
         self,
-        detector: FactDetector,
+        detector: "Callable[[], FactDetector]",
         selection: PlaceSelection,
         events: MemoryEvents,
         *,
@@ -131,7 +134,7 @@ class ChatDetection:
 
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
         """Return the current moments of places, for a request that runs later."""
-        return await self._detector.moments(places)
+        return await self._detector().moments(places)
 
     async def run(
         self, request: DetectionRequest, operation: OperationInProgress
@@ -139,7 +142,7 @@ class ChatDetection:
         """Run a request and record its outcome in an operation."""
         chat_model = self.require_model()
         operation.places = request.places
-        report = await self._detector.detect(chat_model, request)
+        report = await self._detector().detect(chat_model, request)
         written = [*report.superseded, *report.saved, *report.confirmed]
         operation.found(placed.fact for placed in written)
         operation.count += len(report.retracted)

@@ -1,6 +1,8 @@
 """Collaborators: the objects that implement the methods of AgentMemory."""
 
-from factmem.detection.detector import FactDetector
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from factmem.memory.chat_detection import ChatDetection
 from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
@@ -15,8 +17,11 @@ from factmem.models.boundary import Boundary
 from factmem.providers.base import FactStore
 from factmem.providers.guarded import guarded
 from factmem.providers.reader import FactReader
-from factmem.recall.places_index import IndexCache
-from factmem.recall.search import FactSearch
+from factmem.recall.index_cache import IndexCache
+
+if TYPE_CHECKING:
+    from factmem.detection.detector import FactDetector
+    from factmem.recall.search import FactSearch
 
 __all__ = ["Collaborators"]
 
@@ -45,9 +50,8 @@ class Collaborators:
         self.loader: FactLoader = FactLoader(
             self.provider, self.reader, selection, events, settings.message, instructions=followed
         )
-        detector = FactDetector(self.provider, self.reader, settings.synonyms)
         self.detection: ChatDetection = ChatDetection(
-            detector,
+            lambda: self._detector,
             selection,
             events,
             chat_model=settings.chat_model,
@@ -64,9 +68,8 @@ class Collaborators:
             kept=self.kept_texts,
             clock=settings.clock,
         )
-        self.search: FactSearch = self._searching(settings.indexes)
         self.recall: FactRecall = FactRecall(
-            self.search,
+            lambda: self._search,
             self.provider,
             selection,
             pending,
@@ -85,7 +88,27 @@ class Collaborators:
             instructions=settings.instructions,
         )
 
-    def _searching(self, indexes: IndexCache) -> FactSearch:
+    # Detection and recall are imported with their first use: a program that only loads facts needs
+    # neither, and they are half of the package.
+
+    @cached_property
+    def _detector(self) -> "FactDetector":
+        from factmem.detection.detector import FactDetector
+
+        return FactDetector(self.provider, self.reader, self._settings.synonyms)
+
+    @cached_property
+    def _search(self) -> "FactSearch":
+        return self._searching(self._settings.indexes)
+
+    async def keep_vectors(self) -> None:
+        """Write vectors that the store does not have yet; see `FactSearch.keep_vectors`."""
+        if self._settings.embedder is not None:
+            await self._search.keep_vectors(self.selection.boundary.allows)
+
+    def _searching(self, indexes: IndexCache) -> "FactSearch":
+        from factmem.recall.search import FactSearch
+
         settings = self._settings
         return FactSearch(
             self.provider,

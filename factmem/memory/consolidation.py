@@ -14,7 +14,7 @@ from pydantic import BaseModel, JsonValue, field_validator
 from pydantic.annotated_handlers import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from factmem.detection.candidates import RejectedItem, RejectionReason
+from factmem.detection.report import RejectedItem, RejectionReason
 from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact, stamp
 from factmem.ledger.items import Item
 from factmem.ledger.ledger import Ledger

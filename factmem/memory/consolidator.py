@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from factmem._arguments import expect
-from factmem.detection.candidates import RejectedItem
+from factmem.detection.report import RejectedItem
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
 from factmem.memory.consolidation import (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import nlargest
 from itertools import groupby
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from anyio.lowlevel import checkpoint
 
@@ -21,10 +21,11 @@ from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MemoryMessage
 from factmem.providers.base import FactStore, fact_store
-from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import Match, RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallQuery, RecallSettings, checked_question
-from factmem.recall.search import FactSearch
+
+if TYPE_CHECKING:
+    from factmem.recall.search import FactSearch
 
 __all__ = ["FactRecall"]
 
@@ -42,7 +43,7 @@ class FactRecall:
     """Validates and runs queries, and puts their matches into chats.
 
     Args:
-        search: Searches the facts of places.
+        search: Returns the search over the memory's indexes.
         provider: The store, restricted to the boundary of `selection`.
         selection: The places that a call may read.
         pending: The queued texts that a search waits for.
@@ -55,7 +56,7 @@ class FactRecall:
 
     def __init__(
         self,
-        search: FactSearch,
+        search: "Callable[[], FactSearch]",
         provider: FactStore,
         selection: PlaceSelection,
         pending: PendingTexts,
@@ -64,7 +65,7 @@ class FactRecall:
         message: MemoryMessage,
         instructions: Instructions,
         defaults: RecallSettings,
-        everywhere: Callable[[], FactSearch],
+        everywhere: "Callable[[], FactSearch]",
     ) -> None:
         self._search = search
         self._provider = provider
@@ -139,7 +140,7 @@ class FactRecall:
             parts: The sentences of the question, to search instead of the whole question.
         """
         await self._pending.wait(self._selection.boundary)
-        result = await self._search.recall(operation.places, query, depth, parts, operation)
+        result = await self._search().recall(operation.places, query, depth, parts, operation)
         operation.found(match.fact for match in result)
         return result
 
@@ -191,6 +192,8 @@ class FactRecall:
             operation.is_handed_over = True  # no search, no event
             await checkpoint()
             return RecallResult()
+        from factmem.recall.lexical.analysis import sentences
+
         text = query.text
         is_long = len(text) > _LONG
         found = await self._workers.run(lambda: sentences(text)) if is_long else sentences(text)

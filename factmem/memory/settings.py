@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from factmem._arguments import (
     expect,
@@ -13,7 +13,6 @@ from factmem._arguments import (
     kind_of,
 )
 from factmem.detection.request import Detection
-from factmem.detection.synonyms import KeywordSynonyms
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
@@ -25,8 +24,11 @@ from factmem.models.places import MemorySubject
 from factmem.prompt.memory_message import MemoryMessage
 from factmem.prompt.message_form import MessageForm
 from factmem.providers.base import AgentMemoryProvider
-from factmem.recall.places_index import IndexCache
+from factmem.recall.index_cache import IndexCache
 from factmem.recall.query import RecallSettings
+
+if TYPE_CHECKING:
+    from factmem.detection.synonyms import KeywordSynonyms
 
 __all__ = ["MemorySettings"]
 
@@ -54,7 +56,7 @@ class MemorySettings:
     clock: TimeProvider
     recall: RecallSettings
     detection: Detection
-    synonyms: KeywordSynonyms | None
+    synonyms: "KeywordSynonyms | None"
     events: MemoryEvents
     pending: PendingTexts
     indexes: IndexCache
@@ -98,11 +100,19 @@ class MemorySettings:
                 "recall_settings=RecallSettings(min_score=0.3)",
             ),
             detection=expect(detection, Detection, "detection", "detection=Detection()"),
-            synonyms=None if embedder is None else KeywordSynonyms(embedder, events),
+            synonyms=_synonyms(embedder, events),
             events=events,
             pending=PendingTexts(),
             indexes=IndexCache(),
         )
+
+
+def _synonyms(embedder: Embedder | None, events: MemoryEvents) -> "KeywordSynonyms | None":
+    if embedder is None:
+        return None
+    from factmem.detection.synonyms import KeywordSynonyms  # needless without an embedder
+
+    return KeywordSynonyms(embedder, events)
 
 
 def _checked_embedder(embedder: Embedder | None) -> Embedder | None:

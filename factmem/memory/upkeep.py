@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from factmem._arguments import expect_within
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.entries import Entry, StoredFact, moment, stamp
-from factmem.ledger.removal import tidied
 from factmem.memory.selection import PlaceSelection
 from factmem.models.boundary import check_writable
 from factmem.models.checked import checked_concept, checked_places
@@ -81,6 +80,8 @@ async def tidy_place(
     cutoff = "" if keep is None else stamp(moment(now) - keep)
 
     def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+        from factmem.ledger.removal import tidied  # slow to import
+
         return tidied(entries, now, expired=expired, cutoff=cutoff)
 
     return await store.rewrite(edit, place.subject, place.scope)

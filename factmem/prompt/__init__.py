@@ -3,11 +3,16 @@
 Imports ledger and llm.
 """
 
-from factmem.prompt.memory_message import LoadReport
-from factmem.prompt.message_form import Frame, LineForm, MessageForm, ReadHead, ReadLine
-from factmem.prompt.quotes import FoldedText
-from factmem.prompt.tokens import estimate_tokens
-from factmem.prompt.transcript import SaidMessage, Transcript
+from typing import TYPE_CHECKING
+
+from factmem._lazy import lazily
+
+if TYPE_CHECKING:
+    from factmem.prompt.memory_message import LoadReport
+    from factmem.prompt.message_form import Frame, LineForm, MessageForm, ReadHead, ReadLine
+    from factmem.prompt.quotes import FoldedText
+    from factmem.prompt.tokens import estimate_tokens
+    from factmem.prompt.transcript import SaidMessage, Transcript
 
 __all__ = [
     "FoldedText",
@@ -21,3 +26,24 @@ __all__ = [
     "Transcript",
     "estimate_tokens",
 ]
+
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "factmem.prompt.memory_message": ("LoadReport",),
+            "factmem.prompt.message_form": (
+                "Frame",
+                "LineForm",
+                "MessageForm",
+                "ReadHead",
+                "ReadLine",
+            ),
+            "factmem.prompt.quotes": ("FoldedText",),
+            "factmem.prompt.tokens": ("estimate_tokens",),
+            "factmem.prompt.transcript": (
+                "SaidMessage",
+                "Transcript",
+            ),
+        },
+    )

@@ -19,7 +19,6 @@ from factmem.ledger.entries import (
     moment,
 )
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.removal import purged
 from factmem.ledger.replay import CurrentChange, amended, edited, unknown_entries
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.facts import AnyFact, Concept
@@ -159,6 +158,8 @@ class LedgerStore(LedgerReader):
             condition = condition_at(now)
 
             def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+                from factmem.ledger.removal import purged  # slow to import
+
                 found = purged(entries, condition, now, quotes=purge == "quotes")
                 left[:] = [found.quoting, found.mentioning]  # a transaction may be repeated
                 return found.entries

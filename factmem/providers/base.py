@@ -30,8 +30,10 @@ class FactStore(StoreCore):
     was recorded last win, not the one that was said last.
     """
 
-    _four_methods_of: str | None = None
-    """The class of the provider, if the store only wraps one with four methods."""
+    @property
+    def small_provider(self) -> str | None:
+        """The class of the wrapped provider, if it has only four methods; else None."""
+        return None
 
     async def list_places(
         self,
@@ -251,7 +253,7 @@ class FactStore(StoreCore):
 
 def is_complete(store: FactStore) -> bool:
     """Return whether a store can do more than the four methods of a small provider."""
-    return not isinstance(store._four_methods_of, str)
+    return not isinstance(store.small_provider, str)
 
 
 def fact_store(store: FactStore) -> FactStore:
@@ -259,6 +261,6 @@ def fact_store(store: FactStore) -> FactStore:
     if is_complete(store):
         return store
     raise TypeError(
-        f"{store._four_methods_of} is not a FactStore: listing, forgetting, erasing, merging, "
+        f"{store.small_provider} is not a FactStore: listing, forgetting, erasing, merging, "
         f"exporting and tools need a subclass of FactStore, such as LocalFileMemoryProvider(path)"
     )

@@ -32,7 +32,11 @@ class FourMethods(FactStore):
 
     def __init__(self, provider: AgentMemoryProvider) -> None:
         self._provider = provider
-        self._four_methods_of = type(provider).__name__
+
+    @property
+    @override
+    def small_provider(self) -> str:
+        return type(self._provider).__name__
 
     @override
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:

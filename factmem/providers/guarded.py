@@ -77,7 +77,11 @@ class GuardedStore(Guard, FactStore):
 
     def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
         super().__init__(store, boundary, events)
-        self._four_methods_of = store._four_methods_of
+
+    @property
+    @override
+    def small_provider(self) -> str | None:
+        return self._store.small_provider
 
     @override
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:

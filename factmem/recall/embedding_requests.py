@@ -11,7 +11,7 @@ from factmem.embedding.vectors import checked_vectors
 from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.places import Place
-from factmem.recall.places_index import IndexCache
+from factmem.recall.index_cache import IndexCache
 
 __all__ = ["EmbeddingCost", "EmbeddingRequests", "VectorSink"]
 

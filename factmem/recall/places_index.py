@@ -1,15 +1,12 @@
-"""Indexes of the current facts in sets of places, cached and updated between recalls."""
+"""The index of the current facts in a set of places, updated between recalls."""
 
-import os
 import threading
-import weakref
 from array import array
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from anyio import CapacityLimiter, Lock, to_thread
+from anyio import Lock
 
 from factmem.concurrency.per_loop import PerLoop
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities, seen_together
@@ -21,16 +18,10 @@ from factmem.recall.place_cache import EMPTY, PlaceCache, PlaceSnapshot
 from factmem.recall.place_vectors import TextRows
 from factmem.recall.query import RecallQuery
 
-__all__ = ["IndexCache", "PlacesIndex"]
+__all__ = ["PlacesIndex"]
 
 
 R = TypeVar("R")
-
-_MOST_FACTS = 200_000
-"""The maximum number of facts in all indexes, about a kilobyte each. Beyond it, the least recently
-used index is dropped when another set of places is searched."""
-_MOST_INDEXES = 1_024
-_THREADS = 4
 
 Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
 """The snapshots of some places."""
@@ -213,83 +204,3 @@ class PlacesIndex:
         for (identity, keyword), ids in kept.items():
             gone = [each for each in self._index.ids(identity, keyword) if each not in ids]
             self._index.drop(identity, keyword, gone)
-
-
-class IndexCache:
-    """The indexes of a memory and of all its views. Thread-safe; empty in a forked child."""
-
-    def __init__(self) -> None:
-        self.reset()
-        _all.add(self)
-
-    def reset(self) -> None:
-        """Drop all indexes and locks. A forked child calls it, as an inherited lock may be held."""
-        self._workers: PerLoop[CapacityLimiter] = PerLoop(lambda: CapacityLimiter(_THREADS))
-        """The worker threads of each event loop."""
-        self.writing: PerLoop[Lock] = PerLoop(Lock)
-        """Held while an index is written. The store writes one at a time, and its deadline may be
-        shorter than the write of another index."""
-        self._lock = threading.Lock()
-        self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()
-        self._places: weakref.WeakValueDictionary[Identity, PlaceCache] = (
-            weakref.WeakValueDictionary()
-        )
-
-    async def work(self, work: Callable[[], R]) -> R:
-        """Run a function that takes processor time in a worker thread."""
-        return await to_thread.run_sync(work, limiter=self._workers.get())
-
-    def of(self, places: Sequence[Place], *, has_meaning: bool) -> PlacesIndex:
-        """Return the index of a set of places; create an empty one if there is none.
-
-        Args:
-            places: The places, in any order.
-            has_meaning: Whether meanings are compared; the same at each call.
-        """
-        key = frozenset(places)
-        with self._lock:
-            index = self._indexes.get(key)
-            if index is None:
-                caches = {
-                    place.identity: self._place(place.identity, has_meaning) for place in places
-                }
-                self._evict()
-                index = self._indexes[key] = PlacesIndex(places, caches)
-            self._indexes.move_to_end(key)
-            return index
-
-    def places(self) -> list[tuple[Place, PlaceCache]]:
-        """Return the places of all cached indexes, without duplicates, with their caches."""
-        with self._lock:
-            indexes = list(self._indexes.values())
-        known = {
-            identity: (place, index.caches[identity])
-            for index in indexes
-            for identity, place in index.places.items()
-        }
-        return list(known.values())
-
-    def _place(self, identity: Identity, has_meaning: bool) -> PlaceCache:
-        cache = self._places.get(identity)
-        if cache is None:
-            cache = self._places[identity] = PlaceCache(identity, has_meaning=has_meaning)
-        return cache
-
-    def _evict(self) -> None:
-        """Drop the least recently used indexes until the rest is within the limits."""
-        held = sum(map(len, self._indexes.values()))
-        while len(self._indexes) > 1 and (held > _MOST_FACTS or len(self._indexes) > _MOST_INDEXES):
-            _, dropped = self._indexes.popitem(last=False)
-            held -= len(dropped)
-
-
-_all: "weakref.WeakSet[IndexCache]" = weakref.WeakSet()
-
-
-def _start_in_child() -> None:
-    for indexes in list(_all):
-        indexes.reset()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_start_in_child)

@@ -20,9 +20,10 @@ from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.providers.reader import FactReader, each_of
 from factmem.recall.embedding_requests import EmbeddingCost
+from factmem.recall.index_cache import IndexCache
 from factmem.recall.match import Match, RecallResult
 from factmem.recall.place_cache import PlaceCache, PlaceSnapshot
-from factmem.recall.places_index import Found, IndexCache, PlacesIndex, Snapshots
+from factmem.recall.places_index import Found, PlacesIndex, Snapshots
 from factmem.recall.query import Depth, RecallQuery
 from factmem.recall.query_planning import RecallPlan, split_question
 from factmem.recall.semantic import FactEmbedding

@@ -24,9 +24,10 @@ from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.recall.documents import LONGEST_TEXT, meaning_of
 from factmem.recall.embedding_requests import EmbeddingCost, EmbeddingRequests
+from factmem.recall.index_cache import IndexCache
 from factmem.recall.place_cache import PlaceCache
 from factmem.recall.place_vectors import PlaceVectors
-from factmem.recall.places_index import IndexCache, PlacesIndex, Snapshots
+from factmem.recall.places_index import PlacesIndex, Snapshots
 from factmem.recall.vector_table import unit
 
 __all__ = ["FactEmbedding"]

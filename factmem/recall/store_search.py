@@ -22,10 +22,10 @@ from factmem.providers.searched import (
     SearchQuestion,
 )
 from factmem.recall.fact_index import FactIndex
+from factmem.recall.index_cache import IndexCache
 from factmem.recall.lexical.bm25 import QueryWords, WordScores
 from factmem.recall.lexical.postings import Term
 from factmem.recall.match import Match
-from factmem.recall.places_index import IndexCache
 from factmem.recall.query import RecallQuery
 from factmem.recall.ranking import USUAL
 from factmem.recall.store_documents import analyzer, described

@@ -106,6 +106,11 @@ class StoreSync(WrapsContext[S]):
         needed = ("save", "load", "history", "forget", "aclose")
         super().__init__(expect_methods(store, needed, "store", example), portal)
 
+    @property
+    def small_provider(self) -> str | None:
+        """The class of the wrapped provider, if it has only four methods; else None."""
+        return self._wrapped.small_provider
+
     def list_places(
         self,
         *,

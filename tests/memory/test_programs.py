@@ -22,7 +22,7 @@ from factmem import (
     Key,
     LocalFileMemoryProvider,
 )
-from factmem.memory import agent_memory
+from factmem.providers import local_file
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
 from tests.test_docs import PAGES, Block, blocks_of, run_block
@@ -102,7 +102,7 @@ def test_a_program_prints_the_same_on_every_store(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(factmem, "InMemoryProvider", make_store, raising=False)
     monkeypatch.setattr(factmem, "LocalFileMemoryProvider", make_store, raising=False)
-    monkeypatch.setattr(agent_memory, "LocalFileMemoryProvider", make_store)
+    monkeypatch.setattr(local_file, "LocalFileMemoryProvider", make_store)
     module = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
 

@@ -21,7 +21,6 @@ from factmem.errors import (
     UnboundSubjectError,
 )
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.memory import fact_recall
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.recall_filter import RecallFilter
@@ -29,6 +28,7 @@ from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.message_form import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.lexical import analysis
 from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import RecallReport
 from factmem.testing.chat import ScriptedChatModel
@@ -339,7 +339,7 @@ async def test_a_long_question_is_split_outside_of_the_loop(
         threads.append(get_ident())
         return sentences(text)
 
-    monkeypatch.setattr(fact_recall, "sentences", recorded)
+    monkeypatch.setattr(analysis, "sentences", recorded)
     memory = recall_memory(store)
 
     await memory.recall_facts_to_agent([], "The router is down. " * 9)

@@ -17,7 +17,7 @@ import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, StorageError
 from factmem.providers import LocalFileMemoryProvider, ProviderKeys
-from factmem.testing.durable import Damage, DurableFacts, StoreFolder
+from factmem.testing.durable import Damage, DurableStore, StoreFolder
 
 __all__ = ["WRONG_DURABLE_STORES", "WRONG_ENCRYPTED_STORES", "damages"]
 
@@ -286,7 +286,7 @@ class WritesPlainNames(Local):
         return found
 
 
-WRONG_DURABLE_STORES: dict[type[DurableFacts], set[str]] = {
+WRONG_DURABLE_STORES: dict[type[DurableStore], set[str]] = {
     LeavesACopy: {
         "test_an_erased_place_is_in_no_file",
         "test_nothing_is_left_after_random_histories",
@@ -323,7 +323,7 @@ WRONG_DURABLE_STORES: dict[type[DurableFacts], set[str]] = {
 }
 """Each wrong store, and tests that it fails."""
 
-WRONG_ENCRYPTED_STORES: dict[type[DurableFacts], set[str]] = {
+WRONG_ENCRYPTED_STORES: dict[type[DurableStore], set[str]] = {
     KeepsTheOldKey: {"test_a_rotation_replaces_the_key", "test_a_rotation_under_load"},
     LosesSavesMeanwhile: {"test_a_rotation_under_load"},
     WritesPlainNames: {"test_no_value_and_no_name_is_readable"},

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from factmem.testing.clock import SettableClock
     from factmem.testing.durable import (
         Damage,
-        DurableFacts,
+        DurableStore,
         DurableStoreContract,
         EncryptedStoreContract,
         StoreFolder,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Damage",
-    "DurableFacts",
+    "DurableStore",
     "DurableStoreContract",
     "EncryptedStoreContract",
     "FactStoreContract",
@@ -53,7 +53,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.testing.clock": ("SettableClock",),
             "factmem.testing.durable": (
                 "Damage",
-                "DurableFacts",
+                "DurableStore",
                 "DurableStoreContract",
                 "EncryptedStoreContract",
                 "StoreFolder",

@@ -12,6 +12,7 @@ from factmem.providers._ledger_store import LedgerStore
 from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.keys import StoreKeys
+from factmem.providers.durable import DurableStore
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.provider_keys import ProviderKeys, check_progress, open_keys
 from factmem.providers.results import ShredReceipt
@@ -19,7 +20,7 @@ from factmem.providers.results import ShredReceipt
 __all__ = ["SqlStore"]
 
 
-class SqlStore(LedgerStore):
+class SqlStore(LedgerStore, DurableStore):
     """A `FactStore` in a database: compaction, anchors, keys and shredding."""
 
     def __init__(self, backend: SqlBackend, limit: PlaceLimit | None) -> None:

@@ -14,10 +14,10 @@ import pytest
 from factmem.errors import StorageError
 from factmem.models.facts import SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers.durable import DurableStore
 from factmem.testing._contracts.folders import (
     ALICE,
     BOB,
-    DurableFacts,
     StoreFolder,
     StoreFolders,
     save,
@@ -82,7 +82,7 @@ def _with_files_that_cannot_grow(home: StoreFolder, backend: str) -> None:
     anyio.run(main, backend=backend)
 
 
-async def _save_until_full(store: DurableFacts, name: str) -> list[str]:
+async def _save_until_full(store: DurableStore, name: str) -> list[str]:
     """Save until two saves have failed, and return the others."""
     saved: list[str] = []
     failed = 0

@@ -11,11 +11,11 @@ from factmem.ledger.removal import tidied
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemorySubject
 from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.durable import DurableStore
 from factmem.providers.results import Forgotten
 from factmem.testing._contracts.folders import (
     ALICE,
     BOB,
-    DurableFacts,
     StoreFolder,
     StoreFolders,
     save,
@@ -37,7 +37,7 @@ SEEDS = range(12)
 LENGTH = 30
 """The number of steps of a random history."""
 
-Step = Callable[[DurableFacts, str], Awaitable[object]]
+Step = Callable[[DurableStore, str], Awaitable[object]]
 
 STEPS: dict[str, Sequence[Step]] = {
     "current": [lambda store, secret: store.save(theme(secret), ALICE, AGENT)],
@@ -69,7 +69,7 @@ STEPS: dict[str, Sequence[Step]] = {
 """What may have happened to a value before it is purged."""
 
 
-async def _index(store: DurableFacts, subject: MemorySubject, text: str) -> None:
+async def _index(store: DurableStore, subject: MemorySubject, text: str) -> None:
     version = await store.version(subject, AGENT)
     assert version is not None
     assert await store.write_index(subject, AGENT, text.encode(), version=version)
@@ -237,7 +237,7 @@ class Erasing(StoreFolders):
         await random_history(home, seed)
 
 
-async def _themes(store: DurableFacts, times: int) -> list[int]:
+async def _themes(store: DurableStore, times: int) -> list[int]:
     """Return how many themes were read by the last of some readings."""
     found = []
     for _ in range(times):
@@ -262,7 +262,7 @@ async def random_history(home: StoreFolder, seed: int) -> None:
 
 
 class _RandomHistory:
-    def __init__(self, store: DurableFacts, home: StoreFolder, seed: int) -> None:
+    def __init__(self, store: DurableStore, home: StoreFolder, seed: int) -> None:
         self.store, self._home = store, home
         self.random = random.Random(seed)  # noqa: S311 - the same steps for the same seed
         self._number = 0

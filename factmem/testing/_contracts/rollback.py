@@ -11,10 +11,10 @@ import pytest
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
 from factmem.models.facts import AnyFact
 from factmem.models.places import MemorySubject
+from factmem.providers.durable import DurableStore
 from factmem.testing._contracts.folders import (
     ALICE,
     BOB,
-    DurableFacts,
     StoreFolder,
     StoreFolders,
     save,
@@ -203,7 +203,7 @@ class Tampering(StoreFolders):
 
 
 async def _judged(
-    store: DurableFacts, damage: Damage, truth: Mapping[MemorySubject, list[object]]
+    store: DurableStore, damage: Damage, truth: Mapping[MemorySubject, list[object]]
 ) -> list[str]:
     """Return what is wrong in the readings of a damaged store."""
     wrong: list[str] = []
@@ -220,7 +220,7 @@ async def _judged(
     return wrong
 
 
-async def _is_refused(store: DurableFacts, anchor: str) -> bool:
+async def _is_refused(store: DurableStore, anchor: str) -> bool:
     try:
         await store.verify(anchor)
     except (CorruptJournalError, DecryptionError):
@@ -245,13 +245,13 @@ async def _fill(home: StoreFolder, older: StoreFolder) -> None:
         await save(store, "go", CAROL)
 
 
-async def _grow(store: DurableFacts) -> None:
+async def _grow(store: DurableStore) -> None:
     for value in ("light", "dark"):
         await store.save(theme(value), ALICE, AGENT)
         await save(store, value, BOB)
 
 
-async def _everything(store: DurableFacts, subject: MemorySubject) -> list[object]:
+async def _everything(store: DurableStore, subject: MemorySubject) -> list[object]:
     """Return all that can be read of a place, after reading one concept of it."""
     facts = await store.load(LANGUAGES, subject, AGENT)
     everything: list[AnyFact] = await store.load_all(subject, AGENT)

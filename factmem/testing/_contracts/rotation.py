@@ -6,10 +6,10 @@ import pytest
 
 from factmem.encryption.key import Key
 from factmem.errors import DecryptionError, TamperedError, WrongKeyError
+from factmem.providers.durable import DurableStore
 from factmem.testing._contracts.erasing import MARK
 from factmem.testing._contracts.folders import (
     BOB,
-    DurableFacts,
     StoreFolder,
     StoreFolders,
     save,
@@ -54,7 +54,7 @@ class Rotating(StoreFolders):
                 other.begin(save_many_times, "theirs", SAVES)
                 async with anyio.create_task_group() as tasks:
 
-                    async def keep_saving(one: DurableFacts, name: str) -> None:
+                    async def keep_saving(one: DurableStore, name: str) -> None:
                         saved.extend(await save_many_times(one, name, SAVES))
 
                     tasks.start_soon(keep_saving, store, "task")

@@ -15,10 +15,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from factmem.providers.durable import DurableStore
 from factmem.testing._contracts.folders import (
     ALICE,
     BOB,
-    DurableFacts,
     StoreFolder,
     StoreFolders,
     save,
@@ -142,12 +142,12 @@ class Sharing(StoreFolders):
                     os.kill(child, signal.SIGKILL)
 
 
-async def _compact(store: DurableFacts) -> None:
+async def _compact(store: DurableStore) -> None:
     await store.compact(ALICE, AGENT)
 
 
 async def _save_and_copy(
-    store: DurableFacts, home: StoreFolder, copies: Path, count: int
+    store: DurableStore, home: StoreFolder, copies: Path, count: int
 ) -> list[str]:
     with _copying(home, copies):
         return await save_many_times(store, "theirs", count)
@@ -216,7 +216,7 @@ def _fork_and_save(home: StoreFolder, backend: str, is_busy: bool) -> None:
             raise AssertionError(f"lost {lost}, invented {invented}, {len(found)} in all")
 
 
-def _forked(store: DurableFacts, name: str, backend: str) -> tuple[int, int]:
+def _forked(store: DurableStore, name: str, backend: str) -> tuple[int, int]:
     """Save in a forked child; return its id and a pipe that can be read when it has ended."""
     here, there = os.pipe()
     child = fork()

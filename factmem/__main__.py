@@ -1,6 +1,6 @@
 """The `factmem` command, for `python -m factmem`."""
 
-from factmem.cli import main
+from factmem._cli import main
 
 if __name__ == "__main__":
     main()

@@ -25,15 +25,7 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.usage import Usage
 
-__all__ = [
-    "LISTENER_SECONDS",
-    "EventListener",
-    "MemoryEvent",
-    "MemoryEvents",
-    "MemoryOperation",
-    "OperationInProgress",
-    "correlated",
-]
+__all__ = ["EventListener", "MemoryEvent", "MemoryOperation", "correlated"]
 
 
 LISTENER_SECONDS = 5.0

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["ONE_CALL", "Usage"]
+__all__ = ["Usage"]
 
 
 @dataclass(frozen=True, slots=True)

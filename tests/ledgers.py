@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.ledger import entries
-from factmem.ledger.condition import Condition
+from factmem.ledger._condition import Condition
+from factmem.ledger._statements import digest_of
 from factmem.ledger.entries import (
     Entry,
     ForgottenItem,
@@ -21,8 +21,8 @@ from factmem.ledger.entries import (
     source_of,
 )
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.statements import digest_of
-from factmem.models.values import canonical
+from factmem.models import clock
+from factmem.models._values import canonical
 from tests.properties import examples
 
 searched = settings(max_examples=int(os.environ.get("LEDGERS", examples(60))), deadline=None)
@@ -166,7 +166,7 @@ def shown(ledger: Ledger, now: str) -> list[tuple[Any, ...]]:
             (topic.description, topic.fact_type),
             item.value,
             item.fact_id,
-            entries.stamp(item.timestamp),
+            clock.stamp(item.timestamp),
             item.importance,
             item.expires_at,
             item.confirmed_at,

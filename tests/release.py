@@ -43,7 +43,7 @@ async def main():
 
 anyio.run(main)
 try:
-    import factmem.cli.application
+    import factmem._cli.application
 except ImportError:
     pass  # typer belongs to an extra
 else:

@@ -21,7 +21,7 @@ ROOMS = [
     {"_lazy", "usage"},
     {"errors"},
     {"_arguments"},
-    {"concurrency"},
+    {"_concurrency"},
     {"models"},
     {"ledger", "events"},
     {"encryption"},
@@ -33,22 +33,22 @@ ROOMS = [
     {"sync"},
     {"agent"},
     {"integrations", "testing"},
-    {"cli"},
+    {"_cli"},
     {"", "__main__"},
 ]
 """From the bottom up: a folder imports folders of earlier lines, never of its own line."""
 
 DOORS = {
-    "cryptography": ["encryption.ciphers"],
+    "cryptography": ["encryption._ciphers"],
     "keyring": ["encryption.key"],
     "lancedb": ["transfer._memory_files"],
     "litellm": ["embedding.litellm"],
-    "numpy": ["recall.arrays"],
-    "openai": ["llm.openai", "llm.openai_client", "embedding.openai"],
+    "numpy": ["recall._arrays"],
+    "openai": ["llm.openai", "llm._openai_client", "embedding.openai"],
     "sentence_transformers": ["embedding.sentence_transformer"],
-    "rich": ["models.display"],
+    "rich": ["models._display"],
     "psycopg": ["providers._postgres.driver"],
-    "snowballstemmer": ["recall.lexical.analysis"],
+    "snowballstemmer": ["recall._lexical.analysis"],
 }
 """The modules that may import heavy or optional packages, inside functions only."""
 
@@ -157,7 +157,7 @@ def test_broken_rules_are_reported() -> None:
     """An import upward, sideways or of another folder's private file is reported."""
     assert _is_allowed("ledger.ledger", "models.facts")
     assert not _is_allowed("models.facts", "ledger.ledger")
-    assert not _is_allowed("transfer.bundle", "detection.detector")
+    assert not _is_allowed("transfer.bundle", "detection._detector")
     assert not _is_allowed("memory.runs", "providers._sql.sealing")
     assert _is_allowed("providers.postgres", "providers._sql.sealing")
     assert not _is_allowed("providers._sql.sealing", "providers._sqlite.session")
@@ -202,12 +202,12 @@ def _check_third_parties(module: str, file: Path) -> None:
     for name in _imports(tree_of(file.read_text())):
         package = name.partition(".")[0]
         assert package != "asyncio", f"factmem.{module} imports asyncio: use anyio"
-        assert package != "typer" or _room(module) == "cli", f"factmem.{module}"
-        is_browser = module.startswith("cli.browse.")
+        assert package != "typer" or _room(module) == "_cli", f"factmem.{module}"
+        is_browser = module.startswith("_cli.browse.")
         assert is_browser or package != "textual"
-        if package in DOORS and not (package == "rich" and _room(module) == "cli"):
+        if package in DOORS and not (package == "rich" and _room(module) == "_cli"):
             assert module in DOORS[package], f"factmem.{module} imports {package}"
-        elif module.partition(".")[0] not in {"cli", "integrations", "testing"}:
+        elif module.partition(".")[0] not in {"_cli", "integrations", "testing"}:
             known = package in LIGHT or package in sys.stdlib_module_names or package == "factmem"
             assert known, f"factmem.{module} imports {package}, which has no module in the table"
 
@@ -217,7 +217,7 @@ def test_heavy_packages_are_imported_on_first_use() -> None:
     for module, file in FILES.items():
         tree = tree_of(file.read_text())
         at_top = {name.partition(".")[0] for node in tree.body for name in _imports_at_top(node)}
-        allowed = {"rich"} if _room(module) == "cli" else set()
+        allowed = {"rich"} if _room(module) == "_cli" else set()
         assert not at_top & (DOORS.keys() - allowed), f"factmem.{module}"
 
 
@@ -293,5 +293,5 @@ def test_a_memory_is_imported_without_what_it_may_not_use() -> None:
 
     modules = done.stdout.split()
     assert len(modules) <= 110
-    late = ("factmem.providers._sql", "factmem.encryption", "factmem.recall.search")
+    late = ("factmem.providers._sql", "factmem.encryption", "factmem.recall._search")
     assert [name for name in modules if name.startswith(late)] == []

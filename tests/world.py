@@ -34,8 +34,8 @@ from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
+from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.facts import SAID
 
 USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
 DEVICE = MemorySubject("device", "The device that is being talked about", 2)

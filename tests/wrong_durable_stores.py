@@ -17,7 +17,8 @@ import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, StorageError
 from factmem.providers import LocalFileMemoryProvider, ProviderKeys
-from factmem.testing.durable import Damage, DurableStore, StoreFolder
+from factmem.providers.durable import DurableStore
+from factmem.testing.durable import Damage, StoreFolder
 
 __all__ = ["WRONG_DURABLE_STORES", "WRONG_ENCRYPTED_STORES", "damages"]
 

@@ -24,7 +24,7 @@ from factmem.providers.searched import (
     SearchDocument,
     SearchQuestion,
 )
-from factmem.testing.facts import theme
+from factmem.testing._facts import theme
 from tests.wrong_providers import shelves_of
 
 __all__ = ["WRONG_SEARCHES", "SearchedInMemory"]

@@ -19,7 +19,7 @@ import anyio
 from benchmarks.recall.minilm import MiniLM
 from benchmarks.recall.quality import Remembering
 from factmem import Concept
-from factmem.detection.synonyms import KeywordSynonyms
+from factmem.detection._synonyms import KeywordSynonyms
 from factmem.embedding.base import Embedder
 from factmem.events import MemoryEvents
 

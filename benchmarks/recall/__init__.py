@@ -2,6 +2,6 @@
 
 from math import inf
 
-from factmem.recall import semantic
+from factmem.recall import _semantic as semantic
 
 semantic._SECONDS = inf

@@ -22,7 +22,7 @@ from benchmarks.recall.corpus.chats import read_chats
 from benchmarks.recall.quality import AGENT, RELEVANCE, USER, Clock, Remembering, stored
 from factmem import AgentMemory, Embedder, InMemoryProvider, MemoryScopesProfile, RecallSettings
 from factmem.recall import Match, RecallWeights
-from factmem.recall.documents import meaning_of, words_of
+from factmem.recall._documents import meaning_of, words_of
 
 _CHATS, _CHAT_QUESTIONS, _CHAT_UNANSWERABLE = read_chats()
 FACTS: list[Fact] = sorted((*read_facts(), *_CHATS), key=lambda fact: fact.timestamp)

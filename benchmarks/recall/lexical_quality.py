@@ -15,8 +15,8 @@ from functools import partial
 
 from benchmarks.recall.corpus import Question, read_facts, read_questions, read_unanswerable
 from benchmarks.recall.lexical_index import LexicalIndex
-from factmem.recall.documents import FIELD_WEIGHTS, fact_fields
-from factmem.recall.lexical.analysis import (
+from factmem.recall._documents import FIELD_WEIGHTS, fact_fields
+from factmem.recall._lexical.analysis import (
     STOP_WORDS,
     Word,
     plural_stem,

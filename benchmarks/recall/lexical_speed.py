@@ -18,7 +18,7 @@ from time import process_time
 
 from benchmarks.recall.corpus import Fact, read_facts, read_questions
 from benchmarks.recall.lexical_index import LexicalIndex
-from factmem.recall.documents import (
+from factmem.recall._documents import (
     FIELD_WEIGHTS,
     fact_fields,
     value_words,

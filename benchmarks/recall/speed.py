@@ -39,7 +39,7 @@ from factmem import (
     MultipleFacts,
 )
 from factmem.recall import RecallFilter
-from factmem.recall.documents import value_words
+from factmem.recall._documents import value_words
 
 USER = MemorySubject("user", "The person whom the agent talks to", 1, per_entity=True)
 AGENT = MemoryScope.Agent("bench")

@@ -14,6 +14,8 @@ from factmem._arguments import (
     expect_within,
     kind_of,
 )
+from factmem._concurrency.background import BackgroundWork
+from factmem.agent._memory_feature import MemoryFeature, MemoryOptions
 from factmem.agent.context import (
     MAX_STEPS,
     AgentContext,
@@ -22,15 +24,13 @@ from factmem.agent.context import (
     AgentTool,
     StepFeature,
 )
-from factmem.agent.memory_feature import MemoryFeature, MemoryOptions
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import ToolFunction, tools_by_name
-from factmem.concurrency.background import BackgroundWork
 from factmem.llm.base import ChatModel, Message
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.checked import checked_subjects
-from factmem.models.names import checked_text
+from factmem.models._checked import checked_subjects
+from factmem.models._names import checked_text
 from factmem.models.places import MemorySubject, subject_keys
 from factmem.models.scopes import ScopeChoice, checked_choice
 

@@ -7,18 +7,17 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import TypeVar
 
-from factmem.concurrency.background import BackgroundWork
+from factmem._concurrency.background import BackgroundWork
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatModel, ChatResponse, Message, ToolDefinition
 from factmem.llm.messages import STEP_MESSAGE, dicts_of
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.checked import checked_subjects
+from factmem.models._checked import checked_subjects
 from factmem.models.places import MemorySubject, subject_keys
 from factmem.models.scopes import ScopeChoice
 from factmem.usage import Usage
 
 __all__ = [
-    "MAX_STEPS",
     "AgentContext",
     "AgentFeature",
     "AgentResult",
@@ -27,7 +26,6 @@ __all__ = [
     "FeatureError",
     "SkippedDetection",
     "StepFeature",
-    "StepHook",
 ]
 
 

@@ -13,14 +13,13 @@ from factmem.detection.request import Detection
 from factmem.errors import MemoryAccessError
 from factmem.llm.messages import OWN_MESSAGES
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.checked import checked_concepts, checked_subjects
+from factmem.models._checked import checked_concepts, checked_subjects
+from factmem.models._names import checked_text
 from factmem.models.facts import Concept
-from factmem.models.names import checked_text
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice, checked_choice
 
 __all__ = [
-    "CheckedNode",
     "MemoryNode",
     "Node",
     "Strategy",
@@ -277,8 +276,9 @@ def node_save_to_memory_auto_detect_facts(
 def node_llm_request(*, allow_tool_calls: bool = True) -> Node:
     """Return a node that sends the text to the model, runs its tool calls and returns the answer.
 
-    One call to the model, and one more for each round of tool calls. See
-    `factmem.agent.tool_loop.run_tool_loop`.
+    One call to the model, and one more for each round of tool calls; at most
+    `context.max_steps`. The calls of one round run concurrently. After an error or a cancellation,
+    the result of an unfinished call is an error message.
 
     Args:
         allow_tool_calls: Whether the model can call the agent's tools.

@@ -9,7 +9,7 @@ from factmem.errors import FactmemError
 from factmem.llm.base import ChatResponse, ToolCall
 from factmem.models.clock import system_clock
 
-__all__ = ["StepLimitError", "run_tool_loop"]
+__all__ = ["StepLimitError"]
 
 
 _MOST_AT_ONCE = 16

@@ -19,7 +19,7 @@ from factmem._arguments import expect, expect_all, expect_function
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.llm.base import DefinedTool
 
-__all__ = ["Tool", "ToolError", "ToolFunction", "described_parameters", "summary", "tools_by_name"]
+__all__ = ["Tool", "ToolError"]
 
 
 ToolFunction: TypeAlias = Callable[..., object]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from factmem._arguments import expect, expect_function, expect_methods
-from factmem.detection.candidates import Rules
-from factmem.detection.current_values import CurrentValues, OfferedConcept
-from factmem.detection.question import answer_type, compression_messages, compression_schema
-from factmem.detection.reconciliation import read_items, reconcile
+from factmem.detection._candidates import Rules
+from factmem.detection._current_values import CurrentValues, OfferedConcept
+from factmem.detection._question import answer_type, compression_messages, compression_schema
+from factmem.detection._reconciliation import read_items, reconcile
 from factmem.detection.report import RejectedItem
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel
@@ -22,14 +22,14 @@ from factmem.llm.messages import (
     own_text,
     put_own_text,
 )
-from factmem.models.checked import checked_concept
+from factmem.models._checked import checked_concept
+from factmem.models._display import Displayed
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.display import Displayed
 from factmem.models.facts import AnyConcept, AnyFact, FactType
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import SourceKind
+from factmem.prompt._transcript import Transcript
 from factmem.prompt.memory_message import HISTORY, Rendering, check_budget, render
-from factmem.prompt.transcript import Transcript
 from factmem.usage import Usage
 
 __all__ = ["CompressionReport", "RetrieveFactsFromHistory"]

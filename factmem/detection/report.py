@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from factmem.ledger.resolution import PlacedFact
-from factmem.models.display import Displayed
+from factmem.models._display import Displayed
 from factmem.models.facts import Concept
 from factmem.models.places import Place
 from factmem.usage import Usage
@@ -18,7 +18,6 @@ __all__ = [
     "Doubt",
     "DoubtfulItem",
     "JoinedKeyword",
-    "Refusal",
     "RejectedItem",
     "RejectionReason",
     "Retraction",

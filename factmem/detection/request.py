@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from factmem._arguments import expect, expect_word
-from factmem.models.checked import concepts_by_keyword
+from factmem.models._checked import concepts_by_keyword
 from factmem.models.facts import AnyConcept, Concept
 from factmem.models.places import Identity, Place
 from factmem.models.sources import SourceKind
-from factmem.prompt.transcript import Transcript, checked_trust
+from factmem.prompt._transcript import Transcript, checked_trust
 from factmem.providers.results import Moment
 
-__all__ = ["Detection", "DetectionRequest", "DoubtfulItems"]
+__all__ = ["Detection"]
 
 
 DoubtfulItems: TypeAlias = Literal["keep", "verify", "reject"]

@@ -5,11 +5,11 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
 from factmem._arguments import expect_function
-from factmem.concurrency.per_loop import Workers
-from factmem.embedding.vectors import EmbeddingModel
+from factmem._concurrency.per_loop import Workers
+from factmem.embedding._vectors import EmbeddingModel
 from factmem.errors import EmbeddingError
 
-__all__ = ["CallableEmbedder", "EmbeddingFunction"]
+__all__ = ["CallableEmbedder"]
 
 
 EmbeddingFunction: TypeAlias = Callable[

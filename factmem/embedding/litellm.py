@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any
 
 from factmem._arguments import expect_within
-from factmem.concurrency.per_loop import Workers
-from factmem.embedding.vectors import EmbeddingModel, batches
+from factmem._concurrency.per_loop import Workers
+from factmem.embedding._vectors import EmbeddingModel, batches
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["LiteLLMEmbedder"]

@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from factmem._arguments import expect_within
-from factmem.embedding.vectors import EmbeddingModel, batches
+from factmem.embedding._vectors import EmbeddingModel, batches
 from factmem.errors import EmbeddingError
-from factmem.llm.api_errors import complaint
-from factmem.llm.openai_client import CallFailure, ClientOptions, OpenAIClient
+from factmem.llm._api_errors import complaint
+from factmem.llm._openai_client import CallFailure, ClientOptions, OpenAIClient
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

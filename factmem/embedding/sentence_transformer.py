@@ -10,8 +10,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from factmem.concurrency.per_loop import Workers
-from factmem.embedding.vectors import EmbeddingModel
+from factmem._concurrency.per_loop import Workers
+from factmem.embedding._vectors import EmbeddingModel
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["SentenceTransformerEmbedder"]

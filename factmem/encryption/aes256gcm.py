@@ -15,18 +15,11 @@ from typing import NoReturn, NotRequired, Protocol
 from typing_extensions import TypedDict
 
 from factmem._arguments import expect_methods, kind_of
-from factmem.encryption.ciphers import KEY_BYTES, NONCE_BYTES, Aead, canonical_base64, hkdf
+from factmem.encryption._ciphers import KEY_BYTES, NONCE_BYTES, Aead, canonical_base64, hkdf
 from factmem.encryption.key import Key, KeyDerivation
 from factmem.errors import TamperedError, WrongKeyError
 
-__all__ = [
-    "Aes256GCMEncryptor",
-    "Encryption",
-    "KeySlot",
-    "Unwrapped",
-    "checked_encryption",
-    "encryption_of",
-]
+__all__ = ["Aes256GCMEncryptor", "Encryption", "KeySlot", "Unwrapped"]
 
 
 _MOST_DERIVED = 32

@@ -13,9 +13,9 @@ from typing import ClassVar, NoReturn
 from typing_extensions import TypedDict
 
 from factmem._arguments import expect, expect_path, kind_of
-from factmem.encryption.ciphers import KEY_BYTES, argon2id
+from factmem.encryption._ciphers import KEY_BYTES, argon2id
 from factmem.errors import KeyRequiredError, MissingExtraError, TamperedError
-from factmem.models.text import normalized
+from factmem.models._text import normalized
 
 __all__ = ["Key", "KeyDerivation"]
 

@@ -18,13 +18,14 @@ from pydantic import PrivateAttr, SerializationInfo, model_serializer
 
 from factmem.detection.report import DetectionReport
 from factmem.ledger.resolution import PlacedFact
+from factmem.memory._users import Who
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
+from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.escaping import value_text
-from factmem.recall.documents import plain_values
+from factmem.prompt._escaping import value_text
+from factmem.recall._documents import plain_values
 from factmem.recall.match import RecallResult
 from factmem.sync.portal import SHARED_PORTAL, Portal
 

@@ -26,16 +26,7 @@ from factmem.errors import FactmemError
 from factmem.memory.documents import MemoryDocuments
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = [
-    "NAMES",
-    "AgentFiles",
-    "AgentFilesMiddleware",
-    "Document",
-    "MarkdownFile",
-    "MemoryFile",
-    "StoredFile",
-    "find_project_root",
-]
+__all__ = ["AgentFiles", "AgentFilesMiddleware", "Document", "StoredFile"]
 
 _log = logging.getLogger("factmem.integrations")
 

@@ -3,8 +3,7 @@
     server = memory_server(memory, user="alice")
     app = server.streamable_http_app()
 
-It needs the extra `mcp`. The program `factmem-mcp` serves a local folder; see
-`factmem.integrations.mcp_program`.
+It needs the extra `mcp`. The program `factmem-mcp` serves a local folder.
 """
 
 from collections.abc import Callable
@@ -13,8 +12,9 @@ from typing import Any
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 
+from factmem.memory._users import Who
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunTool, Who
+from factmem.memory.runs import MemoryRuns, RunTool
 
 __all__ = ["FACTS_URI", "memory_server"]
 

@@ -18,7 +18,7 @@ from factmem.llm.messages import last_said
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
 
-__all__ = ["chat_of", "with_memory"]
+__all__ = ["with_memory"]
 
 T = TypeVar("T", default=Any)
 

@@ -31,7 +31,7 @@ from factmem._arguments import expect_word
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
 
-__all__ = ["MemoryCapability", "chat_of"]
+__all__ = ["MemoryCapability"]
 
 
 class MemoryCapability(AbstractCapability[AgentDepsT]):

@@ -22,7 +22,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ["chat_of", "install_memory", "stepwise"]
+__all__ = ["install_memory", "stepwise"]
 
 
 def install_memory(

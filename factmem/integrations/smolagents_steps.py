@@ -24,7 +24,7 @@ from smolagents import utils as errors
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep, ToolCall
 from smolagents.monitoring import Timing, TokenUsage
 
-__all__ = ["count_errors", "dump_steps", "load_steps", "parse_steps", "save_steps"]
+__all__ = ["count_errors", "load_steps", "parse_steps", "save_steps"]
 
 
 def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:

@@ -15,28 +15,21 @@ import pydantic_core
 from typing_extensions import TypedDict
 
 from factmem.errors import FactmemError
-from factmem.models.clock import moment, stamp
+from factmem.models._metadata import NO_METADATA
+from factmem.models._values import JsonValue
+from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, SingleFact
-from factmem.models.metadata import NO_METADATA
 from factmem.models.sources import FactSource, SourceKind
-from factmem.models.values import JsonValue
 
 __all__ = [
     "Amendment",
-    "Edit",
     "Entry",
     "ForgottenItem",
-    "RetractedValue",
-    "SourceEntry",
     "StoredFact",
     "decoded",
     "encoded",
     "encoded_entry",
-    "moment",
-    "source_of",
-    "stamp",
     "stamped",
-    "stored",
 ]
 
 

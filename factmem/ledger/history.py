@@ -9,15 +9,16 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from factmem.ledger.entries import Entry, StoredFact, moment
-from factmem.ledger.items import Item, values_of
-from factmem.ledger.presentation import presented
-from factmem.ledger.trace import SavedFact, Trace
-from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
+from factmem.ledger._items import Item, values_of
+from factmem.ledger._presentation import presented
+from factmem.ledger._trace import SavedFact, Trace
+from factmem.ledger.entries import Entry, StoredFact
+from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
+from factmem.models._stored_facts import stored_concept
+from factmem.models.clock import moment
 from factmem.models.facts import AnyFact, Concept, FactType
-from factmem.models.stored_facts import stored_concept
 
-__all__ = ["History", "HistoryAction", "HistoryEntry", "history"]
+__all__ = ["History", "HistoryAction", "HistoryEntry"]
 
 
 class HistoryAction(StrEnum):

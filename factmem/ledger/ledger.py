@@ -21,16 +21,16 @@ from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from factmem.concurrency.garbage import paused_collection
-from factmem.ledger.condition import Condition
+from factmem._concurrency.garbage import paused_collection
+from factmem.ledger._condition import Condition
+from factmem.ledger._items import ChangeLog, Item, KeywordItems, Touched, outdated, values_of
+from factmem.ledger._presentation import all_presented, changed, presented, single
+from factmem.ledger._statements import Retractions, name_of, said_at
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
-from factmem.ledger.items import ChangeLog, Item, KeywordItems, Touched, outdated, values_of
-from factmem.ledger.presentation import all_presented, changed, presented, single
-from factmem.ledger.statements import Retractions, name_of, said_at
+from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.facts import AnyFact, Concept, FactType, L
-from factmem.models.values import Canonical, JsonValue, canonical
 
-__all__ = ["Ledger", "LedgerState"]
+__all__ = ["Ledger"]
 
 
 _MOST_LATE = 1024

@@ -16,19 +16,12 @@ from typing import Any, Generic, TypeAlias
 from typing_extensions import TypeVar
 
 from factmem.errors import StoredFactError
-from factmem.models.display import Displayed, Sheet, fact_cells
+from factmem.models._display import Displayed, Sheet, fact_cells
+from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyFact, FactType, MultipleFacts
 from factmem.models.places import Identity, MemoryScopeType, Place
-from factmem.models.values import Canonical, canonical
 
-__all__ = [
-    "PlacedFact",
-    "Resolution",
-    "UnreadableConcept",
-    "resolve",
-    "resolve_entities",
-    "seen_together",
-]
+__all__ = ["PlacedFact", "UnreadableConcept"]
 
 
 F_co = TypeVar(

@@ -4,8 +4,8 @@ from secrets import token_hex
 
 from pydantic_core import to_json
 
+from factmem.llm._lenient_json import items_in, members_in, text_in
 from factmem.llm.base import ChatResponse, ToolCall
-from factmem.llm.lenient_json import items_in, members_in, text_in
 from factmem.usage import Usage
 
 

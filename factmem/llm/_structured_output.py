@@ -7,9 +7,9 @@ from typing import Generic, Literal, TypeAlias, get_args
 from typing_extensions import TypeVar
 
 from factmem.errors import ChatModelError
+from factmem.llm._answer import AnswerType, Problem
+from factmem.llm._api_errors import Concern
 from factmem.llm._strict_schema import strict_schema
-from factmem.llm.answer import AnswerType, Problem
-from factmem.llm.api_errors import Concern
 from factmem.llm.base import ChatResponse, Message
 from factmem.llm.extraction import with_words
 from factmem.usage import Usage

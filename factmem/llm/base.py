@@ -11,15 +11,7 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem.usage import ONE_CALL, Usage
 
-__all__ = [
-    "ChatModel",
-    "ChatResponse",
-    "DefinedTool",
-    "Extraction",
-    "Message",
-    "ToolCall",
-    "ToolDefinition",
-]
+__all__ = ["ChatModel", "ChatResponse", "Extraction", "Message", "ToolCall", "ToolDefinition"]
 
 
 T = TypeVar("T")

@@ -6,11 +6,11 @@ from typing import Protocol, TypeAlias
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.llm.answer import AnswerType, Problem, Reading
+from factmem.llm._answer import AnswerType, Problem, Reading
 from factmem.llm.base import ChatResponse, Extraction, Message
 from factmem.usage import Usage
 
-__all__ = ["Ask", "converse", "extract_by_asking", "with_words"]
+__all__ = ["extract_by_asking"]
 
 
 T = TypeVar("T")

@@ -9,21 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from factmem._arguments import kind_of
 
-__all__ = [
-    "HISTORY_MESSAGE",
-    "MEMORY_MESSAGE",
-    "OWN_MESSAGES",
-    "STEP_MESSAGE",
-    "History",
-    "checked_history",
-    "checked_messages",
-    "content_text",
-    "dicts_of",
-    "is_instruction",
-    "last_said",
-    "own_text",
-    "put_own_text",
-]
+__all__ = ["History"]
 
 
 MEMORY_MESSAGE = "factmem_memory"

@@ -12,20 +12,20 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem._arguments import expect, expect_all, expect_word
 from factmem.errors import ChatModelError
+from factmem.llm._answer import AnswerType
+from factmem.llm._api_errors import complaint, concern_of, texts_of
 from factmem.llm._completion import MalformedCompletionError, chat_response
+from factmem.llm._openai_client import CallFailure, ClientOptions, OpenAIClient
 from factmem.llm._structured_output import Asking, Failure, Ladder
-from factmem.llm.answer import AnswerType
-from factmem.llm.api_errors import complaint, concern_of, texts_of
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.llm.extraction import converse
 from factmem.llm.messages import dicts_of
-from factmem.llm.openai_client import CallFailure, ClientOptions, OpenAIClient
 from factmem.usage import Usage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["OpenAIChatModel", "StructuredOutput"]
+__all__ = ["OpenAIChatModel"]
 
 
 T = TypeVar("T")

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from factmem.memory.consolidator import MemoryConsolidation
     from factmem.memory.contents import MemoryContents
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
-    from factmem.memory.failed_texts import FailedText, FailedTexts, KeptTexts, NewText, RetryReport
+    from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
     from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
     from factmem.memory.origin import FactOrigin
     from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
-    from factmem.memory.selection import PlaceSelection, Scopes, Subjects
     from factmem.memory.text_intake import TextOptions
     from factmem.memory.tools import MemoryTool
     from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
@@ -32,7 +31,6 @@ __all__ = [
     "FactOrigin",
     "FailedText",
     "FailedTexts",
-    "KeptTexts",
     "MemoryConsolidation",
     "MemoryContents",
     "MemoryDocuments",
@@ -42,15 +40,11 @@ __all__ = [
     "MemoryTree",
     "Merge",
     "MoveReport",
-    "NewText",
-    "PlaceSelection",
     "RecordPage",
     "ResetReport",
     "RetryReport",
     "RunOptions",
     "RunTool",
-    "Scopes",
-    "Subjects",
     "TextOptions",
     "TidyReport",
 ]
@@ -73,8 +67,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.memory.failed_texts": (
                 "FailedText",
                 "FailedTexts",
-                "KeptTexts",
-                "NewText",
                 "RetryReport",
             ),
             "factmem.memory.listing": (
@@ -90,7 +82,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "RunOptions",
                 "RunTool",
             ),
-            "factmem.memory.selection": ("PlaceSelection", "Scopes", "Subjects"),
             "factmem.memory.text_intake": ("TextOptions",),
             "factmem.memory.tools": ("MemoryTool",),
             "factmem.memory.upkeep": (

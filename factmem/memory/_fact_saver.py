@@ -8,16 +8,16 @@ from unicodedata import normalize
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from factmem.detection.spelling import alike, given_values, tidy_keyword
+from factmem.detection._spelling import alike, given_values, tidy_keyword
 from factmem.memory._tool_arguments import SaveArguments
 from factmem.memory.contents import MemoryContents
+from factmem.models._names import checked_name
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.names import checked_name
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.escaping import harmless
+from factmem.prompt._escaping import harmless
 from factmem.providers.base import FactStore
-from factmem.recall.documents import plain_values
+from factmem.recall._documents import plain_values
 
 _BY_MODEL = FactSource(SourceKind.ASSISTANT)
 

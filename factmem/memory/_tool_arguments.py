@@ -18,9 +18,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from factmem.llm.lenient_json import begins_as_json, unwrapped
-from factmem.models.values import Canonical, canonical
-from factmem.prompt.transcript import folded
+from factmem.llm._lenient_json import begins_as_json, unwrapped
+from factmem.models._values import Canonical, canonical
+from factmem.prompt._quotes import folded
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -118,14 +118,14 @@ class RecallArguments(BaseModel):
     @property
     def begin(self) -> datetime | None:
         """The begin of the first day, in the time zone where it begins first."""
-        from factmem.recall.query_planning import first_moment
+        from factmem.recall._query_planning import first_moment
 
         return first_moment(date.fromisoformat(self.since)) if self.since else None
 
     @property
     def end(self) -> datetime | None:
         """The end of the last day, in the time zone where it ends last."""
-        from factmem.recall.query_planning import last_moment
+        from factmem.recall._query_planning import last_moment
 
         return last_moment(date.fromisoformat(self.until)) if self.until else None
 

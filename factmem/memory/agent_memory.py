@@ -18,17 +18,17 @@ from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
-from factmem.memory.collaborators import Collaborators
+from factmem.memory._collaborators import Collaborators
+from factmem.memory._selection import PlaceSelection, Scopes, Subjects
+from factmem.memory._settings import MemorySettings
+from factmem.memory._users import Who, view_for, view_of_anyone
 from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import MemoryDocuments
 from factmem.memory.failed_texts import FailedTexts
 from factmem.memory.origin import FactOrigin
-from factmem.memory.selection import PlaceSelection, Scopes, Subjects
-from factmem.memory.settings import MemorySettings
 from factmem.memory.text_intake import TextOptions
 from factmem.memory.tools import MemoryTool, memory_tools
-from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import AnyFact, Concept, L
@@ -38,8 +38,8 @@ from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import FORM, LoadReport
 from factmem.prompt.message_form import MessageForm
+from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
-from factmem.providers.guarded import GuardedStore
 from factmem.providers.results import Moment
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallSettings

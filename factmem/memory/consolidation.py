@@ -15,25 +15,18 @@ from pydantic.annotated_handlers import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from factmem.detection.report import RejectedItem, RejectionReason
-from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact, stamp
-from factmem.ledger.items import Item
+from factmem.ledger._items import Item
+from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact
 from factmem.ledger.ledger import Ledger
-from factmem.models.display import Displayed
+from factmem.models._display import Displayed
+from factmem.models._values import Canonical, canonical
+from factmem.models.clock import stamp
 from factmem.models.facts import Concept
 from factmem.models.places import Place
-from factmem.models.values import Canonical, canonical
-from factmem.prompt.escaping import json_line, prompt_section
+from factmem.prompt._escaping import json_line, prompt_section
 from factmem.usage import Usage
 
-__all__ = [
-    "ConsolidationReport",
-    "Merge",
-    "MergeAnswer",
-    "consolidation_messages",
-    "merging",
-    "propose_merges",
-    "restoring",
-]
+__all__ = ["ConsolidationReport", "Merge"]
 
 
 _RULES = """\

@@ -10,6 +10,7 @@ from factmem._arguments import expect
 from factmem.detection.report import RejectedItem
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
+from factmem.memory._selection import PlaceSelection
 from factmem.memory.consolidation import (
     ConsolidationReport,
     Merge,
@@ -19,17 +20,16 @@ from factmem.memory.consolidation import (
     propose_merges,
     restoring,
 )
-from factmem.memory.selection import PlaceSelection
+from factmem.models._checked import checked_concept
+from factmem.models._values import canonical
 from factmem.models.boundary import check_writable
-from factmem.models.checked import checked_concept
 from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import Identity, Place
-from factmem.models.values import canonical
-from factmem.prompt.transcript import folded
+from factmem.prompt._quotes import folded
 from factmem.providers.base import FactStore, fact_store
 from factmem.usage import Usage
 
-__all__ = ["MAX_VALUES", "MemoryConsolidation"]
+__all__ = ["MemoryConsolidation"]
 
 
 MAX_VALUES = 200

@@ -14,6 +14,8 @@ from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
+from factmem.memory._records import RecordUpdate, record_history, update_record
+from factmem.memory._selection import PlaceSelection
 from factmem.memory.listing import (
     ConceptCounts,
     ConceptInfo,
@@ -26,19 +28,17 @@ from factmem.memory.listing import (
     stats_of,
     subject_path,
 )
-from factmem.memory.records import RecordUpdate, record_history, update_record
-from factmem.memory.selection import PlaceSelection
 from factmem.memory.upkeep import ContentsUpkeep
+from factmem.models._checked import checked_concepts, checked_subjects
+from factmem.models._metadata import checked_metadata, includes
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.checked import checked_concepts, checked_subjects
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import Concept
-from factmem.models.metadata import checked_metadata, includes
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
+from factmem.providers._reader import FactReader
 from factmem.providers.base import FactStore, fact_store
-from factmem.providers.reader import FactReader
 from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo, Purge
 
 __all__ = ["MemoryContents"]

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from factmem._arguments import expect, expect_function
-from factmem.ledger.condition import Condition
+from factmem.ledger._condition import Condition
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.ledger import Ledger
+from factmem.models._names import MAX_NAME, checked_name
 from factmem.models.facts import Concept, SingleFact
-from factmem.models.names import MAX_NAME, checked_name
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 

@@ -13,17 +13,17 @@ from factmem._arguments import expect
 from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, MemoryAccessError
 from factmem.events import MemoryEvents
-from factmem.memory.selection import PlaceSelection
+from factmem.memory._selection import PlaceSelection
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource, SourceKind
+from factmem.providers._guarded import guarded
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
-from factmem.providers.guarded import guarded
 from factmem.providers.results import Moment
 
-__all__ = ["FAILED_TEXTS", "FailedText", "FailedTexts", "KeptTexts", "NewText", "RetryReport"]
+__all__ = ["FailedText", "FailedTexts", "RetryReport"]
 
 
 FAILED_TEXTS = MemoryScope.Feature("factmem-failed-texts")

@@ -7,23 +7,12 @@ from heapq import heappush, heapreplace
 from typing import Any
 
 from factmem.ledger.resolution import PlacedFact
-from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
+from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import FactType
 from factmem.models.places import Identity, Place
 from factmem.providers.results import ErasureReceipt, PlaceInfo
 
-__all__ = [
-    "ConceptCounts",
-    "ConceptInfo",
-    "MemoryStats",
-    "MemoryTree",
-    "Newest",
-    "RecordPage",
-    "ResetReport",
-    "branch_of",
-    "stats_of",
-    "subject_path",
-]
+__all__ = ["ConceptInfo", "MemoryStats", "MemoryTree", "RecordPage", "ResetReport"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
 from factmem.ledger.history import HistoryEntry
-from factmem.models.display import Displayed
+from factmem.models._display import Displayed
+from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyConcept, AnyFact, Concept
 from factmem.models.places import Place
 from factmem.models.sources import FactSource
-from factmem.models.values import Canonical, canonical
 from factmem.providers.base import FactStore, is_complete
 
-__all__ = ["FactOrigin", "history_of", "origin_of"]
+__all__ = ["FactOrigin"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from anyio.lowlevel import current_token
 from typing_extensions import TypedDict
 
 from factmem._arguments import expect, expect_function, expect_within
-from factmem.concurrency.background import BackgroundWork
+from factmem._concurrency.background import BackgroundWork
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import Detection
 from factmem.errors import (
@@ -23,16 +23,16 @@ from factmem.errors import (
 )
 from factmem.llm.base import ToolDefinition
 from factmem.llm.messages import MEMORY_MESSAGE, History, put_own_text
+from factmem.memory._selection import keys_of
+from factmem.memory._users import Who, view_for, view_of_anyone
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.selection import keys_of
 from factmem.memory.tools import MemoryTool
-from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.boundary import check_writable
 from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
-from factmem.providers.four_methods import as_store
+from factmem.providers._four_methods import as_store
 
-__all__ = ["UNREACHABLE", "Chat", "MemoryRuns", "RunOptions", "RunTool", "Who"]
+__all__ = ["MemoryRuns", "RunOptions", "RunTool"]
 
 C = TypeVar("C")
 T = TypeVar("T")

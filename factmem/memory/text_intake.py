@@ -14,16 +14,16 @@ from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.memory.chat_detection import ChatDetection
+from factmem.memory._chat_detection import ChatDetection
+from factmem.memory._pending_texts import PendingTexts
+from factmem.memory._selection import PlaceSelection
 from factmem.memory.failed_texts import FailedText, KeptTexts, NewText
-from factmem.memory.pending_texts import PendingTexts
-from factmem.memory.selection import PlaceSelection
 from factmem.models.clock import TimeProvider
 from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.transcript import Transcript
+from factmem.prompt._transcript import Transcript
 from factmem.usage import Usage
 
-__all__ = ["TextIntake", "TextOptions"]
+__all__ = ["TextOptions"]
 
 Source: TypeAlias = FactSource | str | None
 _Texts: TypeAlias = str | Iterable[str]

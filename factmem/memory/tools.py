@@ -12,8 +12,8 @@ from unicodedata import normalize
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
+from factmem.detection._spelling import alike
 from factmem.detection.report import DetectionReport
-from factmem.detection.spelling import alike
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import DefinedTool
 from factmem.memory._tool_arguments import (
@@ -31,11 +31,11 @@ from factmem.memory.listing import ConceptInfo
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemorySubject
 from factmem.models.recall_filter import RecallFilter
-from factmem.prompt.escaping import harmless
-from factmem.recall.documents import plain_values
+from factmem.prompt._escaping import harmless
+from factmem.recall._documents import plain_values
 from factmem.recall.match import RecallResult
 
-__all__ = ["MAX_ANSWER", "MAX_FACTS", "MemoryTool", "memory_tools"]
+__all__ = ["MemoryTool"]
 
 
 MAX_ANSWER = 8_000

@@ -11,28 +11,19 @@ from pydantic import JsonValue
 
 from factmem._arguments import expect_within
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.ledger.entries import Entry, StoredFact, moment, stamp
-from factmem.memory.selection import PlaceSelection
+from factmem.ledger.entries import Entry, StoredFact
+from factmem.memory._selection import PlaceSelection
+from factmem.models._checked import checked_concept, checked_places
+from factmem.models._display import Displayed
+from factmem.models._names import checked_name
 from factmem.models.boundary import check_writable
-from factmem.models.checked import checked_concept, checked_places
-from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.display import Displayed
+from factmem.models.clock import TimeProvider, moment, stamp, system_clock
 from factmem.models.facts import Concept
-from factmem.models.names import checked_name
 from factmem.models.places import Place
 from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt
 
-__all__ = [
-    "ContentsUpkeep",
-    "ConversionReport",
-    "MoveReport",
-    "TidyReport",
-    "convert_place",
-    "move_place",
-    "rename_in_place",
-    "tidy_place",
-]
+__all__ = ["ConversionReport", "MoveReport", "TidyReport"]
 
 
 Conversion: TypeAlias = Callable[[Any], Any]
@@ -80,7 +71,7 @@ async def tidy_place(
     cutoff = "" if keep is None else stamp(moment(now) - keep)
 
     def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-        from factmem.ledger.removal import tidied  # slow to import
+        from factmem.ledger._removal import tidied  # slow to import
 
         return tidied(entries, now, expired=expired, cutoff=cutoff)
 

@@ -9,7 +9,6 @@ from factmem.models.facts import AnyFact, Concept, Fact, FactType, MultipleFacts
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
-from factmem.models.values import ValueCodec
 
 __all__ = [
     "AnyFact",
@@ -28,5 +27,4 @@ __all__ = [
     "SingleFact",
     "SourceKind",
     "TimeProvider",
-    "ValueCodec",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from factmem.errors import MemoryAccessError
-from factmem.models.checked import checked_places, checked_scopes, checked_subjects
+from factmem.models._checked import checked_places, checked_scopes, checked_subjects
 from factmem.models.places import (
     EVERY,
     LOWEST_PRIORITY,
@@ -21,7 +21,7 @@ from factmem.models.places import (
     levels_of,
 )
 
-__all__ = ["UNBOUNDED", "Boundary", "check_writable"]
+__all__ = ["Boundary"]
 
 
 K = TypeVar("K")

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import orjson
 
 from factmem._arguments import expect
-from factmem.models.names import with_article
+from factmem.models._names import with_article
 
-__all__ = ["TimeProvider", "moment", "stamp", "system_clock", "utc"]
+__all__ = ["TimeProvider", "system_clock"]
 
 
 def utc(when: datetime, what: str) -> datetime:

@@ -21,13 +21,13 @@ from pydantic_core import CoreSchema, SchemaError
 from typing_extensions import TypeForm, TypeVar
 
 from factmem._arguments import expect, expect_all, expect_member
+from factmem.models._display import Displayed, Sheet, fact_cells
+from factmem.models._metadata import NO_METADATA, checked_metadata
+from factmem.models._names import checked_name, checked_text
+from factmem.models._schema import concept_schema
+from factmem.models._values import JsonValue, ValueCodec, codec_of
 from factmem.models.clock import system_clock, utc
-from factmem.models.display import Displayed, Sheet, fact_cells
-from factmem.models.metadata import NO_METADATA, checked_metadata
-from factmem.models.names import checked_name, checked_text
-from factmem.models.schema import concept_schema
 from factmem.models.sources import FactSource
-from factmem.models.values import JsonValue, ValueCodec, codec_of
 
 __all__ = ["AnyFact", "Concept", "Fact", "FactType", "MultipleFacts", "SingleFact"]
 

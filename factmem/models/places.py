@@ -13,20 +13,9 @@ from typing import ClassVar, TypeAlias
 
 from factmem._arguments import expect, expect_member, kind_of
 from factmem.errors import UnboundSubjectError
-from factmem.models.names import checked_name, checked_text
+from factmem.models._names import checked_name, checked_text
 
-__all__ = [
-    "EVERY",
-    "LOWEST_PRIORITY",
-    "Identity",
-    "MemoryScope",
-    "MemoryScopeType",
-    "MemorySubject",
-    "Place",
-    "identity_of",
-    "levels_of",
-    "subject_keys",
-]
+__all__ = ["Identity", "MemoryScope", "MemoryScopeType", "MemorySubject", "Place"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from factmem._arguments import expect_all
+from factmem.models._metadata import NO_METADATA, checked_metadata
 from factmem.models.clock import utc
 from factmem.models.facts import Concept
-from factmem.models.metadata import NO_METADATA, checked_metadata
 
 __all__ = ["RecallFilter"]
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from factmem.models.places import MemoryScope, MemoryScopeType
 
-__all__ = ["MemoryScopesProfile", "ScopeChoice", "checked_choice"]
+__all__ = ["MemoryScopesProfile", "ScopeChoice"]
 
 
 ScopeChoice: TypeAlias = MemoryScope | MemoryScopeType

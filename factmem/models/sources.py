@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from factmem._arguments import expect_member, expect_within
-from factmem.models.names import checked_text
+from factmem.models._names import checked_text
 
-__all__ = ["MAX_BEFORE", "FactSource", "SourceKind"]
+__all__ = ["FactSource", "SourceKind"]
 
 MAX_BEFORE = 500
 """The largest length of `FactSource.before`, in characters."""

@@ -9,41 +9,17 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.prompt.memory_message import LoadReport
-    from factmem.prompt.message_form import Frame, LineForm, MessageForm, ReadHead, ReadLine
-    from factmem.prompt.quotes import FoldedText
+    from factmem.prompt.message_form import MessageForm
     from factmem.prompt.tokens import estimate_tokens
-    from factmem.prompt.transcript import SaidMessage, Transcript
 
-__all__ = [
-    "FoldedText",
-    "Frame",
-    "LineForm",
-    "LoadReport",
-    "MessageForm",
-    "ReadHead",
-    "ReadLine",
-    "SaidMessage",
-    "Transcript",
-    "estimate_tokens",
-]
+__all__ = ["LoadReport", "MessageForm", "estimate_tokens"]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
             "factmem.prompt.memory_message": ("LoadReport",),
-            "factmem.prompt.message_form": (
-                "Frame",
-                "LineForm",
-                "MessageForm",
-                "ReadHead",
-                "ReadLine",
-            ),
-            "factmem.prompt.quotes": ("FoldedText",),
+            "factmem.prompt.message_form": ("MessageForm",),
             "factmem.prompt.tokens": ("estimate_tokens",),
-            "factmem.prompt.transcript": (
-                "SaidMessage",
-                "Transcript",
-            ),
         },
     )

@@ -10,25 +10,15 @@ from typing_extensions import TypeVar
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
 from factmem.llm.messages import HISTORY_MESSAGE, MEMORY_MESSAGE, History, own_text, put_own_text
-from factmem.models.display import Displayed
+from factmem.models._display import Displayed
 from factmem.models.facts import AnyFact, L
 from factmem.models.places import MemorySubject, Place
-from factmem.prompt.escaping import name_text, value_text
-from factmem.prompt.memory_text import UNRANKED, Line, MemoryParts, Part, Rank
+from factmem.prompt._escaping import name_text, value_text
+from factmem.prompt._memory_text import UNRANKED, Line, MemoryParts, Part, Rank
 from factmem.prompt.message_form import Frame, LineForm, MessageForm, weight_text
 from factmem.prompt.tokens import estimate_tokens
 
-__all__ = [
-    "FORM",
-    "HISTORY",
-    "INSTRUCTIONS",
-    "MEMORY",
-    "LoadReport",
-    "MemoryMessage",
-    "Rendering",
-    "check_budget",
-    "render",
-]
+__all__ = ["LoadReport"]
 
 
 L_co = TypeVar(

@@ -11,19 +11,9 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from factmem._arguments import expect
-from factmem.prompt.escaping import NAME, name_text, value_text
+from factmem.prompt._escaping import NAME, name_text, value_text
 
-__all__ = [
-    "HEADER",
-    "INSTRUCTIONS_HEADER",
-    "Frame",
-    "LineForm",
-    "MessageForm",
-    "ReadHead",
-    "ReadLine",
-    "name_of",
-    "weight_text",
-]
+__all__ = ["MessageForm"]
 
 
 HEADER = (

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
     from factmem.providers.provider_keys import ProviderKeys
-    from factmem.providers.reader import FactReader
     from factmem.providers.results import (
         ErasureReceipt,
         Forgotten,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
         ShredReceipt,
     )
     from factmem.providers.searched import (
-        Describe,
         PlaceStatistics,
         SearchAnswer,
         SearchCandidate,
@@ -55,13 +53,11 @@ __all__ = [
     "Backend",
     "Change",
     "Decision",
-    "Describe",
     "EncryptedStorage",
     "Erased",
     "ErasedSinceError",
     "ErasureReceipt",
     "Extension",
-    "FactReader",
     "FactStore",
     "Forgotten",
     "InMemoryProvider",
@@ -109,14 +105,19 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers._place_lists": ("place_info",),
             "factmem.providers._postgres.driver": ("Pool",),
             "factmem.providers.provider_keys": ("ProviderKeys",),
-            "factmem.providers.base": ("AgentMemoryProvider", "FactStore"),
+            "factmem.providers.base": (
+                "AgentMemoryProvider",
+                "FactStore",
+            ),
             "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),
             "factmem.providers.limits": ("PlaceLimit",),
-            "factmem.providers.local_file": ("LocalFileMemoryProvider", "SalvagedStore"),
+            "factmem.providers.local_file": (
+                "LocalFileMemoryProvider",
+                "SalvagedStore",
+            ),
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
-            "factmem.providers.reader": ("FactReader",),
             "factmem.providers.results": (
                 "ErasureReceipt",
                 "Forgotten",
@@ -128,13 +129,15 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "ShredReceipt",
             ),
             "factmem.providers.searched": (
-                "Describe",
                 "PlaceStatistics",
                 "SearchAnswer",
                 "SearchCandidate",
                 "SearchDocument",
                 "SearchQuestion",
             ),
-            "factmem.providers.storages": ("EncryptedStorage", "SimpleStorage"),
+            "factmem.providers.storages": (
+                "EncryptedStorage",
+                "SimpleStorage",
+            ),
         },
     )

@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from factmem._arguments import expect, expect_all, expect_within
-from factmem.ledger.condition import Condition
-from factmem.ledger.entries import RetractedValue, StoredFact, moment, stamp, stored
-from factmem.ledger.statements import digest_of
-from factmem.models.checked import checked_concept, checked_concepts
-from factmem.models.clock import utc
+from factmem.ledger._condition import Condition
+from factmem.ledger._statements import digest_of
+from factmem.ledger.entries import RetractedValue, StoredFact, stored
+from factmem.models._checked import checked_concept, checked_concepts
+from factmem.models._metadata import checked_metadata
+from factmem.models._names import checked_name
+from factmem.models._values import JsonValue, canonical
+from factmem.models.clock import moment, stamp, utc
 from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
-from factmem.models.metadata import checked_metadata
-from factmem.models.names import checked_name
 from factmem.models.sources import FactSource
-from factmem.models.values import JsonValue, canonical
 from factmem.providers.results import Purge, RetractedFact
 
 ConditionAt: TypeAlias = Callable[[str], Condition]

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 
 from factmem._arguments import expect_function
-from factmem.ledger.entries import stamp
-from factmem.models.clock import TimeProvider, system_clock, utc
+from factmem.models.clock import TimeProvider, stamp, system_clock, utc
 
 
 class StoreClock:

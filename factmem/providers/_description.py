@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import pydantic_core
 
+from factmem.models._text import case_folded
+from factmem.models._values import JsonValue
 from factmem.models.facts import AnyFact
-from factmem.models.text import case_folded
-from factmem.models.values import JsonValue
 
 
 def phrase_of(description: str) -> str:

@@ -8,12 +8,12 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
 from typing_extensions import override
 
-from factmem.concurrency.garbage import paused_collection
+from factmem._concurrency.garbage import paused_collection
 from factmem.ledger.entries import Entry
 from factmem.ledger.history import History, history
 from factmem.ledger.ledger import Ledger
+from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.providers._arguments import stamp_of

@@ -9,22 +9,15 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from typing_extensions import override
 
 from factmem._arguments import expect, expect_function
-from factmem.ledger.entries import (
-    Amendment,
-    Edit,
-    Entry,
-    StoredFact,
-    encoded,
-    encoded_entry,
-    moment,
-)
+from factmem.ledger._replay import CurrentChange, amended, edited, unknown_entries
+from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, encoded_entry
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.replay import CurrentChange, amended, edited, unknown_entries
+from factmem.models._values import JsonValue
 from factmem.models.boundary import UNBOUNDED
+from factmem.models.clock import moment
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
-from factmem.models.values import JsonValue
 from factmem.providers._arguments import (
     check_purge,
     condition_of,
@@ -158,7 +151,7 @@ class LedgerStore(LedgerReader):
             condition = condition_at(now)
 
             def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-                from factmem.ledger.removal import purged  # slow to import
+                from factmem.ledger._removal import purged  # slow to import
 
                 found = purged(entries, condition, now, quotes=purge == "quotes")
                 left[:] = [found.quoting, found.mentioning]  # a transaction may be repeated

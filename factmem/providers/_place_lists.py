@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from factmem._arguments import expect
-from factmem.ledger.entries import moment
 from factmem.ledger.ledger import Ledger
+from factmem.models.clock import moment
 from factmem.models.places import Identity, Place
 from factmem.providers.results import PlaceInfo
 

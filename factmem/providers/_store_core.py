@@ -10,15 +10,15 @@ from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
 from factmem._arguments import expect_function
+from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.replay import CurrentChange
-from factmem.models.checked import checked_concept
+from factmem.models._checked import checked_concept
+from factmem.models._values import JsonValue
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
-from factmem.models.values import JsonValue
 from factmem.providers._arguments import stored_facts
 from factmem.providers._description import described, phrase_of
 from factmem.providers._provider import AgentMemoryProvider

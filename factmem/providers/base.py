@@ -18,7 +18,7 @@ from factmem.providers.erasures import moment_of, unless_erased
 from factmem.providers.results import Learned, Moment, PlaceChanges, RetractedFact, ShredReceipt
 from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 
-__all__ = ["AgentMemoryProvider", "FactStore", "fact_store", "is_complete"]
+__all__ = ["AgentMemoryProvider", "FactStore"]
 
 
 class FactStore(StoreCore):

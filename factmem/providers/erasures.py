@@ -13,7 +13,7 @@ from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, i
 from factmem.providers._provider import AgentMemoryProvider
 from factmem.providers.results import Moment
 
-__all__ = ["erasing", "moment_of", "unless_erased"]
+__all__ = ["erasing"]
 
 
 _POLL_SECONDS = 0.005

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from factmem.errors import PlaceFullError
+from factmem.ledger._items import values_of
 from factmem.ledger.entries import StoredFact
-from factmem.ledger.items import values_of
 from factmem.ledger.ledger import Ledger
+from factmem.models._values import Canonical, canonical
 from factmem.models.places import Identity, Place
-from factmem.models.values import Canonical, canonical
 
 __all__ = ["PlaceLimit"]
 

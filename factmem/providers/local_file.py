@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from factmem._arguments import kind_of
+from factmem.models._display import Displayed
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.display import Displayed
 from factmem.models.places import Place
 from factmem.providers._arguments import check_span
 from factmem.providers._clock import StoreClock

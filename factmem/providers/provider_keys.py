@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from factmem._arguments import expect_function
-from factmem.concurrency.per_loop import Workers
+from factmem._concurrency.per_loop import Workers
 from factmem.encryption.aes256gcm import Encryption, encryption_of
 from factmem.encryption.key import Key
 from factmem.providers._sql.keys import StoreKeys

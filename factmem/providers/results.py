@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Self, TypeAlias
 
-from factmem.models.display import Displayed
+from factmem.models._display import Displayed
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
 
@@ -16,7 +16,6 @@ __all__ = [
     "Moment",
     "PlaceChanges",
     "PlaceInfo",
-    "Purge",
     "RetractedFact",
     "ShredReceipt",
 ]

@@ -8,14 +8,7 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
 from factmem.models.recall_filter import RecallFilter
 
-__all__ = [
-    "Describe",
-    "PlaceStatistics",
-    "SearchAnswer",
-    "SearchCandidate",
-    "SearchDocument",
-    "SearchQuestion",
-]
+__all__ = ["PlaceStatistics", "SearchAnswer", "SearchCandidate", "SearchDocument", "SearchQuestion"]
 
 
 class SearchDocument(NamedTuple):

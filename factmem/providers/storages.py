@@ -7,7 +7,7 @@ from typing import TypeAlias
 from factmem._arguments import expect
 from factmem.encryption.aes256gcm import Encryption, checked_encryption
 
-__all__ = ["EncryptedStorage", "SimpleStorage", "Storage"]
+__all__ = ["EncryptedStorage", "SimpleStorage"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from math import exp
 from typing import Any
 
 from factmem.ledger.resolution import UnreadableConcept
-from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
+from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport

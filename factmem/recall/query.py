@@ -9,15 +9,7 @@ from factmem._arguments import expect, expect_within
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 
-__all__ = [
-    "LEAST_RELEVANCE",
-    "SURE_RELEVANCE",
-    "Depth",
-    "RecallQuery",
-    "RecallSettings",
-    "RecallWeights",
-    "checked_question",
-]
+__all__ = ["Depth", "RecallSettings", "RecallWeights"]
 
 
 _SHORT = 500

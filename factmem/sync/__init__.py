@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from factmem.sync.documents import ConsolidationSync, DocumentsSync, FailedTextsSync
     from factmem.sync.local_stores import KeysSync, LocalStoreSync
     from factmem.sync.memory import MemorySync
-    from factmem.sync.portal import SHARED_PORTAL, Portal
+    from factmem.sync.portal import Portal
     from factmem.sync.postgres_stores import PostgresStoreSync
     from factmem.sync.stores import ProviderSync, StoreSync
 
 __all__ = [
-    "SHARED_PORTAL",
     "ConsolidationSync",
     "ContentsSync",
     "DocumentsSync",
@@ -36,12 +35,25 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "factmem.sync.contents": ("ContentsSync", "ToolSync"),
-            "factmem.sync.documents": ("ConsolidationSync", "DocumentsSync", "FailedTextsSync"),
-            "factmem.sync.local_stores": ("KeysSync", "LocalStoreSync"),
+            "factmem.sync.contents": (
+                "ContentsSync",
+                "ToolSync",
+            ),
+            "factmem.sync.documents": (
+                "ConsolidationSync",
+                "DocumentsSync",
+                "FailedTextsSync",
+            ),
+            "factmem.sync.local_stores": (
+                "KeysSync",
+                "LocalStoreSync",
+            ),
             "factmem.sync.memory": ("MemorySync",),
-            "factmem.sync.portal": ("SHARED_PORTAL", "Portal"),
+            "factmem.sync.portal": ("Portal",),
             "factmem.sync.postgres_stores": ("PostgresStoreSync",),
-            "factmem.sync.stores": ("ProviderSync", "StoreSync"),
+            "factmem.sync.stores": (
+                "ProviderSync",
+                "StoreSync",
+            ),
         },
     )

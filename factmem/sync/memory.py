@@ -14,11 +14,11 @@ from factmem.detection.report import DetectionReport
 from factmem.detection.request import Detection
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
+from factmem.memory._selection import Scopes, Subjects
+from factmem.memory._users import Who
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.origin import FactOrigin
-from factmem.memory.selection import Scopes, Subjects
 from factmem.memory.text_intake import TextOptions
-from factmem.memory.users import Who
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact, Concept, L

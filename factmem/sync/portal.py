@@ -14,7 +14,7 @@ from typing import ParamSpec, Self, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
-__all__ = ["SHARED_PORTAL", "Portal"]
+__all__ = ["Portal"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

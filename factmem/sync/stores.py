@@ -11,13 +11,13 @@ from typing import Any
 from typing_extensions import TypeVar
 
 from factmem._arguments import expect_methods
+from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.ledger.replay import CurrentChange
+from factmem.models._values import JsonValue
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
-from factmem.models.values import JsonValue
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.results import (
     ErasureReceipt,

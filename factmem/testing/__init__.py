@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from factmem.testing.clock import SettableClock
     from factmem.testing.durable import (
         Damage,
-        DurableStore,
         DurableStoreContract,
         EncryptedStoreContract,
         StoreFolder,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Damage",
-    "DurableStore",
     "DurableStoreContract",
     "EncryptedStoreContract",
     "FactStoreContract",
@@ -53,7 +51,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.testing.clock": ("SettableClock",),
             "factmem.testing.durable": (
                 "Damage",
-                "DurableStore",
                 "DurableStoreContract",
                 "EncryptedStoreContract",
                 "StoreFolder",

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from factmem.models.clock import utc
 
-__all__ = ["START", "SettableClock"]
+__all__ = ["SettableClock"]
 
 
 START = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)

@@ -6,7 +6,6 @@ the folder as a whole, start other processes on it, and fork. Most tests are asy
 `factmem.testing.providers` are.
 """
 
-from factmem.providers.durable import DurableStore
 from factmem.testing._contracts.disks import AnyNames, FullDisks, ReadOnlyFolders
 from factmem.testing._contracts.erasing import Erasing
 from factmem.testing._contracts.folders import StoreFolder
@@ -14,13 +13,7 @@ from factmem.testing._contracts.rollback import Damage, RollingBack, Tampering
 from factmem.testing._contracts.rotation import Rotating
 from factmem.testing._contracts.sharing import Sharing
 
-__all__ = [
-    "Damage",
-    "DurableStore",
-    "DurableStoreContract",
-    "EncryptedStoreContract",
-    "StoreFolder",
-]
+__all__ = ["Damage", "DurableStoreContract", "EncryptedStoreContract", "StoreFolder"]
 
 
 class DurableStoreContract(

@@ -5,7 +5,7 @@ Imports providers.
 
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.koog import import_koog
-from factmem.transfer.memories import import_crewai, import_mem0, library_of
+from factmem.transfer.memories import import_crewai, import_mem0
 from factmem.transfer.reports import ExportReport, ImportProblem, ImportReport
 
 __all__ = [
@@ -17,5 +17,4 @@ __all__ = [
     "import_facts",
     "import_koog",
     "import_mem0",
-    "library_of",
 ]

@@ -16,7 +16,7 @@ from anyio import CancelScope
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect_methods
-from factmem.concurrency.file_lock import ORDINARY, sync_folder, try_lock
+from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
 
 BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file object in binary mode."""

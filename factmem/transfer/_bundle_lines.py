@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, NoReturn
 import orjson
 import pydantic_core
 
+from factmem.ledger._entry_check import check_entry
 from factmem.ledger.entries import Entry
-from factmem.ledger.entry_check import check_entry
 from factmem.models.places import Identity, Place
 
 FORMAT = "factmem-bundle"

@@ -17,9 +17,10 @@ from typing import Any
 
 import orjson
 
-from factmem.ledger.entries import Entry, stamp, stored
+from factmem.ledger.entries import Entry, stored
+from factmem.models._names import checked_name
+from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.names import checked_name
 from factmem.models.places import Identity
 from factmem.models.sources import FactSource, SourceKind
 

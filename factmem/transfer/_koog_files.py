@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import orjson
 
-from factmem.concurrency.file_lock import ORDINARY
+from factmem._concurrency.file_lock import ORDINARY
 from factmem.errors import TamperedError
 from factmem.models.places import MemoryScope, MemoryScopeType
 

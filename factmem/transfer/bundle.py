@@ -24,19 +24,19 @@ from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
 
 from factmem._arguments import expect_function
-from factmem.ledger.entries import Entry, stamp
-from factmem.ledger.removal import compacted
+from factmem.ledger._removal import compacted
+from factmem.ledger.entries import Entry
 from factmem.ledger.resolution import PlacedFact
+from factmem.models._checked import checked_places
 from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.checked import checked_places
-from factmem.models.clock import TimeProvider, system_clock, utc
+from factmem.models.clock import TimeProvider, stamp, system_clock, utc
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.transfer._bundle_files import BundleFile, buffer, open_source, open_target
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
 from factmem.transfer._checks import check_store
+from factmem.transfer._rows import import_rows
 from factmem.transfer.reports import ExportReport, ImportReport
-from factmem.transfer.rows import import_rows
 
 __all__ = ["export_facts", "import_facts"]
 

@@ -13,10 +13,10 @@ from unicodedata import normalize
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect_path
-from factmem.encryption.ciphers import NONCE_BYTES, open_sealed
+from factmem.encryption._ciphers import NONCE_BYTES, open_sealed
 from factmem.encryption.key import Key
 from factmem.ledger.entries import Entry
-from factmem.models.checked import checked_subjects
+from factmem.models._checked import checked_subjects
 from factmem.models.places import LOWEST_PRIORITY, Identity, MemorySubject, Place
 from factmem.providers.base import FactStore
 from factmem.transfer._checks import check_store

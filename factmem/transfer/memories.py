@@ -16,18 +16,19 @@ from anyio.to_thread import run_sync
 from pydantic import JsonValue
 
 from factmem._arguments import expect, expect_all, expect_path
-from factmem.ledger.entries import Entry, StoredFact, stamp, stored
+from factmem.ledger.entries import Entry, StoredFact, stored
+from factmem.models._metadata import checked_metadata
+from factmem.models._names import checked_name, checked_text
+from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.metadata import checked_metadata
-from factmem.models.names import checked_name, checked_text
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.providers.base import FactStore
 from factmem.transfer._checks import check_store
-from factmem.transfer._memory_files import Library, Record, library_of, records_of
+from factmem.transfer._memory_files import Library, Record, records_of
 from factmem.transfer._memory_records import Memory, memory_of
 from factmem.transfer.reports import ImportProblem, ImportReport
 
-__all__ = ["import_crewai", "import_mem0", "library_of"]
+__all__ = ["import_crewai", "import_mem0"]
 
 _AT_A_TIME = 10_000
 """Entries per call of the store. A call first reads the whole place, so small batches would be

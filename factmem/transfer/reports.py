@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from factmem.models.display import Displayed
+from factmem.models._display import Displayed
 from factmem.models.places import Place
 
 __all__ = ["ExportReport", "ImportProblem", "ImportReport"]

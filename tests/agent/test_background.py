@@ -10,9 +10,9 @@ import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
 
+from factmem._concurrency.background import MAX_FAILURES, BackgroundWork
 from factmem.agent.agent import Agent
 from factmem.agent.context import FeatureError
-from factmem.concurrency.background import MAX_FAILURES, BackgroundWork
 from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError
 from factmem.llm.base import (

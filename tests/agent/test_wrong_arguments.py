@@ -17,8 +17,8 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing._facts import AGENT, THEME
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.facts import AGENT, THEME
 from tests.tables import table
 from tests.wrong_calls import SECRET, Call, Wrong, check_wrong_call
 

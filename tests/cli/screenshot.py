@@ -23,10 +23,10 @@ from factmem import (
     SingleFact,
     SourceKind,
 )
-from factmem.cli.browse.browser import Browser
-from factmem.cli.browse.fact_table import FactTable
-from factmem.cli.browse.session import BrowserSession
-from factmem.cli.options import Options
+from factmem._cli.browse.browser import Browser
+from factmem._cli.browse.fact_table import FactTable
+from factmem._cli.browse.session import BrowserSession
+from factmem._cli.options import Options
 from factmem.models.facts import AnyFact
 
 FILE = Path(__file__).parents[2] / "docs" / "images" / "browse.svg"

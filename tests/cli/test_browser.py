@@ -25,16 +25,16 @@ from factmem import (
     SingleFact,
     SourceKind,
 )
-from factmem.cli.application import app
-from factmem.cli.browse.browser import Browser
-from factmem.cli.browse.dialogs import ConfirmDialog, EditDialog
-from factmem.cli.browse.fact_page import FactPage, page_text
-from factmem.cli.browse.fact_table import FactTable
-from factmem.cli.browse.places_tree import PlacesTree
-from factmem.cli.browse.session import BrowserSession, Row, editable
-from factmem.cli.exits import CommandError, ExitCode
-from factmem.cli.opening import storage_of
-from factmem.cli.options import Options
+from factmem._cli.application import app
+from factmem._cli.browse.browser import Browser
+from factmem._cli.browse.dialogs import ConfirmDialog, EditDialog
+from factmem._cli.browse.fact_page import FactPage, page_text
+from factmem._cli.browse.fact_table import FactTable
+from factmem._cli.browse.places_tree import PlacesTree
+from factmem._cli.browse.session import BrowserSession, Row, editable
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.opening import storage_of
+from factmem._cli.options import Options
 
 USER = MemorySubject("user", "", 1, per_entity=True)
 APP = MemoryScope.Product("my-app")

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from factmem.cli.application import app
-from factmem.cli.exits import ExitCode
+from factmem._cli.application import app
+from factmem._cli.exits import ExitCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from factmem import Concept, LocalFileMemoryProvider, MemoryScope, MemorySubject, Place
-from factmem.cli import opening, options, reads
-from factmem.cli.application import app
-from factmem.cli.exits import CommandError, ExitCode
-from factmem.cli.output import shown
-from factmem.cli.place_names import parse_place, place_name
+from factmem._cli import opening, options, reads
+from factmem._cli.application import app
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.place_names import parse_place, place_name
+from factmem.models._display import shown
 from factmem.sync import LocalStoreSync
 
 ALICE = "product/my-app/user/alice"

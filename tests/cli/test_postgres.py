@@ -9,11 +9,11 @@ import anyio
 import pytest
 from typer.testing import CliRunner
 
-from factmem.cli.application import app
-from factmem.cli.browse.session import BrowserSession
-from factmem.cli.exits import ExitCode
-from factmem.cli.opening import open_store
-from factmem.cli.options import Options
+from factmem._cli.application import app
+from factmem._cli.browse.session import BrowserSession
+from factmem._cli.exits import ExitCode
+from factmem._cli.opening import open_store
+from factmem._cli.options import Options
 from tests.postgres.cluster import Cluster
 
 ALICE = "product/my-app/user/alice"

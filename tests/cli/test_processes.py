@@ -210,7 +210,7 @@ def test_a_missing_extra_names_the_package_to_install(tmp_path: Path) -> None:
         "import importlib.util as u\n"
         "found = u.find_spec\n"
         "u.find_spec = lambda name, *a: None if name == 'typer' else found(name, *a)\n"
-        "from factmem.cli import main\nmain()\n"
+        "from factmem._cli import main\nmain()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path

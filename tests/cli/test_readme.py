@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from typer.testing import CliRunner
 
-from factmem.cli.application import app
+from factmem._cli.application import app
 from tests.test_docs import Block, blocks_of, run_block
 
 README = Path(__file__).parents[2] / "README.md"

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from factmem.detection.candidates import Rules
-from factmem.detection.current_values import CurrentValues
-from factmem.detection.reconciliation import Verdict, read_items, reconcile
+from factmem.detection._candidates import Rules
+from factmem.detection._current_values import CurrentValues
+from factmem.detection._reconciliation import Verdict, read_items, reconcile
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
-from factmem.prompt.transcript import Transcript
+from factmem.prompt._transcript import Transcript
 from tests.world import AGENT, ALICE
 
 SUNDAY = datetime(2024, 5, 12, 18, tzinfo=UTC)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from factmem.detection.candidates import RejectionReason
-from factmem.detection.reconciliation import MAX_ITEMS
+from factmem.detection._candidates import RejectionReason
+from factmem.detection._reconciliation import MAX_ITEMS
 from factmem.detection.report import DetectionReport
 from factmem.errors import ExtractionError
 from factmem.llm.base import ChatResponse

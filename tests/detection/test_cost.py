@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from factmem.detection.question import answer_schema, detection_messages, whole_items
-from factmem.detection.spelling import Keywords, tidy_keyword
+from factmem.detection._question import answer_schema, detection_messages, whole_items
+from factmem.detection._spelling import Keywords, tidy_keyword
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt._transcript import Transcript
 from factmem.prompt.tokens import estimate_tokens
-from factmem.prompt.transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import SUNDAY, judge

@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from factmem.detection import Detection
-from factmem.detection.candidates import RejectionReason
-from factmem.detection.current_values import OfferedConcept
-from factmem.detection.question import answer_schema, compression_schema
+from factmem.detection._candidates import RejectionReason
+from factmem.detection._current_values import OfferedConcept
+from factmem.detection._question import answer_schema, compression_schema
 from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,
@@ -36,9 +36,9 @@ from factmem.prompt.memory_message import MEMORY
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import Learned
+from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import SAID
 from tests.doubles import BareProvider
 from tests.world import (
     AGE,

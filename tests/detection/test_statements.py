@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from factmem.detection import Detection, detector
-from factmem.detection.reconciliation import Verdict
+from factmem.detection import Detection
+from factmem.detection import _detector as detector
+from factmem.detection._reconciliation import Verdict
 from factmem.models.facts import Concept, FactType
 from factmem.models.sources import SourceKind
-from factmem.prompt.message_times import day_of, message_time
-from factmem.prompt.transcript import Transcript
+from factmem.prompt._message_times import day_of, message_time
+from factmem.prompt._transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import SUNDAY, judge

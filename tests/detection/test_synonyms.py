@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from anyio import sleep_forever
 
+from factmem.detection._synonyms import KeywordSynonyms
 from factmem.detection.report import DetectionReport, JoinedKeyword
-from factmem.detection.synonyms import KeywordSynonyms
 from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvent, MemoryEvents
 from factmem.models.facts import AnyConcept, AnyFact, Concept, FactType, MultipleFacts, SingleFact
@@ -205,7 +205,7 @@ async def test_a_slow_embedder_prevents_only_the_join(monkeypatch: pytest.Monkey
             await sleep_forever()
             return []
 
-    monkeypatch.setattr("factmem.detection.synonyms._SECONDS", 0.02)
+    monkeypatch.setattr("factmem.detection._synonyms._SECONDS", 0.02)
 
     report, _ = await detect(
         "a Volvo", "vehicles", "Vehicles", embedder=Slow(), known=CARS, stored="a Fiat"

@@ -1,8 +1,8 @@
 """Wrong arguments of the compression of a history."""
 
 from factmem.detection.compression import RetrieveFactsFromHistory
+from factmem.testing._facts import THEME
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.facts import THEME
 from tests.tables import table
 from tests.wrong_calls import MESSAGES, SECRET, Call, Wrong, check_wrong_call
 

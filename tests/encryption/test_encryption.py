@@ -13,14 +13,14 @@ import keyring
 import pytest
 from keyring.backend import KeyringBackend
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.ciphers import (
+from factmem.encryption._ciphers import (
     Aead,
     argon2id,
     canonical_base64,
     hkdf,
     open_sealed,
 )
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import (
     KeyRequiredError,

@@ -17,8 +17,8 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
 from factmem.errors import UnboundSubjectError
+from factmem.integrations._mcp_program import main
 from factmem.integrations.mcp import FACTS_URI, memory_server
-from factmem.integrations.mcp_program import main
 from factmem.memory.runs import UNREACHABLE
 from tests.doubles import BreakableProvider
 from tests.world import ALICE, BOB, known_values, vim_memory
@@ -133,7 +133,7 @@ async def test_wrong_names_and_arguments_return_an_error() -> None:
 
 
 def program(folder: Path, *options: str) -> list[str]:
-    run = "import sys; from factmem.integrations.mcp_program import main; main(sys.argv[1:])"
+    run = "import sys; from factmem.integrations._mcp_program import main; main(sys.argv[1:])"
     return ["-c", run, str(folder), "--user", "alice", *options]
 
 

@@ -14,12 +14,11 @@ from factmem.ledger.entries import (
     decoded,
     encoded,
     encoded_entry,
-    moment,
     source_of,
-    stamp,
     stamped,
     stored,
 )
+from factmem.models.clock import moment, stamp
 from factmem.models.facts import (
     Concept,
     FactType,

@@ -5,13 +5,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.ledger.condition import Condition
+from factmem.ledger._condition import Condition
+from factmem.ledger._removal import compacted, purged
+from factmem.ledger._statements import digest_of
+from factmem.ledger._trace import Trace
 from factmem.ledger.entries import Entry, encoded_entry
 from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.removal import compacted, purged
-from factmem.ledger.statements import digest_of
-from factmem.ledger.trace import Trace
 from factmem.models.facts import Concept, FactType
 from tests.ledgers import (
     Step,

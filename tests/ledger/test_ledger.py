@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
-from factmem.ledger.condition import Condition
-from factmem.ledger.entries import Entry, RetractedValue, moment
+from factmem.ledger._condition import Condition
+from factmem.ledger._statements import digest_of
+from factmem.ledger.entries import Entry, RetractedValue
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.statements import digest_of
+from factmem.models._values import canonical
+from factmem.models.clock import moment
 from factmem.models.facts import Concept, FactType
 from factmem.models.sources import FactSource, SourceKind
-from factmem.models.values import canonical
 from tests.ledgers import (
     KEYWORDS,
     NaiveStore,

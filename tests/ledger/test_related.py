@@ -2,11 +2,11 @@
 
 from hypothesis import given
 
-from factmem.ledger.condition import Condition
+from factmem.ledger._condition import Condition
+from factmem.ledger._related import RelatedEntries, refolded
+from factmem.ledger._removal import purged
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.related import RelatedEntries, refolded
-from factmem.ledger.removal import purged
 from tests.ledgers import (
     Step,
     conditions,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from factmem.llm.api_errors import (
+from factmem.llm._api_errors import (
     complaint,
     concern_of,
     repeats,

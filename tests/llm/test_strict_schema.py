@@ -10,8 +10,8 @@ import pytest
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from factmem.llm._answer import AnswerType
 from factmem.llm._strict_schema import strict_schema
-from factmem.llm.answer import AnswerType
 from tests.tables import table
 
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from typing_extensions import TypeForm, TypeVar
 
-from factmem.concurrency.background import BackgroundWork
+from factmem._concurrency.background import BackgroundWork
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import Extraction, Message
 from factmem.providers.in_memory import InMemoryProvider

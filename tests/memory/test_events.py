@@ -24,8 +24,8 @@ from factmem.events import (
 )
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.clock import TimeProvider
+from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import FactStore
-from factmem.providers.guarded import GuardedStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.providers import (

@@ -13,8 +13,8 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.storages import EncryptedStorage
+from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.facts import SAID
 from tests.world import (
     AGENT,
     ALICE,

@@ -22,8 +22,8 @@ from factmem.memory.tools import (
 from factmem.models.facts import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.query import RecallSettings
+from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.facts import SAID
 from tests.doubles import BareProvider
 from tests.world import (
     AGENT,

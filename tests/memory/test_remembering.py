@@ -9,7 +9,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from typing_extensions import TypeForm, TypeVar
 
-from factmem.concurrency.background import MAX_FAILURES
+from factmem._concurrency.background import MAX_FAILURES
 from factmem.errors import ChatModelError, MemoryAccessError
 from factmem.events import (
     MemoryEvent,

@@ -24,8 +24,8 @@ from factmem.models.places import (
     Place,
 )
 from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import FactStore
-from factmem.providers.guarded import GuardedStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

@@ -22,7 +22,7 @@ from factmem import (
     SingleFact,
     SourceKind,
 )
-from factmem.models.display import Displayed, one_kind
+from factmem.models._display import Displayed, one_kind
 from tests.tables import table
 
 EVIL = "<script>alert(1)</script> [red]x[/] \x1b[2J \u202eabc"

@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue, TypeAdapter
 
 from factmem import Concept, Fact, FactType, SingleFact
-from factmem.models.values import JsonValue as Annotation
+from factmem.models._values import JsonValue as Annotation
 
 ROOT = Path(__file__).parents[2]
 

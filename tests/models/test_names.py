@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.models.facts import Concept
-from factmem.models.names import (
+from factmem.models._names import (
     MAX_NAME,
     checked_name,
     checked_text,
     is_text,
 )
+from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from tests.tables import table
 

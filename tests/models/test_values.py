@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_serializer
 
-from factmem.models.values import canonical, codec_of
+from factmem.models._values import canonical, codec_of
 from tests.tables import table
 
 json_values: st.SearchStrategy[Any] = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 from dataclasses import dataclass
-from factmem.models.values import canonical, codec_of
+from factmem.models._values import canonical, codec_of
 
 Key = tuple[frozenset[str], int]
 

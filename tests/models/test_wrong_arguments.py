@@ -3,7 +3,7 @@
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, Place
 from factmem.models.sources import FactSource
-from factmem.testing.facts import AGENT, THEME, theme
+from factmem.testing._facts import AGENT, THEME, theme
 from tests.tables import table
 from tests.wrong_calls import SECRET, Call, Wrong, check_wrong_call
 

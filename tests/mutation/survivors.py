@@ -12,15 +12,15 @@ EXPLAINED: dict[str, str] = {
     "models/facts.py: keyword, shown = (_cut(concept.keyword, 28), _cut(shown, 38)) [38 -> 39]": (
         "one character more of a value in a repr that stays under a hundred"
     ),
-    "models/values.py: errors = exc.errors(include_url=False, include_context=False, "
+    "models/_values.py: errors = exc.errors(include_url=False, include_context=False, "
     "include_input=False) [False -> True]": "only the types of the errors are used",
     "prompt/memory_message.py: left = None if room is None else room - (self._count(head) if head "
     "else 0) [room - (self._count(head) if head else 0) -> room + (self._count(head) if head else 0)]": (
         "the loop reduces the room until both blocks fit, in one more turn"
     ),
-    "recall/ranking.py: return zip(*(column[best].tolist() for column in columns), strict=True) "
+    "recall/_ranking.py: return zip(*(column[best].tolist() for column in columns), strict=True) "
     "[True -> False]": "one selection is applied to all columns, so they are equally long",
-    "recall/ranking.py: return stretched if known is True else np.where(known, stretched, usual) "
+    "recall/_ranking.py: return stretched if known is True else np.where(known, stretched, usual) "
     "[True -> False]": "numpy.where with True returns its second argument",
 }
 """The name of a mutant, and why it changes nothing that a caller could see."""

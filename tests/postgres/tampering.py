@@ -23,7 +23,7 @@ from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import FactmemError
 from factmem.models.places import Identity, MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, languages, theme
 from tests.postgres.cluster import Cluster
 
 Table: TypeAlias = list[dict[str, Any]]

@@ -10,7 +10,7 @@ import pytest
 
 from factmem.errors import CorruptJournalError
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.conftest import NewStore
 
 Read = Callable[[PostgresMemoryProvider], Awaitable[object]]

@@ -2,7 +2,7 @@
 
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemoryScope
-from factmem.testing.facts import USER
+from factmem.testing._facts import USER
 from tests.memory.document_editor import check_that_no_edit_is_lost
 from tests.postgres.conftest import NewStore
 

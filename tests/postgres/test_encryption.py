@@ -16,7 +16,7 @@ from factmem.errors import (
 )
 from factmem.models.places import MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.conftest import NewStore
 
 KEY = Aes256GCMEncryptor.generate_key()

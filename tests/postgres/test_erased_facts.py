@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.conftest import NewStore
 from tests.regressions.test_erased_facts import (  # noqa: F401 - collected here too
     Workers,

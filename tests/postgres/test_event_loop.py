@@ -15,7 +15,7 @@ from anyio.lowlevel import current_token
 from factmem.models.places import MemorySubject
 from factmem.providers import _recent_places
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
 

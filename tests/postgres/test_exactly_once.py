@@ -16,7 +16,7 @@ from factmem.providers._sql.writing import Batch, Save
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.results import ErasureReceipt
 from factmem.testing._contracts.faults import Interrupt
-from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.providers import FaultContract
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore

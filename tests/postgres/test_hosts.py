@@ -11,7 +11,7 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, THEME, USER, theme
+from factmem.testing._facts import AGENT, THEME, USER, theme
 from tests.postgres.cluster import Cluster, free_port
 from tests.postgres.conftest import NewStore
 

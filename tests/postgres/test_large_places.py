@@ -21,8 +21,8 @@ from factmem.providers._sql import lines, places
 from factmem.providers._sql.lines import topic_of
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.conftest import NewStore
 
 KEY = Aes256GCMEncryptor.generate_key()

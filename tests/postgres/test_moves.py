@@ -9,7 +9,7 @@ from factmem.models.places import MemorySubject
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.transfer.bundle import export_facts, import_facts
 from tests.postgres.conftest import NewStore
 

@@ -11,8 +11,8 @@ from factmem.embedding.callable import CallableEmbedder
 from factmem.models.facts import MultipleFacts
 from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.driver import Session
-from factmem.recall import fact_index
-from factmem.recall.lexical import analysis
+from factmem.recall import _fact_index as fact_index
+from factmem.recall._lexical import analysis
 from factmem.testing.chat import ScriptedChatModel
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.test_search import (
@@ -166,7 +166,7 @@ async def test_a_recall_in_memory_asks_about_all_places_together(
     new_store: NewStore, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight places take two questions, one for the first and one for the others."""
-    monkeypatch.setattr("factmem.recall.search._FAR", 0.0)
+    monkeypatch.setattr("factmem.recall._search._FAR", 0.0)
     store = new_store()
     people = [USER.of(f"person{number}") for number in range(8)]
     for person in people:

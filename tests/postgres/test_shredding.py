@@ -13,7 +13,7 @@ from factmem.errors import StorageError, TamperedError, WrongKeyError
 from factmem.models.places import MemorySubject
 from factmem.providers._sql.keys import StoreKeys
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.conftest import NewStore
 
 PERSON = MemorySubject("person", "", 1, per_entity=True)

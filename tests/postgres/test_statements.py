@@ -9,7 +9,7 @@ from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import StorageError, UnknownOutcomeError
 from factmem.providers._sql.session import Session
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
 from tests.postgres.pooler import Pooler

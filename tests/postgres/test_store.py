@@ -12,7 +12,7 @@ from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
 from factmem.models.places import MemorySubject, identity_of
 from factmem.providers._postgres import schema
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster, free_port
 from tests.postgres.conftest import NewStore
 

@@ -6,7 +6,7 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from factmem.prompt.escaping import name_text, value_text
+from factmem.prompt._escaping import name_text, value_text
 from tests.tables import table
 
 TOKENS = ["[TOOL_CALLS]", "[/AVAILABLE_TOOLS]", "[INST]", "[/SYS]", "[IMG]", "[TOOL_RESULTS]"]

@@ -19,14 +19,14 @@ from factmem.models.facts import (
     SingleFact,
 )
 from factmem.models.places import MemorySubject
-from factmem.prompt.escaping import value_text
+from factmem.prompt._escaping import value_text
+from factmem.prompt._memory_text import MemoryParts
 from factmem.prompt.memory_message import (
     HISTORY,
     MEMORY,
     check_budget,
     render,
 )
-from factmem.prompt.memory_text import MemoryParts
 from factmem.prompt.tokens import estimate_tokens
 from tests.properties import examples
 from tests.tables import table

@@ -3,11 +3,12 @@
 
 import pytest
 
-from factmem.detection.spelling import Keywords, tidy_keyword
+from factmem.detection._spelling import Keywords, tidy_keyword
 from factmem.models.facts import Concept
+from factmem.prompt._quotes import folded
+from factmem.prompt._transcript import Transcript
 from factmem.prompt.memory_message import render
 from factmem.prompt.tokens import estimate_tokens
-from factmem.prompt.transcript import Transcript, folded
 from tests.tables import table
 from tests.world import languages, note, placed, user
 

@@ -1,6 +1,6 @@
 """Wrong arguments of transcripts."""
 
-from factmem.prompt.transcript import Transcript
+from factmem.prompt._transcript import Transcript
 from tests.tables import table
 from tests.wrong_calls import CHAT, SECRET, Call, Wrong, check_wrong_call
 

@@ -9,8 +9,8 @@ from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
+from factmem.testing._facts import AGENT, THEME, USER, theme
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import AGENT, THEME, USER, theme
 from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,

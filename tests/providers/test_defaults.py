@@ -7,8 +7,8 @@ from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import RetractedFact
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
 from factmem.testing.clock import START
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
 from factmem.testing.providers import FactStoreContract
 from tests import world
 from tests.world import memory_of

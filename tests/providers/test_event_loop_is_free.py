@@ -15,18 +15,18 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.concurrency import file_lock
+from factmem._concurrency import file_lock
 from factmem.encryption.key import Key
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
-from factmem.testing.clock import START
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
     THEME,
     languages,
     theme,
 )
+from factmem.testing.clock import START
 from tests.doors import watched
 from tests.providers.local_stores import ALICE, BOB, KEY, current
 

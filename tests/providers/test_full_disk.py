@@ -14,7 +14,7 @@ from factmem.providers._sqlite.files import DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
-from factmem.testing.facts import AGENT, LANGUAGES, THEME
+from factmem.testing._facts import AGENT, LANGUAGES, THEME
 from tests.providers.local_stores import ALICE, BOB, current
 
 ROOM = 1 << 20

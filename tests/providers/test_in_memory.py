@@ -10,7 +10,7 @@ import pytest
 from factmem.ledger.entries import encoded_entry, stamped
 from factmem.models.clock import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
     USER,

@@ -11,7 +11,7 @@ from factmem.errors import StorageError, StoreBusyError
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     THEME,
     theme,

@@ -9,7 +9,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage, Storage
-from factmem.testing.facts import AGENT
+from factmem.testing._facts import AGENT
 from tests.doors import watched
 from tests.providers.local_stores import ALICE, run
 

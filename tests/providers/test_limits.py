@@ -10,7 +10,7 @@ from factmem.ledger.entries import Entry, stored
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.limits import PlaceLimit
-from factmem.testing.facts import AGENT, PERSON, USER, languages, theme
+from factmem.testing._facts import AGENT, PERSON, USER, languages, theme
 
 
 def made(kind: str, folder: Path, limit: PlaceLimit) -> FactStore:

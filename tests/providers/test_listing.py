@@ -14,7 +14,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing.facts import AGENT, PERSON, USER, theme
+from factmem.testing._facts import AGENT, PERSON, USER, theme
 from tests.providers.delayed_backend import DelayedStore, Server
 
 OTHER = MemoryScope.Product("other")

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from factmem.concurrency.file_lock import FileLock
+from factmem._concurrency.file_lock import FileLock
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage
-from factmem.testing.facts import AGENT, PERSON, theme
+from factmem.testing._facts import AGENT, PERSON, theme
 
 ALICE = PERSON.of("alice")
 

@@ -20,8 +20,8 @@ from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from factmem.testing._facts import AGENT, LANGUAGES, SAID, THEME, languages, theme
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, SAID, THEME, languages, theme
 from tests.doors import watched
 from tests.processes import Process, Tell, heard, running
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, is_sound, run

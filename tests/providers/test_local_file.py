@@ -17,8 +17,7 @@ from factmem.models.places import MemorySubject
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
-from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
     PERSON,
@@ -26,6 +25,7 @@ from factmem.testing.facts import (
     languages,
     theme,
 )
+from factmem.testing.clock import START, SettableClock
 from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,

@@ -13,7 +13,7 @@ from factmem.encryption.key import Key
 from factmem.errors import WrongKeyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
     THEME,

@@ -14,7 +14,7 @@ import pytest
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
     THEME,

@@ -18,7 +18,7 @@ from factmem.errors import (
 )
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
     THEME,

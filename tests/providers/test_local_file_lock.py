@@ -13,7 +13,7 @@ import pytest
 from factmem.errors import StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     THEME,
     languages,

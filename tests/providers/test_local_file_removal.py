@@ -14,14 +14,14 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.providers import _group_commit, _recent_places
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage, Storage
-from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     PERSON,
     THEME,
     languages,
     theme,
 )
+from factmem.testing.clock import START, SettableClock
 from tests.providers.local_stores import ALICE, BOB, current, disk, is_sound, run
 
 DAY = timedelta(days=1)

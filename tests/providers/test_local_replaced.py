@@ -14,7 +14,7 @@ from factmem.encryption.key import Key
 from factmem.errors import WrongKeyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.providers.local_stores import ALICE, BOB, current, is_sound
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[Any]]

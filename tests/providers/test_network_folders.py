@@ -11,7 +11,7 @@ from factmem.providers._sqlite import files, network
 from factmem.providers._sqlite.network import network_mount
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
-from factmem.testing.facts import AGENT, theme
+from factmem.testing._facts import AGENT, theme
 from tests.providers.local_stores import ALICE, current
 from tests.tables import table
 

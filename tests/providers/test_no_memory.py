@@ -12,8 +12,7 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.no_memory import NoMemory
 from factmem.testing._contracts.places import CALLS
-from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
     PERSON,
@@ -22,6 +21,7 @@ from factmem.testing.facts import (
     languages,
     theme,
 )
+from factmem.testing.clock import START, SettableClock
 
 ENTRY: Any = {"at": "2001-02-03T04:05:06.000000Z", "forget": [["a", "b", 0]]}
 

@@ -13,7 +13,7 @@ import pytest
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
-from factmem.testing.facts import AGENT, theme
+from factmem.testing._facts import AGENT, theme
 from tests.providers.local_stores import ALICE, current, is_sound
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.testing.facts import AGENT, PERSON, theme
+from factmem.testing._facts import AGENT, PERSON, theme
 
 
 async def test_an_old_sqlite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing.facts import AGENT, PERSON, theme
+from factmem.testing._facts import AGENT, PERSON, theme
 from factmem.transfer.bundle import export_facts
 from tests.providers.local_stores import KEY
 

@@ -11,7 +11,7 @@ from factmem.encryption.key import Key
 from factmem.models.facts import Concept, SingleFact
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
-from factmem.testing.facts import AGENT, PERSON, THEME, theme
+from factmem.testing._facts import AGENT, PERSON, THEME, theme
 
 ALICE = PERSON.of("alice")
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from factmem.encryption._ring import KeyRing
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
-from factmem.encryption.ring import KeyRing
 from factmem.errors import TamperedError
 from factmem.providers._sql import sealing
 from factmem.providers._sql.sealing import NO_TAG, RingSealing
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing.facts import AGENT, PERSON, languages, theme
+from factmem.testing._facts import AGENT, PERSON, languages, theme
 from tests.providers.local_stores import ALICE, BOB, run
 
 STORE = "00" * 16

@@ -14,7 +14,7 @@ from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
     languages,

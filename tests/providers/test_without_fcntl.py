@@ -11,7 +11,7 @@ import sys
 from tests.without_fcntl import LOCKED
 import anyio
 from factmem import Aes256GCMEncryptor, EncryptedStorage, LocalFileMemoryProvider
-from factmem.testing.facts import AGENT, THEME, USER, theme
+from factmem.testing._facts import AGENT, THEME, USER, theme
 
 async def main(root, key):
     storage = EncryptedStorage(Aes256GCMEncryptor(key)) if key else None

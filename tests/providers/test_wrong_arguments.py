@@ -14,7 +14,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.storages import EncryptedStorage, SimpleStorage
-from factmem.testing.facts import (
+from factmem.testing._facts import (
     AGENT,
     THEME,
     USER,

@@ -8,7 +8,7 @@ import pytest
 
 from factmem.errors import EmbeddingError
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.place_vectors import PlaceVectors
+from factmem.recall._place_vectors import PlaceVectors
 from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, bare_note, found_values, recall_memory
 

@@ -12,10 +12,10 @@ from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.conversations import Conversations
-from factmem.recall.fact_index import FactIndex
-from factmem.recall.hints import Day, asked_days, named_entity
-from factmem.recall.lexical.analysis import words
+from factmem.recall._conversations import Conversations
+from factmem.recall._fact_index import FactIndex
+from factmem.recall._hints import Day, asked_days, named_entity
+from factmem.recall._lexical.analysis import words
 from factmem.recall.query import RecallQuery, RecallSettings
 from tests.doubles import TopicEmbedder
 from tests.tables import table
@@ -41,9 +41,9 @@ def turn(message: int | None, text: str, conversation: str = "chat", **fields: A
 @pytest.fixture(params=[0, 10**9], ids=["numpy", "python"], autouse=True)
 def worth_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute the formula with arrays, and with dictionaries."""
-    monkeypatch.setattr("factmem.recall.fact_index._WORTH_NUMPY", request.param)
+    monkeypatch.setattr("factmem.recall._fact_index._WORTH_NUMPY", request.param)
     if request.param:
-        monkeypatch.setattr("factmem.recall.fact_index.numpy_or_none", lambda: None)
+        monkeypatch.setattr("factmem.recall._fact_index.numpy_or_none", lambda: None)
 
 
 CHAT = [

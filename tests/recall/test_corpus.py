@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.recall.corpus.chats import read_chats
-from factmem.recall.documents import value_words
-from factmem.recall.lexical.analysis import STOP_WORDS, words
+from factmem.recall._documents import value_words
+from factmem.recall._lexical.analysis import STOP_WORDS, words
 from tests.tables import table
 
 CORPUS = Path(__file__).parent.parent.parent / "benchmarks" / "recall" / "corpus"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.recall.lexical_index import LexicalIndex
-from factmem.recall.documents import (
+from factmem.recall._documents import (
     FIELD_WEIGHTS,
     date_words,
     fact_fields,

@@ -16,7 +16,7 @@ from factmem import (
     MemorySubject,
     MultipleFacts,
 )
-from factmem.recall.places_index import PlacesIndex
+from factmem.recall._places_index import PlacesIndex
 from tests.doubles import TopicEmbedder
 
 AGENT = MemoryScope.Agent("desk")
@@ -104,9 +104,9 @@ async def test_a_search_that_may_take_longer_uses_a_thread(
     if reason == "a long question":
         question += " please" * 100
     elif reason == "large":
-        monkeypatch.setattr("factmem.recall.fact_index._QUICK", 299)
+        monkeypatch.setattr("factmem.recall._fact_index._QUICK", 299)
     elif reason == "without numpy":
-        monkeypatch.setattr("factmem.recall.fact_index.numpy_or_none", lambda: None)
+        monkeypatch.setattr("factmem.recall._fact_index.numpy_or_none", lambda: None)
     else:
         search = PlacesIndex.search_at_once
 
@@ -125,7 +125,7 @@ async def test_a_warm_search_of_few_facts_by_meaning_uses_no_thread(
     count: int, most_rows: int, calls: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Facts and question must be embedded already; a search of many facts or vectors uses one."""
-    monkeypatch.setattr("factmem.recall.place_vectors._FEW", most_rows)
+    monkeypatch.setattr("factmem.recall._place_vectors._FEW", most_rows)
     store = InMemoryProvider()
     facts = [MultipleFacts(NOTES, [f"note {number}"]) for number in range(count)]
     await store.save_many(facts, ALICE, AGENT)

@@ -151,7 +151,7 @@ async def test_a_store_that_never_answers_is_abandoned(
         return scopes[-1]
 
     scopes: list[anyio.CancelScope] = []
-    monkeypatch.setattr("factmem.recall.search.move_on_after", move_on_after)
+    monkeypatch.setattr("factmem.recall._search.move_on_after", move_on_after)
     hanging = Hanging()
     await hanging.save(bare_note("pet", "cat"), ALICE, AGENT)
     memory = recall_memory(hanging, embedder=TopicEmbedder())

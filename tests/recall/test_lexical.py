@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.recall.lexical_index import LexicalHit, LexicalIndex
-from factmem.recall.lexical.analysis import words
-from factmem.recall.lexical.bm25 import TermIndex
+from factmem.recall._lexical.analysis import words
+from factmem.recall._lexical.bm25 import TermIndex
 from tests.tables import table
 
 FACTS = {

@@ -15,8 +15,8 @@ from factmem.errors import MissingExtraError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall import vector_table as vectors
-from factmem.recall.arrays import numpy_or_none
+from factmem.recall import _vector_table as vectors
+from factmem.recall._arrays import numpy_or_none
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, bare_note, found_values, recall_memory

@@ -82,7 +82,7 @@ import sys
 sys.modules["numpy"] = None
 import anyio
 from factmem import *
-from factmem.recall.vector_table import default_products, python_products
+from factmem.recall._vector_table import default_products, python_products
 
 async def embed(texts):
     return [[float("cat" in text or "animal" in text), 0.1] for text in texts]

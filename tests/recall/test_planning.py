@@ -205,7 +205,7 @@ async def test_a_slow_model_is_abandoned(
             await anyio.sleep_forever()
             raise AssertionError
 
-    monkeypatch.setattr("factmem.recall.query_planning._SECONDS", 0.01)
+    monkeypatch.setattr("factmem.recall._query_planning._SECONDS", 0.01)
     memory = recall_memory(store, chat_model=Slow())
 
     result = await memory.recall("Miso the cat", depth="deep")

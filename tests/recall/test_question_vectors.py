@@ -2,7 +2,7 @@
 
 import pytest
 
-from factmem.recall import semantic as meaning
+from factmem.recall import _semantic as meaning
 from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, LocalStore, bare_note, recall_memory
 

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.recall.documents import (
+from factmem.recall._documents import (
     LONGEST_TEXT,
     meaning_of,
     text_digest,
     words_of,
 )
-from factmem.recall.fact_index import FactIndex
+from factmem.recall._fact_index import FactIndex
+from factmem.recall._place_vectors import PlaceVectors, TextRows
+from factmem.recall._ranking import NAMED
+from factmem.recall._vector_table import unit
 from factmem.recall.match import Match
-from factmem.recall.place_vectors import PlaceVectors, TextRows
 from factmem.recall.query import RecallQuery, RecallSettings, RecallWeights
-from factmem.recall.ranking import NAMED
-from factmem.recall.vector_table import unit
 from tests.tables import table
 from tests.world import AGENT, ALICE, BOB, NOW, bare_note, bare_notes
 
@@ -42,9 +42,9 @@ def asked(text: str, min_score: float = 0.0, **settings: Any) -> RecallQuery:
 @pytest.fixture(params=[0, 10**9], ids=["numpy", "python"], autouse=True)
 def worth_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute the formula with arrays, and with dictionaries."""
-    monkeypatch.setattr("factmem.recall.fact_index._WORTH_NUMPY", request.param)
+    monkeypatch.setattr("factmem.recall._fact_index._WORTH_NUMPY", request.param)
     if request.param:
-        monkeypatch.setattr("factmem.recall.fact_index.numpy_or_none", lambda: None)
+        monkeypatch.setattr("factmem.recall._fact_index.numpy_or_none", lambda: None)
 
 
 def index_of(*facts: Any) -> FactIndex:

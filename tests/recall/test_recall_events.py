@@ -19,7 +19,7 @@ from factmem.events import (
     correlated,
 )
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall import semantic as meaning
+from factmem.recall import _semantic as meaning
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, PRODUCT, bare_note, bare_notes, recall_memory

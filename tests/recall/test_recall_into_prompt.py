@@ -28,8 +28,8 @@ from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.message_form import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.lexical import analysis
-from factmem.recall.lexical.analysis import sentences
+from factmem.recall._lexical import analysis
+from factmem.recall._lexical.analysis import sentences
 from factmem.recall.match import RecallReport
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider, TopicEmbedder

@@ -8,7 +8,7 @@ import pytest
 from factmem.errors import EmbeddingError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall import semantic as meaning
+from factmem.recall import _semantic as meaning
 from factmem.recall.match import RecallResult
 from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, PRODUCT, bare_note, found_values, recall_memory
@@ -82,7 +82,7 @@ async def test_a_recall_waits_until_its_deadline(
 ) -> None:
     """Then it falls back to words, and the result reports what happened and what to do."""
     embedder = Hanging(word)
-    monkeypatch.setattr("factmem.recall.semantic._SECONDS", 7.0)
+    monkeypatch.setattr("factmem.recall._semantic._SECONDS", 7.0)
     memory = recall_memory(store, embedder=embedder)
     results: list[RecallResult] = []
 
@@ -109,7 +109,7 @@ async def test_time_limits_use_the_clock_of_the_event_loop(
     store: InMemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For any hanging call and any short time limit."""
-    monkeypatch.setattr("factmem.recall.semantic._SECONDS", 0.001)
+    monkeypatch.setattr("factmem.recall._semantic._SECONDS", 0.001)
     memory = recall_memory(store, embedder=Hanging("animal", "Miso"))
 
     result = await memory.recall("the animal Miso")

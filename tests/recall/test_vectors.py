@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.recall.arrays import numpy_or_none
-from factmem.recall.vector_table import (
+from factmem.recall._arrays import numpy_or_none
+from factmem.recall._vector_table import (
     Products,
     VectorTable,
     default_products,

@@ -11,12 +11,12 @@ import orjson
 
 from factmem.agent.context import AgentContext
 from factmem.agent.tools import Tool
-from factmem.detection.spelling import Keywords
-from factmem.ledger.quotes import QuotedValues
+from factmem.detection._spelling import Keywords
+from factmem.ledger._quotes import QuotedValues
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.transcript import Transcript
+from factmem.prompt._transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import RetractedFact
 from factmem.testing.chat import ScriptedChatModel

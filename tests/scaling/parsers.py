@@ -6,16 +6,17 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from factmem import Key
-from factmem.detection.spelling import Keywords, tidy_keyword
-from factmem.llm.answer import AnswerType
-from factmem.llm.lenient_json import json_values, unwrapped
+from factmem.detection._spelling import Keywords, tidy_keyword
+from factmem.llm._answer import AnswerType
+from factmem.llm._lenient_json import json_values, unwrapped
+from factmem.models._names import checked_name
+from factmem.models._text import case_folded, normalized
 from factmem.models.facts import Concept
-from factmem.models.names import checked_name
-from factmem.models.text import case_folded, normalized
-from factmem.prompt.escaping import harmless, name_text, value_text
+from factmem.prompt._escaping import harmless, name_text, value_text
+from factmem.prompt._quotes import folded
+from factmem.prompt._transcript import Transcript
 from factmem.prompt.tokens import estimate_tokens
-from factmem.prompt.transcript import Transcript, folded
-from factmem.recall.lexical.analysis import sentences, words
+from factmem.recall._lexical.analysis import sentences, words
 
 __all__ = ["JSON_PARSERS", "TEXT_PARSERS"]
 

@@ -21,7 +21,7 @@ import anyio
 import orjson
 
 from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider
-from factmem.encryption.ring import KeyRing
+from factmem.encryption._ring import KeyRing
 from factmem.errors import TamperedError, WrongKeyError
 from tests.processes import Process
 from tests.storms.storm import Outcome, Storm

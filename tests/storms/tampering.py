@@ -31,7 +31,7 @@ from factmem import (
 )
 from factmem.errors import FactmemError
 from factmem.providers.storages import Storage
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 
 __all__ = ["KINDS", "Outcome", "Tables", "read_tables", "run", "unnoticed", "write_tables"]
 

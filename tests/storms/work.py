@@ -33,7 +33,7 @@ from factmem import (
     SimpleStorage,
     SingleFact,
 )
-from factmem.concurrency.file_lock import FileLock
+from factmem._concurrency.file_lock import FileLock
 from factmem.models import AnyFact
 from factmem.providers._sql.writing import PlaceWriter
 from factmem.providers._sqlite.guards import Guard

@@ -181,7 +181,7 @@ def test_exit_handlers_can_call_and_open_resources_are_closed_at_exit() -> None:
     script = """
 import atexit
 from contextlib import asynccontextmanager
-from factmem.sync import SHARED_PORTAL
+from factmem.sync.portal import SHARED_PORTAL
 
 @asynccontextmanager
 async def resource():

@@ -18,7 +18,8 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.transfer.memories import import_crewai, import_mem0, library_of
+from factmem.transfer._memory_files import library_of
+from factmem.transfer.memories import import_crewai, import_mem0
 from tests.world import USER
 
 MEM0 = Path(__file__).parent.parent / "data" / "mem0"

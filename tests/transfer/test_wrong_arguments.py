@@ -10,7 +10,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing.facts import AGENT, THEME, theme
+from factmem.testing._facts import AGENT, THEME, theme
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.koog import import_koog
 from tests.tables import table

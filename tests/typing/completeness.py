@@ -10,7 +10,7 @@ import sys
 UNTYPED = (
     "factmem.integrations.smolagents",
     "factmem.integrations.crewai",
-    "factmem.cli.browse",
+    "factmem._cli.browse",
 )
 """smolagents has annotations and no `py.typed`; CrewAI, of a gigabyte, is not installed here; widgets
 inherit what textual declares without types."""

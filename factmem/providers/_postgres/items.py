@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import orjson
 import pydantic_core
 
+from factmem.ledger._items import Item, KeywordItems
+from factmem.ledger._presentation import concept_of, presented
 from factmem.ledger.entries import Entry
-from factmem.ledger.items import Item, KeywordItems
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.presentation import concept_of, presented
+from factmem.models._values import JsonValue, canonical
 from factmem.models.facts import AnyFact, Concept
-from factmem.models.values import JsonValue, canonical
 from factmem.providers._postgres.session import numbers
 from factmem.providers._sql.lines import micros
 from factmem.providers.searched import SearchDocument

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from factmem.concurrency.per_loop import Workers
+from factmem._concurrency.per_loop import Workers
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary

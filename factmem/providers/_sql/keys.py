@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 import orjson
 
+from factmem.encryption._ring import KeyRing
 from factmem.encryption.aes256gcm import Encryption, KeySlot
 from factmem.encryption.key_file import RenewableEncryption
-from factmem.encryption.ring import KeyRing
 from factmem.errors import WrongKeyError
 from factmem.providers._sql import statements as sql
 from factmem.providers._sql.sealing import RingSealing

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError
-from factmem.ledger.entries import Entry, decoded, encoded_entry, moment, stamp, stamped
+from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped
+from factmem.models.clock import moment, stamp
 
 _MOST_FACTS = 256
 """The most facts of one line."""

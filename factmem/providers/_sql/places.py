@@ -11,10 +11,10 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from factmem.concurrency.garbage import paused_collection
+from factmem._concurrency.garbage import paused_collection
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
+from factmem.ledger._keyword_search import KeywordSearch
 from factmem.ledger.entries import Entry
-from factmem.ledger.keyword_search import KeywordSearch
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
 from factmem.providers._sql import statements as sql

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
-from factmem.concurrency.garbage import paused_collection
+from factmem._concurrency.garbage import paused_collection
 from factmem.errors import TamperedError
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger

@@ -25,8 +25,8 @@ from zlib import crc32
 
 import orjson
 
-from factmem.encryption.ciphers import NONCE_BYTES, TAG_BYTES, Aead
-from factmem.encryption.ring import KeyRing
+from factmem.encryption._ciphers import NONCE_BYTES, TAG_BYTES, Aead
+from factmem.encryption._ring import KeyRing
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.places import Identity
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from typing_extensions import override
 
-from factmem.ledger.entries import moment
+from factmem.models.clock import moment
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._arguments import check_span
 from factmem.providers._ledger_store import LedgerStore

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TypeAlias, TypeVar
 
 from factmem.errors import FactmemError
-from factmem.ledger.condition import Condition
+from factmem.ledger._condition import Condition
 from factmem.ledger.entries import Edit, decoded, encoded, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import orjson
 
+from factmem.encryption._ring import KeyRing
 from factmem.encryption.aes256gcm import Encryption, KeySlot
-from factmem.encryption.ring import KeyRing
 from factmem.errors import CorruptJournalError, KeyRequiredError, TamperedError
 from factmem.providers._sql import statements as sql
 from factmem.providers._sql.sealing import PlainSealing, RingSealing, Sealing

@@ -6,8 +6,8 @@ from logging import getLogger
 from typing import Protocol
 
 from factmem.errors import FactmemError
+from factmem.ledger._removal import compacted
 from factmem.ledger.entries import Edit, Entry
-from factmem.ledger.removal import compacted
 from factmem.models.places import Identity
 from factmem.providers._arguments import before
 from factmem.providers._clock import StoreClock

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from contextlib import suppress
 from math import inf
 
-from factmem.concurrency.garbage import paused_collection
+from factmem._concurrency.garbage import paused_collection
+from factmem.ledger._related import refolded
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.related import refolded
 from factmem.models.places import Identity
 from factmem.providers._sql.lines import entries_of
 from factmem.providers._sql.places import FACT_BYTES, Answer, Edited, Position, Saved

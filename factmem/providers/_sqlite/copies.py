@@ -12,7 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from factmem.concurrency.file_lock import sync_folder
+from factmem._concurrency.file_lock import sync_folder
 from factmem.errors import FactmemError, StorageError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity

@@ -27,7 +27,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from factmem.concurrency.file_lock import FileLock
+from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
 from factmem.providers._sqlite.files import DAMAGED, ODD_VALUES, DatabaseFiles, code_of
 from factmem.providers._sqlite.guards import Guard, pin, unpin

@@ -14,7 +14,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from factmem.concurrency.file_lock import FileLock, sync_folder
+from factmem._concurrency.file_lock import FileLock, sync_folder
 from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
 from factmem.providers._sqlite import schema
 from factmem.providers._sqlite.network import network_file_system

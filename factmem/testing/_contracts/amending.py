@@ -8,13 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.ledger.entries import Amendment, Entry, stamp, stored
+from factmem.ledger.entries import Amendment, Entry, stored
 from factmem.ledger.ledger import Ledger
+from factmem.models.clock import stamp
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.places import MemoryScope
 from factmem.providers.base import FactStore
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
 
 OTHER = MemoryScope.Product("gallery")
 

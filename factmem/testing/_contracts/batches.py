@@ -9,7 +9,7 @@ import pytest
 from factmem.errors import UnboundSubjectError
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.base import FactStore
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 
 class Batches:

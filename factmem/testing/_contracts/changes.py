@@ -20,8 +20,8 @@ from factmem.testing._contracts.place_changes import (
 )
 from factmem.testing._contracts.steps import DAYS, LENGTH, SEEDS, Steps
 from factmem.testing._contracts.versions import version_of
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 KNOWN: Sequence[Sequence[Concept[Any, Any]]] = [
     [],

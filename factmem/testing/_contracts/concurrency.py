@@ -5,7 +5,7 @@ import pytest
 
 from factmem.models.facts import MultipleFacts
 from factmem.providers.base import AgentMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 TASKS = 50
 

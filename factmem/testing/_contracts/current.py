@@ -11,7 +11,7 @@ from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import AgentMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)
 FAR_AWAY = datetime(2999, 1, 1, tzinfo=UTC)

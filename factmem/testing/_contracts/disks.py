@@ -25,7 +25,7 @@ from factmem.testing._contracts.folders import (
 )
 from factmem.testing._contracts.isolation import NAMES
 from factmem.testing._contracts.processes import OtherProcess, apart
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, theme
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, theme
 
 NOBODY = 65534
 """A user without rights: permissions do not bind root."""

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from factmem.ledger.entries import Entry, stamp
-from factmem.ledger.removal import tidied
+from factmem.ledger._removal import tidied
+from factmem.ledger.entries import Entry
+from factmem.models.clock import stamp
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemorySubject
 from factmem.models.sources import FactSource, SourceKind
@@ -22,8 +23,8 @@ from factmem.testing._contracts.folders import (
     values,
 )
 from factmem.testing._contracts.processes import OtherProcess
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 
 MARK = "zyzzyva"
 """A word that is in no file by chance."""

@@ -9,7 +9,7 @@ from factmem.errors import StorageError
 from factmem.ledger.entries import stored
 from factmem.models.facts import MultipleFacts
 from factmem.providers.base import FactStore
-from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 
 Interrupt: TypeAlias = Callable[[], None]
 """Loses the next answer of the storage, after the storage has carried out the request."""

@@ -13,7 +13,7 @@ from factmem.encryption.key import Key
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import MemorySubject
 from factmem.providers.durable import DurableStore
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, languages
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages
 
 Opening: TypeAlias = Callable[[Path, Sequence[str], TimeProvider], DurableStore]
 """Returns a new store on a folder, its keys as base64 strings, and a clock."""

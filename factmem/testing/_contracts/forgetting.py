@@ -10,8 +10,8 @@ from factmem.errors import UnboundSubjectError
 from factmem.models.facts import Concept, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 DAY = timedelta(days=1)
 CHAT = FactSource(SourceKind.USER, "chat-1", 3, "I know Kotlin")

@@ -9,8 +9,8 @@ from factmem.ledger.history import HistoryAction
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 
 class History:

@@ -9,7 +9,7 @@ from factmem.errors import UnboundSubjectError
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.base import AgentMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 NAMES = [
     "a",

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from factmem.models.facts import MultipleFacts, SingleFact
 from factmem.providers.base import FactStore
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 TICKET: dict[str, JsonValue] = {"ticket": "T-7", "tags": ["a", {"b": None}], "rank": 2, "ok": True}
 

@@ -8,8 +8,8 @@ from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, Sing
 from factmem.models.places import MemoryScope
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.amending import instead
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 ELSEWHERE = MemoryScope.Product("elsewhere")
 

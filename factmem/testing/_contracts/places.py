@@ -8,8 +8,8 @@ import pytest
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.base import FactStore
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 
 class Places:

@@ -7,8 +7,8 @@ import pytest
 
 from factmem.models.places import MemoryScope
 from factmem.providers.base import FactStore
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 OTHER = MemoryScope.Product("gallery")
 

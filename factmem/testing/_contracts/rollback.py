@@ -20,7 +20,7 @@ from factmem.testing._contracts.folders import (
     save,
     values,
 )
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages, theme
 
 CAROL = PERSON.of("carol")
 

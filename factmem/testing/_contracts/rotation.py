@@ -17,7 +17,7 @@ from factmem.testing._contracts.folders import (
     values,
 )
 from factmem.testing._contracts.processes import OtherProcess
-from factmem.testing.facts import AGENT, PERSON, theme
+from factmem.testing._facts import AGENT, PERSON, theme
 
 SAVES = 25
 

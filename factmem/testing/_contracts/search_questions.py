@@ -10,7 +10,7 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.providers.searched import SearchAnswer, SearchDocument, SearchQuestion
-from factmem.testing.facts import AGENT, USER
+from factmem.testing._facts import AGENT, USER
 
 HERE = Place(AGENT, USER)
 

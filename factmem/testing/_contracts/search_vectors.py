@@ -20,7 +20,7 @@ from factmem.testing._contracts.search_questions import (
     found_in,
     vector_of,
 )
-from factmem.testing.facts import AGENT, PERSON, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, PERSON, THEME, USER, languages, theme
 
 ANN = Place(AGENT, PERSON.of("ann"))
 

@@ -14,8 +14,8 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.place_changes import HOUR
 from factmem.testing._contracts.search_questions import HERE, ask, asking, describe, found_in
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, SAID, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, SAID, THEME, USER, languages, theme
 
 MANY = 30
 WRITERS = 12

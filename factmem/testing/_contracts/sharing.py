@@ -26,7 +26,7 @@ from factmem.testing._contracts.folders import (
     values,
 )
 from factmem.testing._contracts.processes import OtherProcess, apart, fork, started
-from factmem.testing.facts import AGENT, LANGUAGES
+from factmem.testing._facts import AGENT, LANGUAGES
 
 can_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 

@@ -10,8 +10,8 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.amending import instead
 from factmem.testing._contracts.place_changes import ELSEWHERE
+from factmem.testing._facts import AGENT, LANGUAGES, SAID, USER
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, SAID, USER
 
 SEEDS = range(12)
 """The seeds of random sequences. Each is a test that can be repeated."""

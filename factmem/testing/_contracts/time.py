@@ -6,8 +6,8 @@ import pytest
 
 from factmem.models.facts import Concept, FactType, SingleFact
 from factmem.providers.base import FactStore
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 HOUR = timedelta(hours=1)
 

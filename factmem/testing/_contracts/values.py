@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.base import AgentMemoryProvider
-from factmem.testing.facts import AGENT, USER, languages, theme
+from factmem.testing._facts import AGENT, USER, languages, theme
 
 STRINGS = [
     "",

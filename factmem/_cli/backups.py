@@ -1,0 +1,102 @@
+"""Commands that copy a whole store: backup, restore."""
+
+from typing import Annotated, TypeAlias
+
+import anyio
+import typer
+
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.maintenance import read_anchor, read_every_place, write_anchor
+from factmem._cli.opening import Store, has_store, local, run, storage_of
+from factmem._cli.options import Json, Options, options_of
+from factmem._cli.output import counted, print_json, print_line
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import Storage
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer()
+"""The commands of this module."""
+
+AnchorFile: TypeAlias = Annotated[
+    str | None, typer.Option("--anchor", metavar="FILE", help="FOLDER.anchor by default.")
+]
+
+
+@app.command()
+def backup(
+    ctx: typer.Context,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Must not exist.")],
+    anchor_file: AnchorFile = None,
+    as_json: Json = False,
+) -> None:
+    """Copy the store while others use it, check the copy, and write its anchor.
+
+    Nobody waits. The copy of an encrypted store is encrypted.
+    """
+    options = options_of(ctx)
+    _check_is_folder(options)
+    anchor_path = anchor_file or f"{folder.rstrip('/')}.anchor"
+    storage = storage_of(options)
+
+    async def copy(store: Store) -> str:
+        return await local(store, _DATABASE).backup(folder)
+
+    anchor = run(ctx, copy, storage=storage)
+    write_anchor(anchor_path, anchor)
+    count = anyio.run(_verify_copy, folder, storage, anchor)
+    _report("Copied", count, folder, anchor_path, as_json)
+
+
+@app.command()
+def restore(
+    ctx: typer.Context,
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="A folder that `backup` created.")
+    ],
+    anchor_file: AnchorFile = None,
+    as_json: Json = False,
+) -> None:
+    """Check a backup with its anchor and copy it to --store, where there must be no store."""
+    options = options_of(ctx)
+    _check_is_folder(options)
+    target = options.location
+    if has_store(target):
+        raise CommandError(
+            f"There is already a store in {target!r}: pass another folder, or move it first"
+        )
+    if not has_store(folder):
+        raise CommandError(f"There is no backup in {folder!r}", ExitCode.NOTHING)
+    anchor_path = anchor_file or f"{folder.rstrip('/')}.anchor"
+    anchor = read_anchor(anchor_path)
+    storage = storage_of(options)
+    count = anyio.run(_verify_copy, folder, storage, anchor)
+
+    async def copy() -> None:
+        async with LocalFileMemoryProvider(folder, storage=storage) as source:
+            await source.backup(target)
+
+    anyio.run(copy)
+    _report("Restored", count, target, anchor_path, as_json)
+
+
+_DATABASE = "back up a database with pg_dump, or use export"
+
+
+def _check_is_folder(options: Options) -> None:
+    if options.is_database:
+        raise CommandError(f"backup and restore copy folders only: {_DATABASE}")
+
+
+async def _verify_copy(folder: str, storage: Storage, anchor: str) -> int:
+    """Read a whole copy, verify it against an anchor, and return its number of places."""
+    async with LocalFileMemoryProvider(folder, storage=storage) as copy:
+        await copy.verify(anchor)
+        return await read_every_place(copy)
+
+
+def _report(what: str, count: int, folder: str, anchor_path: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"folder": folder, "places": count, "anchor": anchor_path})
+    else:
+        print_line(f"{what} {counted(count, 'place')} to {folder}; its anchor is in {anchor_path}")

@@ -1,0 +1,325 @@
+"""Browser: the application of `factmem browse`.
+
+It connects three parts of the screen (`PlacesTree`, `FactTable`, `FactPage`) with a
+`BrowserSession`, which reads and writes the store. Reading runs in workers of textual: a group runs
+one at a time, and opening another place cancels the reading of the last one. `_follow` looks for
+changes of other processes.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.timer import Timer
+from textual.widgets import Footer, Input, Static
+from textual.widgets.tree import TreeNode
+
+from factmem._cli.browse.dialogs import ConfirmDialog, EditDialog
+from factmem._cli.browse.fact_page import FactPage
+from factmem._cli.browse.fact_table import FactTable
+from factmem._cli.browse.places_tree import PlacesTree
+from factmem._cli.browse.session import BrowserSession, Row
+from factmem._cli.exits import CommandError, message_of
+from factmem._cli.output import counted
+from factmem._cli.records import value_words
+from factmem.errors import FactmemError
+from factmem.models._display import shown
+from factmem.models.places import Place
+
+__all__ = ["Browser"]
+
+_LOCAL_INTERVAL = 0.5
+_DATABASE_INTERVAL = 3.0
+"""Seconds between checks for changes. A local store answers in microseconds, a database with a
+query."""
+_PAUSE = 0.15
+"""Seconds without a key press before the filter runs. Keys within a word are typed faster."""
+
+
+class Browser(App[None]):
+    """The application: places on the left, values on the right, and a search field."""
+
+    TITLE = "factmem"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #left { width: 30%; min-width: 24; max-width: 60; }
+    #places { height: 1fr; background: $surface; }
+    #where { height: 1; padding: 0 1; background: $panel; color: $foreground; }
+    FactTable { height: 1fr; }
+    Input { height: 3; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "focus_search", "Search"),
+        Binding("p", "focus_filter", "Find place"),
+        Binding("e", "edit", "Edit"),
+        Binding("f", "forget", "Forget"),
+        Binding("u", "undo", "Undo"),
+        Binding("s", "sort", "Sort"),
+        Binding("r", "reload", "Reload"),
+        Binding("escape", "back", "Back", show=False),
+        Binding("q", "quit", "Quit"),
+    ]
+    _ORDERS: ClassVar[tuple[str, ...]] = ("by keyword", "newest first")
+
+    def __init__(self, session: BrowserSession) -> None:
+        super().__init__()
+        self.session = session
+        self._place: Place | None = None
+        self._all: Sequence[Row] = ()
+        self._texts: list[str] | None = None
+        self._question: str | None = None
+        self._order = 0
+        self._places: list[Place] = []
+        self._stamp: int | None = None
+        self._typing: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the application."""
+        with Horizontal():
+            with Vertical(id="left"):
+                yield Input(placeholder="Find a place", id="filter")
+                yield PlacesTree(id="places")
+            with Vertical():
+                yield Input(
+                    placeholder="Filter this place; Enter searches the whole store", id="search"
+                )
+                yield Static(id="where")
+                yield FactTable(id="facts")
+        yield Footer()
+
+    async def on_mount(self) -> None:
+        """Show the places and follow their changes."""
+        await self._load_places()
+        self.query_one(PlacesTree).focus()
+        self._set_status(f"{counted(len(self._places), 'place')} in {self.session.title}")
+        is_local = self.session.is_local
+        self.set_interval(_LOCAL_INTERVAL if is_local else _DATABASE_INTERVAL, self._follow)
+
+    def _set_status(self, words: str) -> None:
+        self.query_one("#where", Static).update(Text(shown(words), no_wrap=True))
+
+    async def _load_places(self) -> None:
+        self._stamp = self.session.stamp_of_places()
+        self._places = await self.session.places()
+        self.query_one(PlacesTree).show(self._places, self.query_one("#filter", Input).value)
+
+    async def _follow(self) -> None:
+        """Show the changes of other processes."""
+        try:
+            stamp = self.session.stamp_of_places()
+            if stamp is not None and stamp != self._stamp:
+                places = await self.session.places()
+                self._stamp = stamp
+                if places != self._places:
+                    await self._load_places()
+            if self._place is not None:
+                rows = await self.session.changed_rows(self._place)
+                if rows is not None:
+                    self._show_new_rows(rows)
+                    await self._refresh_page()
+        except (FactmemError, OSError) as exc:
+            self._report(exc)
+
+    def _show_new_rows(self, rows: Sequence[Row]) -> None:
+        """Show new rows of the open place, unless search results are shown."""
+        self._all, self._texts = rows, None
+        if self._question is None:
+            self._show(keep_cursor=True)
+
+    async def _refresh_page(self) -> None:
+        """Update the open value; leave the page unchanged if the value no longer exists."""
+        page = self.screen
+        if isinstance(page, FactPage):
+            for row in self._all:
+                if (row.fact.id, row.position) == (page.row.fact.id, page.row.position):
+                    page.show(row, await self.session.origin(row))
+                    return
+
+    def _report(self, exc: Exception) -> None:
+        self.notify(shown(message_of(exc)), severity="error", markup=False)
+
+    async def _do(self, action: Awaitable[str]) -> None:
+        """Run a change, report its result or error, and show the new state."""
+        try:
+            self.notify(shown(await action), markup=False)
+        except (CommandError, FactmemError, ValueError, OSError) as exc:
+            self._report(exc)
+        if self._question is not None:
+            await self._search(self._question)
+        if self._place is not None:
+            self._show_new_rows(await self.session.rows(self._place))
+
+    # Rows of the open place, with its filter and order.
+
+    @work(exclusive=True, group="open")
+    async def _open_place(self, place: Place) -> None:
+        self._set_status(f"Reading {self.session.place_title(place)} ...")
+        try:
+            rows = await self.session.rows(place)
+        except (FactmemError, OSError) as exc:
+            self._set_status("")
+            self._report(exc)
+            return
+        self._place, self._question = place, None
+        self._all, self._texts = rows, None
+        self._show()
+        self.query_one(FactTable).focus()
+
+    def _show(self, *, keep_cursor: bool = False) -> None:
+        rows = self._filtered(self.query_one("#search", Input).value)
+        if self._order == 1:
+            rows = sorted(rows, key=lambda row: row.fact.timestamp, reverse=True)
+        self.query_one(FactTable).show(rows, keep_cursor=keep_cursor)
+        if self._place is not None:
+            among = "" if len(rows) == len(self._all) else f" of {len(self._all):,}"
+            where = self.session.place_title(self._place)
+            count = f"{len(rows):,}{among} value{'' if len(rows) == 1 else 's'}"
+            self._set_status(f"{where}  {count}, {self._ORDERS[self._order]}")
+
+    def _filtered(self, typed: str) -> Sequence[Row]:
+        words = typed.casefold().split()
+        if not words:
+            return self._all
+        if self._texts is None:
+            self._texts = [
+                f"{row.fact.concept.keyword} {value_words([row.value])}".casefold()
+                for row in self._all
+            ]
+        return [
+            row
+            for row, text in zip(self._all, self._texts, strict=True)
+            if all(word in text for word in words)
+        ]
+
+    async def _search(self, question: str) -> None:
+        self._set_status("Searching ...")
+        try:
+            found = await self.session.search(question)
+        except (FactmemError, ValueError, OSError) as exc:
+            self._report(exc)
+            return
+        self._question = question
+        self.query_one(FactTable).show(found)
+        self._set_status(
+            f"{counted(len(found), 'match', 'matches')} in the whole store; Esc goes back"
+        )
+
+    # Keys, mouse, input.
+
+    def on_tree_node_selected(self, event: PlacesTree.NodeSelected[Any]) -> None:
+        """Open a place."""
+        node: TreeNode[Any] = event.node
+        if isinstance(node.data, Place):
+            with self.prevent(Input.Changed):
+                self.query_one("#search", Input).value = ""
+            self._open_place(node.data)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter after a pause in typing."""
+        if self._typing is not None:
+            self._typing.stop()
+        which = event.input.id
+        self._typing = self.set_timer(_PAUSE, lambda: self._filter(which))
+
+    def _filter(self, which: str | None) -> None:
+        if which == "filter":
+            self.query_one(PlacesTree).show(self._places, self.query_one("#filter", Input).value)
+        elif self._place is not None:
+            self._question = None
+            self._show()
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Search the whole store, or move the focus to the places that were found."""
+        if self._typing is not None:
+            self._typing.stop()
+        if event.input.id == "filter":
+            self._filter("filter")
+            self.query_one(PlacesTree).focus()
+        elif event.value.strip():
+            self._search_later(event.value)
+
+    @work(exclusive=True, group="open")
+    async def _search_later(self, question: str) -> None:
+        await self._search(question)
+        self.query_one(FactTable).focus()
+
+    @work(exclusive=True, group="page")
+    async def _open_page(self, row: Row) -> None:
+        page = FactPage(row, await self.session.origin(row))
+        chosen = await self.push_screen_wait(page)
+        if chosen == "edit":
+            await self._edit(page.row)
+        elif chosen == "forget":
+            await self._forget(page.row)
+        elif chosen == "undo":
+            await self._do(self.session.undo())
+        elif chosen == "quit":
+            self.exit()
+
+    def on_fact_table_opened(self, event: FactTable.Opened) -> None:
+        """Open the page of a fact."""
+        self._open_page(event.row)
+
+    async def _edit(self, row: Row) -> None:
+        typed = await self.push_screen_wait(EditDialog(row))
+        if typed is not None:
+            await self._do(self.session.edit(row, typed))
+
+    async def _forget(self, row: Row) -> None:
+        keyword = row.fact.concept.keyword
+        place = self.session.place_title(row.place)
+        question = f"Forget this value of {keyword} in {place}? History keeps it."
+        if await self.push_screen_wait(ConfirmDialog(question)):
+            await self._do(self.session.forget(row))
+
+    @work(exclusive=True, group="page")
+    async def action_edit(self) -> None:
+        """Edit the value under the cursor."""
+        if (row := self.query_one(FactTable).row) is not None:
+            await self._edit(row)
+
+    @work(exclusive=True, group="page")
+    async def action_forget(self) -> None:
+        """Forget the value under the cursor, after confirmation."""
+        if (row := self.query_one(FactTable).row) is not None:
+            await self._forget(row)
+
+    async def action_undo(self) -> None:
+        """Undo the last change of this session."""
+        await self._do(self.session.undo())
+
+    def action_focus_search(self) -> None:
+        """Move the focus to the search field."""
+        self.query_one("#search", Input).focus()
+
+    def action_focus_filter(self) -> None:
+        """Move the focus to the filter of places."""
+        self.query_one("#filter", Input).focus()
+
+    def action_sort(self) -> None:
+        """Change the order of the values."""
+        self._order = (self._order + 1) % len(self._ORDERS)
+        if self._question is None:
+            self._show()
+
+    async def action_reload(self) -> None:
+        """Reload the places and the open place."""
+        await self._load_places()
+        if self._place is not None:
+            self._open_place(self._place)
+
+    async def action_back(self) -> None:
+        """Close the search or leave an input field."""
+        search = self.query_one("#search", Input)
+        if search.value or self._question is not None:
+            with self.prevent(Input.Changed):
+                search.value = ""
+            self._question = None
+            self._show()
+            self.query_one(FactTable).focus()
+        else:
+            self.query_one(PlacesTree).focus()

@@ -1,0 +1,173 @@
+"""Commands that change facts: set, forget, erase.
+
+`targets.target_of` finds the concept of a keyword and parses values, so that a typed value keeps
+the kind of JSON that the application saved. Commands that remove something call `confirm` first.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.opening import Store, run
+from factmem._cli.options import Json, Yes, confirm, options_of
+from factmem._cli.output import counted, print_json, print_line
+from factmem._cli.place_argument import PlaceWord
+from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.reads import facts_of
+from factmem._cli.targets import known_facts, target_of
+from factmem._cli.value_kinds import Kind
+from factmem.models.clock import stamp
+from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
+from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
+
+__all__ = ["age", "app"]
+
+app: typer.Typer = typer.Typer()
+"""The commands of this module."""
+
+_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+
+
+def age(text: str) -> timedelta:
+    """Parse a time span such as 30d, 12h, 45m or 10s.
+
+    Raises:
+        CommandError: The string is not a time span.
+    """
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isascii() or not number.isdigit() or len(number) > 9:
+        raise CommandError("A time span must be a whole number followed by d, h, m or s: 30d")
+    try:
+        return timedelta(seconds=int(number) * _UNITS[unit])
+    except OverflowError:
+        raise CommandError("The time span is too long: use one such as 30d") from None
+
+
+@app.command("set")
+def set_(
+    ctx: typer.Context,
+    place: PlaceWord,
+    keyword: Annotated[str, typer.Argument(metavar="KEYWORD")],
+    values: Annotated[list[str], typer.Argument(metavar="VALUE...", help="Several for MULTIPLE.")],
+    kind: Annotated[
+        Kind | None, typer.Option("--type", help="The type of JSON values of a new keyword.")
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option(help="A description of the keyword for models.")
+    ] = None,
+    multiple: Annotated[bool, typer.Option(help="A new keyword has many values.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Save a value: replace that of a SINGLE keyword, or add to those of a MULTIPLE keyword.
+
+    The value must have the JSON type of the keyword's current values.
+    """
+    where, options = parse_place(place), options_of(ctx)
+    source = FactSource(SourceKind.CODE, conversation="command line")
+
+    async def work(store: Store) -> AnyFact:
+        known = [] if options.concept(keyword) else await known_facts(store, where, keyword)
+        target = target_of(
+            options, keyword, known, kind=kind, description=description, multiple=multiple
+        )
+        given = [target.value(each) for each in values]
+        concept = target.concept
+        if concept.fact_type is FactType.SINGLE and len(given) != 1:
+            raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
+        fact: AnyFact = (
+            SingleFact(concept, given[0], source=source)
+            if concept.fact_type is FactType.SINGLE
+            else MultipleFacts(concept, given, source=source)
+        )
+        await store.save(fact, where.subject, where.scope)
+        return fact
+
+    saved = run(ctx, work, creates=True)
+    if as_json:
+        print_json({"place": place_name(where), "keyword": keyword, "id": saved.id})
+    else:
+        print_line(f"Saved {keyword} in {place_name(where)}")
+
+
+@app.command()
+def forget(
+    ctx: typer.Context,
+    place: PlaceWord,
+    keyword: Annotated[str | None, typer.Argument(metavar="[KEYWORD]")] = None,
+    value: Annotated[str | None, typer.Option(help="Only this value of the keyword.")] = None,
+    fact_id: Annotated[str | None, typer.Option("--id", help="Only values of this fact.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Only values last confirmed longer ago: 30d.")
+    ] = None,
+    purge: Annotated[bool, typer.Option(help="Also remove the values from history.")] = False,
+    as_json: Json = False,
+    yes: Yes = False,
+) -> None:
+    """Forget current values that meet all conditions. Without --purge, history keeps them."""
+    where = parse_place(place)
+    given: dict[str, Any] = {"fact_id": fact_id, "purge": purge}
+    if older_than is not None:
+        given["older_than"] = age(older_than)
+    if value is not None and keyword is None:
+        raise CommandError("--value requires KEYWORD, the keyword of the value")
+    if keyword is None and fact_id is None and older_than is None:
+        raise CommandError("Pass KEYWORD, --id or --older-than; `erase` removes the whole place")
+    what = "selected values" if keyword is None else f"{keyword!r}"
+    also = " and its history" if purge else ""
+    confirm(f"Forget {what} in {place_name(where)}{also}?", yes)
+
+    async def work(store: Store) -> int:
+        if keyword is not None:
+            given.update(await _condition(store, ctx, where, keyword, value))
+        return await store.forget(where.subject, where.scope, **given)
+
+    count = run(ctx, work)
+    if as_json:
+        left = {name: list(getattr(count, name, ())) for name in ("quoting", "mentioning")}
+        print_json({"place": place_name(where), "forgotten": count, **left})
+    else:
+        print_line(f"Forgot {counted(count, 'value')} in {place_name(where)}")
+        for each in getattr(count, "quoting", ()):
+            print_line(f"The quote of fact {each} still contains a purged value")
+        for each in getattr(count, "mentioning", ()):
+            print_line(
+                f"The keyword, description or metadata of fact {each} contains a purged value"
+            )
+    if count == 0:
+        raise typer.Exit(ExitCode.NOTHING)
+
+
+async def _condition(
+    store: Store, ctx: typer.Context, place: Place, keyword: str, value: str | None
+) -> dict[str, Any]:
+    """Return the arguments of `forget` for a keyword and, if passed, one of its values."""
+    held = await facts_of(store, place, keyword)
+    if not held:
+        raise CommandError(f"{place_name(place)} has no facts of {keyword!r}", ExitCode.NOTHING)
+    target = target_of(options_of(ctx), keyword, held)
+    condition: dict[str, Any] = {"concept": target.concept}
+    if value is not None:
+        condition["value"] = target.value(value)
+    return condition
+
+
+@app.command()
+def erase(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
+    """Physically delete a place with its whole history, and print the receipt as JSON."""
+    del as_json  # a receipt is always JSON
+    where = parse_place(place)
+    confirm(f"Erase {place_name(where)} with its whole history? It cannot be undone.", yes)
+    receipt = run(ctx, lambda store: store.erase(where.subject, where.scope))
+    print_json(
+        {
+            "place": place_name(where),
+            "erased_at": stamp(receipt.erased_at),
+            "count": receipt.count,
+            "bytes": receipt.bytes,
+            "key_destroyed": receipt.key_destroyed,
+            "copies_remain": receipt.copies_remain,
+        }
+    )

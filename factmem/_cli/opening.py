@@ -1,0 +1,195 @@
+"""Opening of stores and keys from options."""
+
+import getpass
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+import anyio
+import typer
+
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.options import Options, options_of
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
+from factmem.models.places import Place
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+
+__all__ = [
+    "Store",
+    "ask_passphrase",
+    "has_store",
+    "key_from",
+    "local",
+    "open_store",
+    "places_of",
+    "run",
+    "storage_of",
+]
+
+Store: TypeAlias = LocalFileMemoryProvider | PostgresMemoryProvider
+"""The stores that the command opens."""
+
+T = TypeVar("T")
+
+
+def run(
+    ctx: typer.Context,
+    work: Callable[[Store], Awaitable[T]],
+    *,
+    creates: bool = False,
+    storage: Storage | None = None,
+) -> T:
+    """Open the store, call `work` with it, and close it.
+
+    Raises:
+        CommandError: There is no store, and `creates` is False.
+    """
+    store = open_store(options_of(ctx), creates=creates, storage=storage)
+
+    async def call() -> T:
+        async with store:
+            return await work(store)
+
+    return anyio.run(call)
+
+
+def open_store(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:
+    """Return the store of the options.
+
+    Args:
+        options: The options before the command.
+        creates: Whether to create a store that does not exist.
+        storage: The result of `storage_of`; calling it again would ask for a passphrase again.
+
+    Raises:
+        CommandError: There is no store, and `creates` is False.
+    """
+    location = options.location
+    if options.is_database:
+        _check_no_password(location)
+        return PostgresMemoryProvider(
+            location, store=options.store_name, encryption=_encryption(options, is_new=False)
+        )
+    is_new = not has_store(location)
+    if is_new and not creates:
+        raise CommandError(
+            f"There is no store in {location!r}: `set` and `import` create one", ExitCode.NOTHING
+        )
+    kept = storage or storage_of(options, is_new=is_new)
+    return LocalFileMemoryProvider(location, storage=kept)
+
+
+def places_of(options: Options, storage: Storage) -> list[Place]:
+    """Return the places of a local store, without reading their facts.
+
+    Raises:
+        CommandError: There is no store.
+    """
+    if not has_store(options.location):
+        raise CommandError(f"There is no store in {options.location!r}", ExitCode.NOTHING)
+
+    async def listed() -> list[Place]:
+        async with LocalFileMemoryProvider(options.location, storage=storage) as store:
+            return await store.list_places()
+
+    return anyio.run(listed)
+
+
+def has_store(folder: str) -> bool:
+    """Return whether a folder contains a store, even a damaged one."""
+    return (Path(folder) / "facts.db").exists()
+
+
+def storage_of(options: Options, *, is_new: bool = False) -> Storage:
+    """Return the storage of a local store: encrypted if a key option is set."""
+    encryption = _encryption(options, is_new=is_new)
+    return SimpleStorage() if encryption is None else EncryptedStorage(encryption)
+
+
+def _encryption(options: Options, *, is_new: bool) -> Aes256GCMEncryptor | None:
+    key = key_from(
+        options.key_env,
+        options.key_file,
+        options.passphrase,
+        _keyring_entry(options) if options.keyring else None,
+        is_new=is_new,
+    )
+    return None if key is None else Aes256GCMEncryptor(key)
+
+
+def key_from(
+    env: str | None,
+    file: str | None,
+    passphrase: bool,
+    keyring_entry: str | None,
+    *,
+    is_new: bool,
+    prompt: str = "Passphrase: ",
+) -> Key | None:
+    """Return the key of the options; None if there is none.
+
+    Raises:
+        CommandError: There is more than one key, or no terminal to ask for a passphrase.
+    """
+    if sum(map(bool, (env, file, passphrase, keyring_entry))) > 1:
+        raise CommandError("Pass only one key: a variable, a file, a passphrase or a keyring")
+    if env:
+        return Key.from_env(env)
+    if file:
+        return Key.from_file(file)
+    if keyring_entry:
+        return Key.from_keyring("factmem", keyring_entry, create=is_new)
+    if passphrase:
+        return Key.from_passphrase(ask_passphrase(prompt, twice=is_new))
+    return None
+
+
+def ask_passphrase(prompt: str, *, twice: bool) -> str:
+    """Ask for a passphrase on the terminal, without echo; twice for a new one.
+
+    Raises:
+        CommandError: There is no terminal, or the two differ.
+    """
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:  # getpass would read from stdin, with echo
+        raise CommandError(
+            "--passphrase needs a terminal: use --key-env or --key-file without one",
+            ExitCode.REFUSED,
+        ) from None
+    given = getpass.getpass(prompt)
+    if twice and getpass.getpass("Repeat it: ") != given:
+        raise CommandError("The two passphrases differ")
+    return given
+
+
+def _keyring_entry(options: Options) -> str:
+    """Return the name of the store's keyring entry; it does not depend on the current folder."""
+    if options.is_database:
+        return f"{options.location} {options.store_name}"
+    return os.path.realpath(options.location)
+
+
+def _check_no_password(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.password is not None or "password" in dict(parse_qsl(parts.query)):
+        raise CommandError(
+            "The URL contains a password, which other users of this machine can see in the process "
+            "list: use PGPASSWORD, PGPASSFILE or a service file instead"
+        )
+
+
+def local(store: Store, instead: str) -> LocalFileMemoryProvider:
+    """Return a store that is a folder.
+
+    Raises:
+        CommandError: The store is in a database.
+    """
+    if not isinstance(store, LocalFileMemoryProvider):
+        raise CommandError(f"This command is for stores in local files: {instead}")
+    return store

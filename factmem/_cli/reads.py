@@ -1,0 +1,214 @@
+"""Commands that show facts: places, show, history, why, recall.
+
+Each command reads through `opening.run` and prints either JSON, with the forms of `records`, or a
+table. Values of an encrypted store are printed only to a terminal unless `--reveal` is passed, and
+`Options.check_revealed` is called before anything is read.
+"""
+
+from typing import Annotated, Any
+
+import typer
+
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.named_objects import load_embedder
+from factmem._cli.opening import Store, run
+from factmem._cli.options import EmbedderName, Json, Reveal, options_of
+from factmem._cli.output import print_json, print_line, print_table, time
+from factmem._cli.place_argument import PlaceWord
+from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.records import (
+    as_plain,
+    fact_record,
+    history_record,
+    origin_record,
+    place_record,
+    source_words,
+    value_words,
+)
+from factmem.ledger.history import HistoryEntry
+from factmem.memory.origin import FactOrigin, origin_of
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import Place
+from factmem.recall.match import RecallResult
+
+__all__ = ["app", "facts_of"]
+
+app: typer.Typer = typer.Typer()
+"""The commands of this module."""
+
+Keyword = Annotated[str, typer.Argument(metavar="KEYWORD", help="The keyword of a concept.")]
+
+
+@app.command()
+def places(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the places with facts, with their counts and sizes."""
+    found = run(ctx, lambda store: store.places())
+    if as_json:
+        print_json([place_record(info) for info in found])
+        return
+    print_table(
+        ("place", "values", "bytes", "oldest", "newest"),
+        [
+            (place_name(info.place), info.count, info.bytes, time(info.oldest), time(info.newest))
+            for info in found
+        ],
+    )
+
+
+async def facts_of(store: Store, place: Place, keyword: str | None = None) -> list[AnyFact]:
+    """Return the current facts of a place, of one keyword or of all, with plain JSON values."""
+    facts = await store.load_all(place.subject, place.scope)
+    return [fact for fact in facts if keyword in (None, fact.concept.keyword)]
+
+
+def _check_found(found: object, place: Place, keyword: str | None) -> None:
+    if not found:
+        what = "no facts" if keyword is None else f"no facts of {keyword!r}"
+        raise CommandError(f"{place_name(place)} has {what}", ExitCode.NOTHING)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    place: PlaceWord,
+    keyword: Annotated[str | None, typer.Argument(metavar="[KEYWORD]")] = None,
+    as_json: Json = False,
+    reveal: Reveal = False,
+) -> None:
+    """Show the current facts of a place, or those of one keyword."""
+    options_of(ctx).check_revealed(reveal)
+    where = parse_place(place)
+    facts = run(ctx, lambda store: facts_of(store, where, keyword))
+    _check_found(facts, where, keyword)
+    if as_json:
+        print_json([fact_record(fact, where) for fact in facts])
+        return
+    print_table(
+        ("keyword", "value", "said", "confirmed", "expires"),
+        [
+            (
+                fact.concept.keyword,
+                value_words(fact.values),
+                time(fact.timestamp),
+                time(fact.confirmed_at),
+                time(fact.expires_at),
+            )
+            for fact in facts
+        ],
+    )
+
+
+@app.command()
+def history(
+    ctx: typer.Context,
+    place: PlaceWord,
+    keyword: Keyword,
+    as_json: Json = False,
+    reveal: Reveal = False,
+) -> None:
+    """Show every save, confirmation and forgetting of a keyword, oldest first."""
+    options_of(ctx).check_revealed(reveal)
+    where = parse_place(place)
+    concept = as_plain(Concept(keyword, ""))
+    entries = run(ctx, lambda store: store.history(concept, where.subject, where.scope))
+    _check_found(entries, where, keyword)
+    if as_json:
+        print_json([history_record(entry) for entry in entries])
+        return
+    _print_history(entries)
+
+
+def _print_history(entries: list[HistoryEntry]) -> None:
+    print_table(
+        ("recorded", "action", "value", "source"),
+        [
+            (
+                time(entry.recorded_at),
+                entry.action.value,
+                "" if entry.fact is None else value_words(entry.fact.values),
+                source_words([entry.fact.source] if entry.fact and entry.fact.source else []),
+            )
+            for entry in entries
+        ],
+    )
+
+
+@app.command()
+def why(
+    ctx: typer.Context,
+    place: PlaceWord,
+    keyword: Keyword,
+    as_json: Json = False,
+    reveal: Reveal = False,
+) -> None:
+    """Show the sources, quotes and history of the current values of a keyword."""
+    options_of(ctx).check_revealed(reveal)
+    where = parse_place(place)
+
+    async def work(store: Store) -> list[tuple[AnyFact, FactOrigin]]:
+        facts = await facts_of(store, where, keyword)
+        origins = [(fact, await origin_of(fact, [where], store)) for fact in facts]
+        return [(fact, origin) for fact, origin in origins if origin is not None]
+
+    found = run(ctx, work)
+    _check_found(found, where, keyword)
+    if as_json:
+        print_json([origin_record(fact, origin) for fact, origin in found])
+        return
+    for fact, origin in found:
+        print_line(f"{keyword}: {value_words(fact.values)}")
+        print_line(f"  id {fact.id}, importance {fact.importance:g}")
+        for source in origin.sources:
+            print_line(f"  said by {source_words([source])}")
+    _print_history(found[0][1].history or [])
+
+
+@app.command()
+def recall(
+    ctx: typer.Context,
+    question: Annotated[str, typer.Argument(metavar="QUESTION")],
+    place: Annotated[
+        list[str] | None, typer.Option("--place", help="Search only this place; can be repeated.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="The maximum of facts to show.")] = 5,
+    embedder: EmbedderName = None,
+    as_json: Json = False,
+    reveal: Reveal = False,
+) -> None:
+    """Find facts that answer a question, best first: by words, with --embedder by meaning."""
+    options_of(ctx).check_revealed(reveal)
+    only = [parse_place(each) for each in place or ()]
+    vectors = load_embedder(embedder)
+    from factmem.memory.agent_memory import AgentMemory  # slow import, only needed here
+
+    async def work(store: Store) -> RecallResult:
+        where = only or [info.place for info in await store.places()]
+        return (
+            await AgentMemory(store, embedder=vectors)
+            .view(places=where)
+            .recall(question, limit=limit)
+        )
+
+    matches = run(ctx, work)
+    if not matches:
+        raise CommandError("No fact matches the question", ExitCode.NOTHING)
+    if as_json:
+        print_json([_match_record(match.relevance, match.fact, match.place) for match in matches])
+        return
+    print_table(
+        ("relevance", "place", "keyword", "value", "said"),
+        [
+            (
+                f"{match.relevance:.2f}",
+                place_name(match.place),
+                match.fact.concept.keyword,
+                value_words(match.fact.values),
+                time(match.fact.timestamp),
+            )
+            for match in matches
+        ],
+    )
+
+
+def _match_record(relevance: float, fact: AnyFact, place: Place) -> dict[str, Any]:
+    return {"relevance": round(relevance, 4), **fact_record(fact, place)}

@@ -1,0 +1,96 @@
+"""Facts, histories and places as JSON and as cells of a table."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from factmem._cli.place_names import place_name
+from factmem.ledger.entries import stored
+from factmem.ledger.history import HistoryEntry
+from factmem.memory.origin import FactOrigin
+from factmem.models._stored_facts import stored_concept
+from factmem.models.clock import stamp
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import Place
+from factmem.models.sources import FactSource
+from factmem.providers.results import PlaceInfo
+
+__all__ = [
+    "as_plain",
+    "fact_record",
+    "history_record",
+    "origin_record",
+    "place_record",
+    "source_words",
+    "value_words",
+]
+
+
+def as_plain(concept: Concept[Any, Any]) -> Concept[Any, Any]:
+    """Return a concept whose values are plain JSON, as stored."""
+    return stored_concept(concept.keyword, concept.description, concept.fact_type, JsonValue)
+
+
+def value_words(values: Iterable[object]) -> str:
+    """Return values as the text of a cell: strings unchanged, everything else as JSON."""
+    return ", ".join(
+        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values
+    )
+
+
+def fact_record(fact: AnyFact, place: Place) -> dict[str, Any]:
+    """Return a fact with plain JSON values as JSON."""
+    confirmed = {} if fact.confirmed_at is None else {"confirmed_at": stamp(fact.confirmed_at)}
+    return {"place": place_name(place), **stored(fact), **confirmed}
+
+
+def history_record(entry: HistoryEntry) -> dict[str, Any]:
+    """Return an entry of a history as JSON."""
+    record: dict[str, Any] = {
+        "action": entry.action.value,
+        "recorded_at": stamp(entry.recorded_at),
+    }
+    if entry.fact is not None:
+        record["fact"] = stored(entry.fact)
+    if entry.forgotten:
+        record["forgotten"] = [*entry.forgotten]
+    return record
+
+
+def origin_record(fact: AnyFact, origin: FactOrigin) -> dict[str, Any]:
+    """Return a fact with its sources and its history as JSON."""
+    return {
+        **fact_record(fact, origin.place),
+        "sources": [_source_record(each) for each in origin.sources],
+        "history": [history_record(each) for each in origin.history or ()],
+    }
+
+
+def _source_record(source: FactSource) -> dict[str, Any]:
+    names = ("kind", "conversation", "message", "quote", "model", "before")
+    return {name: part for name in names if (part := getattr(source, name)) is not None}
+
+
+def source_words(sources: Sequence[FactSource]) -> str:
+    """Describe the first of several sources in a few words, with its quote."""
+    if not sources:
+        return ""
+    source = sources[0]
+    message = None if source.message is None else f"message {source.message}"
+    quote = None if source.quote is None else f'"{source.quote}"'
+    parts = [source.kind.value, source.conversation, message, quote]
+    return ", ".join(part for part in parts if part is not None)
+
+
+def place_record(info: PlaceInfo) -> dict[str, Any]:
+    """Return the name, counts and times of a place as JSON."""
+    return {
+        "place": place_name(info.place),
+        "identity": [*info.place.identity],
+        "count": info.count,
+        "bytes": info.bytes,
+        "oldest": None if info.oldest is None else stamp(info.oldest),
+        "newest": None if info.newest is None else stamp(info.newest),
+    }

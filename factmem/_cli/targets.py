@@ -1,0 +1,121 @@
+"""Target: the concept of a keyword in a store, and the kinds of its values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from factmem._cli.exits import CommandError
+from factmem._cli.opening import Store
+from factmem._cli.options import Options
+from factmem._cli.reads import facts_of
+from factmem._cli.value_kinds import Kind, check_kind, concept_value, kinds_of, parsed
+from factmem.models._stored_facts import stored_concept
+from factmem.models.facts import AnyFact, Concept, FactType
+from factmem.models.places import Place
+
+__all__ = ["Target", "held_anywhere", "held_in", "known_facts", "target_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A concept to write, and the JSON kinds of its current values; empty for a new concept."""
+
+    concept: Concept[Any, Any]
+    held: frozenset[Kind]
+    is_own: bool = False
+    """Whether the values are validated by the application's own type."""
+
+    def value(self, text: str) -> Any:
+        """Parse a typed value.
+
+        Raises:
+            CommandError: The value does not have the kind of the keyword's values.
+        """
+        if self.is_own:
+            return concept_value(self.concept, text)
+        return parsed(text, self.held, self.concept.keyword)
+
+    def json_value(self, plain: JsonValue) -> Any:
+        """Convert a JSON value.
+
+        Raises:
+            CommandError: The value does not have the kind of the keyword's values.
+        """
+        if self.is_own:
+            return concept_value(self.concept, plain)
+        return check_kind(plain, self.held, self.concept.keyword)
+
+
+async def held_in(store: Store, place: Place) -> dict[str, list[AnyFact]]:
+    """Return the current facts of a place by keyword."""
+    found: dict[str, list[AnyFact]] = {}
+    for fact in await facts_of(store, place):
+        found.setdefault(fact.concept.keyword, []).append(fact)
+    return found
+
+
+async def held_anywhere(store: Store) -> dict[str, list[AnyFact]]:
+    """Return the current facts of each keyword, from the first place that has the keyword."""
+    found: dict[str, list[AnyFact]] = {}
+    for info in await store.places():
+        found = {**await held_in(store, info.place), **found}
+    return found
+
+
+async def known_facts(store: Store, place: Place, keyword: str) -> list[AnyFact]:
+    """Return the current facts of a keyword in a place, or in the first one that has the keyword."""
+    if held := await facts_of(store, place, keyword):
+        return held
+    for info in await store.places():
+        if found := await facts_of(store, info.place, keyword):
+            return found
+    return []
+
+
+def target_of(
+    options: Options,
+    keyword: str,
+    facts: Sequence[AnyFact],
+    *,
+    kind: Kind | None = None,
+    description: str | None = None,
+    multiple: bool = False,
+) -> Target:
+    """Return the target for a keyword: the application's concept, that of `facts`, or a new one.
+
+    Args:
+        options: The options before the command.
+        keyword: The keyword.
+        facts: Its current facts; empty for a new keyword.
+        kind: The kind of a new keyword, or one of the kinds that its values have.
+        description: The description; by default that of the last fact, or the keyword.
+        multiple: Whether a new keyword has many values.
+
+    Raises:
+        CommandError: `kind` contradicts the stored values, or is missing for a new keyword.
+    """
+    if (own := options.concept(keyword)) is not None:
+        return Target(own, frozenset(), is_own=True)
+    if not facts:
+        if kind is None:
+            raise CommandError(
+                f"The keyword {keyword!r} is new: pass --type "
+                f"{'|'.join(each for each in Kind if each is not Kind.NULL)}"
+            )
+        fact_type = FactType.MULTIPLE if multiple else FactType.SINGLE
+        return Target(_concept(keyword, description or keyword, fact_type), frozenset({kind}))
+    kinds = kinds_of(value for fact in facts for value in fact.values)
+    if kind is not None and kind not in kinds:
+        raise CommandError(f"{keyword!r} has {' or '.join(sorted(kinds))} values, not {kind}")
+    last = facts[-1].concept
+    if multiple and last.fact_type is FactType.SINGLE:
+        raise CommandError(f"{keyword!r} has one value: omit --multiple")
+    concept = _concept(keyword, description or last.description, last.fact_type)
+    return Target(concept, frozenset(kinds if kind is None else {kind}))
+
+
+def _concept(keyword: str, description: str, fact_type: FactType) -> Concept[Any, Any]:
+    Concept(keyword, description, fact_type)  # checks the names
+    return stored_concept(keyword, description, fact_type, JsonValue)

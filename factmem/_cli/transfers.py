@@ -1,0 +1,213 @@
+"""Commands that move facts: export, import.
+
+An import first detects the format of its file. For each format a function returns the work to do on
+the open store, so that wrong arguments are refused before a store is opened.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.opening import Store, run
+from factmem._cli.options import Json, Options, Reveal, options_of
+from factmem._cli.output import counted, print_error, print_json, print_line
+from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.rows import RowReader, csv_rows, json_rows
+from factmem._concurrency.garbage import paused_collection
+from factmem.encryption.key import Key
+from factmem.models.places import Place
+from factmem.transfer.bundle import export_facts, import_facts
+from factmem.transfer.reports import ImportReport
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer()
+"""The commands of this module."""
+
+_MANY = 50_000
+"""Rows of a large import. The collector is paused for small ones too, which costs nothing."""
+
+
+class Format(StrEnum):
+    """The formats that can be imported."""
+
+    BUNDLE = "bundle"
+    CSV = "csv"
+    JSONL = "jsonl"
+    KOOG = "koog"
+    CREWAI = "crewai"
+    MEM0 = "mem0"
+
+
+_Work: TypeAlias = Callable[[Store], Awaitable[ImportReport]]
+
+PlaceOptions = Annotated[
+    list[str] | None, typer.Option("--place", help="Only this place; can be repeated.")
+]
+
+
+@app.command("export")
+def export(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Replaced if it exists.")],
+    place: PlaceOptions = None,
+    with_history: Annotated[bool, typer.Option("--history/--no-history")] = True,
+    as_json: Json = False,
+    reveal: Reveal = False,
+) -> None:
+    """Write facts to a bundle, a JSON Lines file. It is not encrypted."""
+    if options_of(ctx).is_encrypted and not reveal:
+        raise CommandError(
+            "The store is encrypted, but a bundle is not: pass --reveal to allow that",
+            ExitCode.REFUSED,
+        )
+    only = [parse_place(each) for each in place] if place else None
+    report = run(ctx, lambda store: export_facts(store, file, places=only, history=with_history))
+    if as_json:
+        print_json(
+            {
+                "file": file,
+                "places": [place_name(each) for each in report.places],
+                "entries": report.entries,
+                "bytes": report.bytes,
+            }
+        )
+    else:
+        held = counted(len(report.places), "place")
+        entries = counted(report.entries, "entry", "entries")
+        print_line(f"Wrote {held}, {entries} to {file}")
+
+
+@app.command("import")
+def import_(
+    ctx: typer.Context,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file, or the folder of Koog, CrewAI or mem0.")
+    ],
+    file_format: Annotated[
+        Format | None, typer.Option("--format", help="By default detected from the file.")
+    ] = None,
+    place: PlaceOptions = None,
+    user_field: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The field with the user of a memory; user_id in mem0."),
+    ] = None,
+    koog_key_env: Annotated[
+        str | None, typer.Option(help="The environment variable with the key of Koog's files.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Import facts from a bundle, CSV, JSON Lines, or a store of Koog, CrewAI or mem0.
+
+    Importing again changes nothing. For a bundle, `--place` selects places. For rows without a
+    column `place` and for memories of CrewAI and mem0, it is the target.
+    """
+    chosen = file_format or _format_of(file)
+    only = [parse_place(each) for each in place or ()]
+    if chosen is Format.BUNDLE:
+        work = _bundle(file, only)
+    elif chosen is Format.KOOG:
+        work = _koog(file, koog_key_env)
+    elif chosen in {Format.CREWAI, Format.MEM0}:
+        work = _memories(file, chosen, options_of(ctx), only, user_field)
+    else:
+        work = _rows(file, chosen, options_of(ctx), only)
+    with paused_collection(_MANY):  # it would scan all rows repeatedly
+        report = run(ctx, work, creates=True)
+    problems = [*map(str, report.problems)]
+    if as_json:
+        counts = {"read": report.entries, "new": report.new}
+        print_json({"format": chosen.value, **counts, "problems": problems})
+    else:
+        entries = counted(report.entries, "entry", "entries")
+        print_line(f"Read {entries}, {report.new:,} of them new")
+        for problem in problems:
+            print_error(problem)
+
+
+def _format_of(path: str) -> Format:
+    is_foreign = os.path.isdir(path) or path.lower().endswith((".json", ".db", ".sqlite"))
+    if is_foreign:
+        from factmem.transfer._memory_files import library_of
+
+        if (library := library_of(path)) is not None:
+            return Format(library)
+    if os.path.isdir(path):
+        return Format.KOOG
+    if path.lower().endswith(".csv"):
+        return Format.CSV
+    with open(path, "rb") as file:
+        start = file.read(64)
+    return Format.BUNDLE if start.startswith(b'{"format":"factmem-bundle"') else Format.JSONL
+
+
+def _bundle(path: str, only: list[Place]) -> _Work:
+    async def work(store: Store) -> ImportReport:
+        with _bar() as progress:
+            return await import_facts(path, store, places=only or None, progress=progress)
+
+    return work
+
+
+def _koog(path: str, key_env: str | None) -> _Work:
+    from factmem.transfer.koog import import_koog
+
+    key = None if key_env is None else Key.from_env(key_env)
+    return lambda store: import_koog(path, store, key=key)
+
+
+def _memories(
+    path: str,
+    chosen: Format,
+    options: Options,
+    only: list[Place],
+    user_field: str | None,
+) -> _Work:
+    """Import the memories of another library into the place that `--place` names."""
+    if len(only) != 1:
+        raise CommandError(
+            f"Memories of {chosen} need one --place: product/my-app/user to keep their users, or "
+            "product/my-app/user/alice to import all for one user"
+        )
+    from factmem.transfer.memories import import_crewai, import_mem0
+
+    scope, subject = only[0].scope, only[0].subject
+    if subject.entity is None and (user_field is not None or chosen is Format.MEM0):
+        subject = replace(subject, per_entity=True)
+
+    read = import_mem0 if chosen is Format.MEM0 else import_crewai
+    given: dict[str, Any] = {} if user_field is None else {"user_field": user_field}
+    given |= {"scope": scope, "subject": subject, "concepts": options.concepts}
+    return lambda store: read(path, store, **given)
+
+
+@contextmanager
+def _bar() -> Generator[Callable[[int, int], None]]:
+    """Show a progress bar on a terminal; yield the function that updates it."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Importing", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _rows(path: str, chosen: Format, options: Options, only: list[Place]) -> _Work:
+    if len(only) > 1:
+        raise CommandError(
+            "Rows can be imported into one --place only: use a column 'place' for more"
+        )
+    rows = csv_rows(path) if chosen is Format.CSV else json_rows(path)
+
+    async def work(store: Store) -> ImportReport:
+        facts = await RowReader(store, options, only[0] if only else None).facts(rows)
+        with _bar() as progress:
+            return await import_facts(facts, store, progress=progress)
+
+    return work

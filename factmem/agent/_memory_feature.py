@@ -1,0 +1,262 @@
+"""MemoryFeature: loads facts before the model is called and detects facts after the answer."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic
+
+from typing_extensions import TypedDict, TypeVar, Unpack
+
+from factmem._arguments import expect
+from factmem.agent.context import AgentContext, AgentTool
+from factmem.detection.report import DetectionReport
+from factmem.detection.request import Detection
+from factmem.embedding.base import Embedder
+from factmem.events import EventListener
+from factmem.llm.base import ChatModel
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import MemoryRuns
+from factmem.models._checked import checked_subjects
+from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.facts import Concept
+from factmem.models.places import MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt.memory_message import FORM
+from factmem.prompt.message_form import MessageForm
+from factmem.providers._four_methods import as_store
+from factmem.providers.base import AgentMemoryProvider, is_complete
+from factmem.providers.no_memory import NoMemory
+from factmem.recall.query import RecallSettings
+
+__all__ = ["MemoryFeature", "MemoryOptions"]
+
+
+M = TypeVar("M", bound=AgentMemory)
+
+_USUAL = RecallSettings()
+_USUAL_DETECTION = Detection()
+
+
+class MemoryOptions(TypedDict, total=False):
+    """The options of `agent.install(AgentMemory, ...)`.
+
+    Storage:
+
+    - `provider`: the store; the application closes it. `NoMemory()` by default.
+    - `scopes`: the scopes to load from and save in, as a `MemoryScopesProfile`; required with a
+      provider.
+
+    Subjects and concepts:
+
+    - `subjects`: the subjects of runs without `subjects`; `MemorySubject.EVERYTHING` by default.
+    - `concepts`: the concepts whose value types the application declares.
+    - `instructions`, `message_form`: see `AgentMemory`.
+
+    Loading and detection:
+
+    All facts are put into the prompt before the model is called, unless the agent has a strategy,
+    which then loads what it needs.
+
+    - `recall`: load only the facts that are relevant to the user's text, at most this many, also
+      with a strategy; see `AgentMemory.recall_facts_to_agent`.
+    - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
+      a model for each run. False by default.
+    - `detection`: how facts are detected, also by strategies and the tool `remember`.
+    - `background`: whether to detect facts after the run has returned. Needs `async with agent`.
+    - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
+      subjects of each run. False by default.
+    - `on_report`: gets the report of each detection, with the rejected items.
+    - `on_failure`: gets each error of the store or of a model; by default its type is logged. An
+      error in the background is reported to the agent unless you set this.
+
+    Models and limits:
+
+    - `chat_model`: the model that detects facts; the agent's by default.
+    - `embedder`: creates vectors, with which recalls compare meanings as well as words.
+    - `recall_settings`, `listeners`, `clock`: see `AgentMemory`.
+    """
+
+    provider: AgentMemoryProvider
+    scopes: MemoryScopesProfile
+    subjects: Iterable[MemorySubject]
+    concepts: Iterable[Concept[Any, Any]]
+    instructions: Iterable[Concept[Any, Any]]
+    message_form: MessageForm
+    recall: int | None
+    auto_detect: bool
+    detection: Detection
+    background: bool
+    tools: bool
+    save: bool
+    prefix: str
+    on_report: Callable[[DetectionReport], None] | None
+    on_failure: Callable[[Exception], None] | None
+    chat_model: ChatModel | None
+    embedder: Embedder | None
+    recall_settings: RecallSettings
+    listeners: Iterable[EventListener]
+    clock: TimeProvider
+
+
+class MemoryFeature(Generic[M]):
+    """An `AgentMemory` that is installed in an agent; `MemoryRuns` for an `AgentContext`.
+
+    A run uses its own subjects, or else those of the installation. Its nodes and tools get a view
+    of the memory with these subjects only. The facts replace the memory message of the
+    conversation. New facts are detected in the user's words of this run; earlier messages are
+    context.
+
+    A failure of the store does not end a run: the model reads that the memory cannot be reached.
+    Errors of the caller are raised before the model is called. Detection saves place by place, each
+    with all of its facts or none.
+
+    Args:
+        memory_class: `AgentMemory`, or a subclass with the same parameters.
+        agent_model: The agent's chat model.
+        has_strategy: Whether a strategy was passed to the agent.
+        **options: See `MemoryOptions`.
+
+    Raises:
+        TypeError: An option is unknown or has the wrong type, or `tools` is used with a provider
+            that is not a `FactStore`.
+        ValueError: There is no scope or no subject, `background` is set without `auto_detect`, or
+            `recall` is less than 1.
+    """
+
+    memory: M
+    """The memory; each run has a view of it."""
+
+    def __init__(
+        self,
+        memory_class: type[M],
+        agent_model: ChatModel,
+        *,
+        has_strategy: bool = False,
+        **options: Unpack[MemoryOptions],
+    ) -> None:
+        _check(options)
+        self._subjects = checked_subjects(options.get("subjects", (MemorySubject.EVERYTHING,)))
+        if not self._subjects:
+            raise ValueError("subjects is empty: pass at least one, or omit the option")
+        own_model = options.get("chat_model")
+        self.memory = memory_class(
+            options.get("provider", NoMemory()),
+            chat_model=agent_model if own_model is None else own_model,
+            embedder=options.get("embedder"),
+            scopes=options.get("scopes", _NOWHERE),
+            subjects=self._subjects,
+            concepts=options.get("concepts", ()),
+            instructions=options.get("instructions", ()),
+            message_form=options.get("message_form", FORM),
+            listeners=options.get("listeners", ()),
+            clock=options.get("clock", system_clock),
+            recall_settings=options.get("recall_settings", _USUAL),
+            detection=options.get("detection", _USUAL_DETECTION),
+        )
+        self._is_in_background = options.get("background", False)
+        self._is_detecting = options.get("auto_detect", False)
+        self._is_reporting = options.get("on_failure") is not None
+        recall = options.get("recall")
+        self._is_loading = not has_strategy or recall is not None
+        self._runs = _Runs(
+            self.memory,
+            user=lambda context: context.subjects,
+            recall=recall,
+            auto_detect=self._is_detecting,
+            tools=options.get("tools", False),
+            save=options.get("save", False),
+            prefix=options.get("prefix", "memory_"),
+            on_report=options.get("on_report"),
+            on_failure=options.get("on_failure"),
+        )
+
+    async def before_model(self, context: AgentContext) -> None:
+        """See `AgentFeature.before_model`. No call to a chat model.
+
+        With `recall` and an embedder, the user's text and facts without a vector are embedded. If
+        the store fails, the memory message reports that and the run continues.
+
+        Raises:
+            UnboundSubjectError: A per-entity subject has no entity.
+            RuntimeError: `background` is set and the agent is not open.
+            ValueError: A tool of the agent has the name of a memory tool.
+        """
+        if self._is_in_background:
+            context.check_background()
+        context.subjects = context.subjects or self._subjects
+        _check_subjects(context.subjects, is_detecting=self._is_detecting)
+        context.memory = self.memory.view(subjects=context.subjects, scopes=context.scopes)
+        _offer(self._runs.tools(), context)
+        if self._is_loading:
+            report = await self._runs.load(context, context.messages, context.text)
+            if report is not None:
+                context.reports.append(report)
+
+    async def after_answer(self, context: AgentContext) -> None:
+        """See `AgentFeature.after_answer`. One call to a model with `auto_detect`, else none."""
+        if not self._is_in_background:
+            report = await self._runs.learn(
+                context, context.messages, since=context.since, conversation=context.conversation
+            )
+            if report is not None:
+                context.usage += report.usage
+                context.reports.append(report)
+            return
+        detect = await self._runs.detection(
+            context, context.messages, since=context.since, conversation=context.conversation
+        )
+        if detect is None:
+            return
+
+        async def reported() -> DetectionReport | None:
+            return await self._runs.attempt(detect)
+
+        # Without `on_failure` the error goes to the agent's listener or `drain`, with its run.
+        work = reported if self._is_reporting else detect
+        context.start_in_background(work, name="the detection of facts")
+
+    async def aclose(self) -> None:
+        """See `AgentFeature.aclose`. Nothing to do: the application closes the store."""
+
+
+class _Runs(MemoryRuns[AgentContext]):
+    def view(self, context: AgentContext) -> AgentMemory:
+        return context.memory  # it has the scopes of the run as well
+
+
+_SCOPES = "scopes=MemoryScopesProfile(agent='my-agent')"
+_NOWHERE = MemoryScopesProfile(agent="nowhere")
+"""The scope of a feature without a provider, which stores nothing."""
+
+
+def _check(options: MemoryOptions) -> None:
+    unknown = sorted(options.keys() - MemoryOptions.__annotations__.keys())
+    if unknown:
+        known = ", ".join(MemoryOptions.__annotations__)
+        raise TypeError(f"AgentMemory has no option {unknown[0]!r}; it has {known}")
+    if "provider" in options and "scopes" not in options:
+        raise ValueError(f"Facts need a scope: {_SCOPES}")
+    expect(options.get("scopes", _NOWHERE), MemoryScopesProfile, "scopes", _SCOPES)
+    if options.get("tools") and not is_complete(as_store(options.get("provider", NoMemory()))):
+        raise TypeError("tools need a provider that is a FactStore: omit tools=True")
+    if options.get("background") and not options.get("auto_detect"):
+        raise ValueError("background needs auto_detect=True: nothing else runs in the background")
+
+
+def _offer(tools: Iterable[AgentTool], context: AgentContext) -> None:
+    for tool in tools:
+        if context.tools.setdefault(tool.name, tool) is not tool:
+            raise ValueError(
+                f"The agent and the memory both have a tool {tool.name!r}: install the memory with "
+                f"prefix='facts_'"
+            )
+
+
+def _check_subjects(subjects: Sequence[MemorySubject], *, is_detecting: bool) -> None:
+    for subject in subjects:
+        subject.check_bound()
+    names = [subject.name for subject in subjects]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if is_detecting and twice is not None:
+        raise ValueError(
+            f"The run has two subjects {twice!r}, which a model cannot distinguish when it detects "
+            "facts: pass only one of them"
+        )

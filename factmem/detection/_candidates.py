@@ -1,0 +1,389 @@
+"""Candidates: the validated items of a model's answer, each with its evidence.
+
+An invalid item is rejected with a reason and does not affect the others. No reason quotes the
+model.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from factmem.detection._evidence import DoubtFinder, Statement, ends, is_telling, word_count
+from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
+from factmem.detection._spelling import Keywords, given_values, text_of, tidy_keyword
+from factmem.detection.report import Doubt, Refusal, RejectedItem, RejectionReason
+from factmem.llm._lenient_json import unwrapped
+from factmem.models._text import normalized
+from factmem.models._values import Canonical
+from factmem.models.facts import AnyConcept, Concept, FactType
+from factmem.models.places import MemoryScopeType, Place
+from factmem.models.sources import MAX_BEFORE, FactSource
+from factmem.prompt._transcript import SaidMessage, Transcript
+
+__all__ = ["Candidate", "RejectedItem", "RejectionReason", "Rules"]
+
+
+MAX_DESCRIPTION = 300
+"""The longest description of a made-up concept, in characters."""
+MAX_QUOTE = 500
+"""The longest quote that a fact stores, in characters."""
+ORDINARY = 0.5
+"""The importance of an item without a valid one; the prompt names the same number."""
+
+_ABOUT_THE_WAY = frozenset({Doubt.CONDITION, Doubt.QUOTATION, Doubt.QUESTION, Doubt.JOKE})
+"""The doubts that apply to retractions: their value is an old one and not in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The statement of an item: a value is, or is no longer, current in a place."""
+
+    position: int
+    is_retraction: bool
+    place: Place
+    concept: AnyConcept
+    value: object
+    key: Canonical
+    importance: float
+    source: FactSource
+    said_at: datetime
+    item: JsonValue = field(repr=False)
+    is_declared: bool = True
+    """Whether the application declared the concept, so that its type is fixed."""
+    replaces: bool = False
+    """Whether the item says that the value replaces an earlier one."""
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The order of statements: by message, then by position in the answer."""
+        return self.source.message or 0, self.position
+
+
+@dataclass(frozen=True, slots=True)
+class _Citation:
+    """A message, and the position of the quote in its plain text."""
+
+    message: SaidMessage
+    start: int
+    end: int
+    quote: str
+
+
+class Rules:
+    """Validation rules for the items of one detection.
+
+    Args:
+        transcript: The messages that may be cited.
+        places: The places where facts may be saved. A model names them by the subject's name and
+            the scope's type, so no two places may share both.
+        declared: The concepts that the application declared, with their types.
+        known: The concepts that have facts.
+        is_closed: Whether other concepts are rejected.
+        conversation: The conversation for the source of each fact.
+        model: The model for the source of each fact.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        places: Iterable[Place],
+        *,
+        declared: Iterable[AnyConcept],
+        known: Iterable[AnyConcept] = (),
+        is_closed: bool = False,
+        conversation: str | None = None,
+        model: str | None = None,
+    ) -> None:
+        self._transcript = transcript
+        self._places: dict[str, dict[MemoryScopeType, Place]] = {}
+        for place in places:
+            scopes = self._places.setdefault(place.subject.name, {})
+            scopes[place.scope.type] = place
+        self._declared = {concept.keyword: concept for concept in declared}
+        self._concepts = {concept.keyword: concept for concept in known} | self._declared
+        self._keywords = Keywords((*self._declared.values(), *self._concepts.values()))
+        self._given = dict.fromkeys(self._concepts)
+        self._asked_for = asks_for_secrets(self._declared.values())
+        self._doubts = DoubtFinder(transcript)
+        self._is_closed = is_closed
+        self._conversation = conversation
+        self._model = model
+
+    def read(self, position: int, raw: JsonValue) -> list[Candidate] | RejectedItem:
+        """Validate an item. Returns a candidate for each of its values, or the rejected item."""
+        try:
+            item = _object(raw)
+            action = _action(item)
+            place = self._place(item)
+            concept, value = self._concept(item)
+            values = _values(value, concept)
+            citation = self._citation(item, values)
+            self._require_evidence(concept, values, citation, is_retraction=action == "retract")
+        except Refusal as refusal:
+            return RejectedItem(position, refusal.reason, refusal.detail, raw)
+        self._remember(concept)
+        candidate = Candidate(
+            position,
+            action == "retract",
+            place,
+            concept,
+            None,
+            "",
+            _importance(item.get("importance")),
+            self._source(citation),
+            citation.message.said_at,
+            raw,
+            concept.keyword in self._declared,
+            action == "replace",
+        )
+        return [
+            replace(
+                candidate,
+                key=key,
+                value=value,
+                doubts=self._doubts_about(
+                    concept, key, citation, is_retraction=action == "retract"
+                ),
+            )
+            for key, value in values.items()
+        ]
+
+    def near(self, keyword: str) -> AnyConcept | None:
+        """Return the known concept whose keyword has the words of a new one, or None."""
+        if keyword in self._given or self._is_closed:
+            return None
+        known = self._keywords.near(keyword)
+        return None if known is None or known == keyword else self._concepts[known]
+
+    def new_concepts(self, keywords: Iterable[str]) -> list[AnyConcept]:
+        """Return the concepts of new keywords whose words differ from those of all known ones."""
+        if self._is_closed:
+            return []
+        new = [each for each in dict.fromkeys(keywords) if each not in self._given]
+        return [self._concepts[each] for each in new if self.near(each) is None]
+
+    @property
+    def given_concepts(self) -> list[AnyConcept]:
+        """The concepts that were known before the answer, the declared ones first."""
+        given = [self._concepts[each] for each in self._given if each not in self._declared]
+        return [*self._declared.values(), *given]
+
+    def concept(self, keyword: str) -> AnyConcept:
+        """Return a known concept, or one that an item made up."""
+        return self._concepts[keyword]
+
+    def is_declared(self, concept: AnyConcept) -> bool:
+        """Whether the application declared a concept."""
+        return concept.keyword in self._declared
+
+    def _remember(self, concept: AnyConcept) -> None:
+        """Let later items of the answer use the keyword of this one."""
+        self._concepts.setdefault(concept.keyword, concept)
+        self._keywords.add(concept.keyword)
+
+    def _place(self, item: Mapping[str, JsonValue]) -> Place:
+        scopes = self._places[self._subject(item.get("subject"))]
+        name = item.get("scope")
+        if len(scopes) == 1 or name is None or name == "":
+            return next(scopes[each] for each in MemoryScopeType if each in scopes)
+        wanted = name.strip().casefold() if isinstance(name, str) else None
+        for scope_type, place in scopes.items():
+            if scope_type.value == wanted:
+                return place
+        offered = ", ".join(repr(each.value) for each in scopes)
+        raise Refusal(RejectionReason.UNKNOWN_SCOPE, f"its scope is not one of {offered}")
+
+    def _subject(self, name: JsonValue) -> str:
+        if len(self._places) == 1:
+            return next(iter(self._places))
+        if isinstance(name, str) and len(name) <= 1_000:
+            exact = normalized("NFC", name.strip())
+            if exact in self._places:
+                return exact
+            alike = [each for each in self._places if each.casefold() == exact.casefold()]
+            if len(alike) == 1:
+                return alike[0]
+        offered = ", ".join(map(repr, self._places))
+        raise Refusal(RejectionReason.UNKNOWN_SUBJECT, f"its subject is not one of {offered}")
+
+    def _concept(self, item: Mapping[str, JsonValue]) -> tuple[AnyConcept, JsonValue]:
+        text, value = item.get("keyword"), item.get("value")
+        if not isinstance(text, str) or not text.strip():
+            raise Refusal(RejectionReason.MALFORMED, "it has no keyword")
+        if value is None:
+            raise Refusal(RejectionReason.INVALID_VALUE, "it has no value")
+        keyword = self._keywords.known(text)
+        if keyword in self._declared:
+            concept = self._declared[keyword]
+            if not concept.detect:
+                detail = f"{keyword!r} has detect=False: only the application sets it"
+                raise Refusal(RejectionReason.NOT_DETECTED, detail)
+            return concept, value
+        if self._is_closed:
+            wanted = ", ".join(map(repr, self._declared))
+            raise Refusal(RejectionReason.UNKNOWN_CONCEPT, f"the request asks about {wanted} only")
+        known = self._concepts.get(keyword) if keyword is not None else None
+        if known is None:
+            return _new_concept(text, item), value
+        holds_text = known.codec.is_plain_text and not isinstance(value, dict | list)
+        value_type: object = str if holds_text else JsonValue
+        asked = _asked_type(item)
+        fact_type = FactType.MULTIPLE if asked is FactType.MULTIPLE else known.fact_type
+        return Concept(known.keyword, known.description, fact_type, value_type=value_type), value
+
+    def _citation(
+        self, item: Mapping[str, JsonValue], values: Mapping[Canonical, object]
+    ) -> _Citation:
+        """Return the message that an item cites, or the only message that contains its quote."""
+        number, quote = _index(item.get("message")), item.get("quote")
+        message = None if number is None else self._transcript.cited(number)
+        given = quote if isinstance(quote, str) else ""
+        span = None
+        if message is not None:
+            span = self._transcript.span(message.number, given)
+        if span is None and word_count(given) > 1:
+            holder = self._transcript.only_holder(given)
+            if holder is not None:
+                message = self._transcript.cited(holder)
+                span = self._transcript.span(holder, given)
+        if message is None:
+            raise self._unknown(number)
+        if span is None:
+            detail = f"message {message.number} does not have its quote"
+            detail = detail if given.strip() else "it has no quote"
+            raise Refusal(RejectionReason.QUOTE_NOT_FOUND, detail)
+        text = self._transcript.text(message.number)
+        if not any(is_telling(given, text, text_of(key)) for key in values):
+            detail = "its quote is one short word that does not hold the value"
+            raise Refusal(RejectionReason.WEAK_QUOTE, detail)
+        return _Citation(message, *span, given.strip())
+
+    def _unknown(self, number: int | None) -> Refusal:
+        why_not = None if number is None else self._transcript.why_not(number)
+        if why_not is None:
+            detail = "there is no message of that number"
+            return Refusal(RejectionReason.UNKNOWN_MESSAGE, detail)
+        detail = f"its message must not be cited: {why_not}"
+        return Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
+
+    def _require_evidence(
+        self,
+        concept: AnyConcept,
+        values: Mapping[Canonical, object],
+        citation: _Citation,
+        *,
+        is_retraction: bool,
+    ) -> None:
+        words = [text_of(key) for key in values]
+        if is_retraction:
+            if not ends(self._sentence(citation), (concept.keyword, concept.description, *words)):
+                detail = "its quote has no negation and no word of the concept or the value"
+                raise Refusal(RejectionReason.WEAK_QUOTE, detail)
+        elif concept.keyword not in self._asked_for and any(
+            is_secret(concept.keyword, each, citation.quote) for each in words
+        ):
+            detail = "its value looks like a secret, and no declared concept asks for one"
+            raise Refusal(RejectionReason.SECRET, detail)
+
+    def _source(self, citation: _Citation) -> FactSource:
+        message = citation.message
+        quote = masked(citation.quote[:MAX_QUOTE])
+        kind = message.kind
+        assert kind is not None  # noqa: S101 - a cited message has one
+        before = self._before(message.number)
+        return FactSource(kind, self._conversation, message.number, quote, self._model, before)
+
+    def _before(self, number: int) -> str | None:
+        """Return the end of the message before a cited one; nothing of one that holds a secret.
+
+        Of a private key only the first line has a pattern, so masking is not enough here.
+        """
+        text = self._transcript.before(number)
+        if not text or masked(text) != text:
+            return None
+        return text[-MAX_BEFORE:].strip() or None
+
+    def _sentence(self, citation: _Citation) -> str:
+        plain = self._transcript.text(citation.message.number).plain
+        return plain[max(citation.start - 40, 0) : citation.end + 40]
+
+    def _doubts_about(
+        self, concept: AnyConcept, key: Canonical, citation: _Citation, *, is_retraction: bool
+    ) -> tuple[Doubt, ...]:
+        statement = Statement(
+            concept.keyword,
+            concept.description,
+            text_of(key),
+            concept.codec.is_plain_text or concept.keyword not in self._declared,
+            citation.message.number,
+            citation.start,
+            citation.end,
+        )
+        found = self._doubts.doubts(statement)
+        return tuple(each for each in found if not is_retraction or each in _ABOUT_THE_WAY)
+
+
+def _object(raw: JsonValue) -> dict[str, JsonValue]:
+    raw = unwrapped(raw)
+    if not isinstance(raw, dict):
+        raise Refusal(RejectionReason.MALFORMED, "it is not an object")
+    return raw
+
+
+def _action(item: Mapping[str, JsonValue]) -> str:
+    action = item.get("action") or "assert"
+    name = action.strip().casefold() if isinstance(action, str) else ""
+    if name not in {"assert", "replace", "retract"}:
+        detail = "its action is not 'assert', 'replace' or 'retract'"
+        raise Refusal(RejectionReason.UNKNOWN_ACTION, detail)
+    return name
+
+
+def _index(raw: JsonValue) -> int | None:
+    if isinstance(raw, str) and raw.strip().isdecimal() and len(raw) < 10:
+        return int(raw)
+    if isinstance(raw, float) and raw.is_integer():
+        return int(raw)
+    return raw if type(raw) is int else None
+
+
+def _importance(raw: JsonValue) -> float:
+    """Return an importance. An invalid one becomes the default: it only ranks."""
+    try:
+        number = float(raw) if isinstance(raw, int | float | str) else ORDINARY
+    except (ValueError, OverflowError):
+        return ORDINARY
+    is_number = not isinstance(raw, bool) and number == number  # noqa: PLR0124 - not a NaN
+    return min(max(number, 0.0), 1.0) if is_number else ORDINARY
+
+
+def _values(raw: JsonValue, concept: AnyConcept) -> dict[Canonical, object]:
+    try:
+        return given_values(raw, concept)
+    except ValueError as exc:
+        raise Refusal(RejectionReason.INVALID_VALUE, f"its value {exc}") from None
+
+
+def _asked_type(item: Mapping[str, JsonValue]) -> FactType | None:
+    """Return the type that an item gives its keyword; a list of values means MULTIPLE."""
+    given = item.get("fact_type")
+    name = given.strip().upper() if isinstance(given, str) else ""
+    if name in FactType.__members__:
+        return FactType(name)
+    return FactType.MULTIPLE if isinstance(item.get("value"), list) else None
+
+
+def _new_concept(text: str, item: Mapping[str, JsonValue]) -> AnyConcept:
+    try:
+        keyword = tidy_keyword(text)
+    except ValueError as exc:
+        raise Refusal(RejectionReason.INVALID_KEYWORD, f"its keyword {exc}") from None
+    value, description = item.get("value"), item.get("description")
+    words = " ".join(description[:2_000].split()) if isinstance(description, str) else ""
+    words = words.encode("utf-8", "replace").decode()[:MAX_DESCRIPTION]
+    fact_type = _asked_type(item) or FactType.SINGLE
+    value_type: object = str if isinstance(value, str) else JsonValue
+    return Concept(keyword, words or keyword.replace("-", " "), fact_type, value_type=value_type)

@@ -1,0 +1,314 @@
+"""FactDetector: asks a model for the facts of a chat, validates its answer and saves the facts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+
+from pydantic import JsonValue
+
+from factmem._concurrency.per_loop import Workers
+from factmem.detection._candidates import Rules
+from factmem.detection._current_values import CurrentValues, OfferedConcept, offered_concepts
+from factmem.detection._question import (
+    Answer,
+    answer_schema,
+    answer_type,
+    continuation,
+    detection_messages,
+    whole_items,
+)
+from factmem.detection._reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
+from factmem.detection._synonyms import KeywordSynonyms, Synonym
+from factmem.detection._verification import verify_items
+from factmem.detection.report import DetectionReport, Retraction
+from factmem.detection.request import DetectionRequest
+from factmem.errors import ChatModelError, ExtractionError
+from factmem.ledger.resolution import PlacedFact
+from factmem.llm.base import ChatModel, Message
+from factmem.models.facts import AnyFact
+from factmem.models.places import Identity, MemoryScopeType, Place
+from factmem.prompt._transcript import SaidMessage, Transcript
+from factmem.providers._reader import FactReader
+from factmem.providers.base import FactStore, is_complete
+from factmem.providers.results import Learned, Moment, RetractedFact
+from factmem.usage import Usage
+
+__all__ = ["PIECE_TOKENS", "FactDetector", "detection_question"]
+
+
+PIECE_TOKENS = 6_000
+"""The most tokens of messages in one call: a longer chat is read in several pieces."""
+
+_MOST_CONTINUED = 8
+"""The most calls for one piece whose answers are truncated at the output limit."""
+
+_MUCH_TEXT = 20_000
+"""From so many characters of messages on, work with them leaves the event loop's thread."""
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The answers to the pieces of a chat so far, and the facts and rules to validate them."""
+
+    found: Sequence[PlacedFact]
+    rules: Rules
+    read: ReadItems = field(default_factory=ReadItems)
+    count: int = 0
+    """The number of items."""
+    usage: Usage = field(default_factory=Usage)
+
+
+class FactDetector:
+    """Asks a model for the facts of a chat, validates the answer and writes the result.
+
+    Args:
+        store: The store that is written. If it wraps a provider with four methods, retractions
+            are rejected.
+        reader: A reader of the same store.
+        synonyms: Finds made-up keywords that mean a known concept. Without it only keywords of the
+            same words are joined.
+    """
+
+    def __init__(
+        self,
+        store: FactStore,
+        reader: FactReader,
+        synonyms: KeywordSynonyms | None = None,
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._synonyms = synonyms
+        self._workers = Workers()
+
+    async def detect(self, chat_model: ChatModel, request: DetectionRequest) -> DetectionReport:
+        """Find and save the facts of a chat, and return the report.
+
+        One call to the model for each 6,000 tokens of messages, in order; each call sees what the
+        earlier ones found. No call if the transcript has no message that may be cited. Everything
+        is written at the end: the facts of one place in one batch, before its retractions. A failed
+        call saves nothing. A failed write raises; places that were written before keep their facts.
+        """
+        entities = [place.subject.entity for place in request.places]
+        request = replace(request, transcript=request.transcript.of_entities(entities))
+        if not request.transcript:
+            return DetectionReport([], [], [], [], Usage(), request.dry_run)
+        unread = [each for each in request.places if each.identity not in request.moments]
+        moments = {**request.moments, **await self.moments(unread)}
+        found = await self._known(request)
+        rules = _rules(chat_model, request, found)
+        answers = _Answers(found, rules)
+        current = CurrentValues(found)
+        try:
+            for piece in await self._pieces(request.transcript):
+                await self._read_piece(chat_model, request, piece, answers)
+            if request.doubtful == "verify":
+                answers.read, usage = await verify_items(
+                    answers.read, current, request.transcript, chat_model
+                )
+                answers.usage += usage
+        except (ChatModelError, ExtractionError) as exc:
+            exc.usage += answers.usage
+            raise
+        verdict = reconcile(
+            answers.read,
+            rules,
+            current,
+            synonyms=await self._synonyms_in(answers, request),
+            can_forget=is_complete(self._store),
+            keeps_doubtful=request.doubtful != "reject",
+        )
+        if not request.dry_run:
+            await self._write(verdict, moments)
+        return _report(verdict, answers.usage, dry_run=request.dry_run)
+
+    async def _pieces(self, transcript: Transcript) -> list[list[SaidMessage]]:
+        is_much = sum(len(each.text) for each in transcript.messages) > _MUCH_TEXT
+        if not is_much:
+            return transcript.pieces(PIECE_TOKENS)
+        return await self._workers.run(lambda: transcript.pieces(PIECE_TOKENS))
+
+    async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
+        """Return the present moment of each place; facts of places erased later are not saved."""
+        return {
+            place.identity: await self._store.moment(place.subject, place.scope) for place in places
+        }
+
+    async def _known(self, request: DetectionRequest) -> list[PlacedFact]:
+        """Load the current facts of the places; for a closed request, those of its concepts."""
+        found, _ = await self._reader.found(request.places, request.declared)
+        if not request.is_closed:
+            return found
+        wanted = {concept.keyword for concept in request.declared}
+        return [placed for placed in found if placed.fact.concept.keyword in wanted]
+
+    async def _read_piece(
+        self,
+        chat_model: ChatModel,
+        request: DetectionRequest,
+        piece: Sequence[SaidMessage],
+        answers: _Answers,
+    ) -> None:
+        """Ask about one piece of the chat and add its items to the answers."""
+        text = "\n".join(each.text for each in piece if each.kind is not None)
+        earlier = [
+            PlacedFact(each.place, fact_of(each, each.importance))
+            for each in answers.read.candidates
+            if not each.is_retraction
+        ]
+        zone = piece[-1].said_at.tzinfo or UTC
+        is_much = len(text) > _MUCH_TEXT
+
+        def ask() -> tuple[list[Message], type[Answer]]:
+            offered = offered_concepts(
+                request.declared,
+                [*answers.found, *earlier],
+                text,
+                zone,
+                with_place=len(request.places) > 1,
+            )
+            return detection_question(request, piece, offered)
+
+        question = await self._workers.run(ask) if is_much else ask()
+        items = await _ask(chat_model, question, answers)
+        first = answers.count
+
+        def read() -> ReadItems:
+            return read_items(items, answers.rules, first=first)
+
+        more = await self._workers.run(read) if is_much or len(items) > 100 else read()
+        answers.read.candidates += more.candidates
+        answers.read.rejected += more.rejected
+        answers.count += len(items)
+
+    async def _synonyms_in(self, answers: _Answers, request: DetectionRequest) -> Sequence[Synonym]:
+        """Return the made-up keywords of an answer that mean a known concept."""
+        if self._synonyms is None:
+            return ()
+        keywords = (each.concept.keyword for each in answers.read.candidates)
+        new = answers.rules.new_concepts(keywords)
+        return await self._synonyms.find(new, answers.rules.given_concepts, request.places)
+
+    async def _write(self, verdict: Verdict, moments: Mapping[Identity, Moment]) -> None:
+        """Write the facts and retractions, those of one place at once."""
+        places: dict[Identity, Place] = {}
+        facts: dict[Identity, list[AnyFact]] = {}
+        ended: dict[Identity, list[RetractedFact]] = {}
+        for placed in (*verdict.superseded, *verdict.saved, *verdict.confirmed):
+            places[placed.place.identity] = placed.place
+            facts.setdefault(placed.place.identity, []).append(placed.fact)
+        for each in verdict.retracted:
+            places[each.place.identity] = each.place
+            retracted = RetractedFact(each.concept, each.value, each.said_at)
+            ended.setdefault(each.place.identity, []).append(retracted)
+        for identity, place in places.items():
+            learned = await self._store.learn(
+                facts.get(identity, []),
+                place.subject,
+                place.scope,
+                retracted=ended.get(identity, []),
+                since=moments.get(identity),
+            )
+            _settle(verdict, place, learned)
+
+
+def _settle(verdict: Verdict, place: Place, learned: Learned) -> None:
+    """Update the verdict with the result of one place's write."""
+    if learned.is_erased:
+        listings = (verdict.saved, verdict.confirmed, verdict.superseded)
+        for listed in listings:
+            verdict.erased += [e for e in listed if e.place.identity == place.identity]
+            listed[:] = [e for e in listed if e.place.identity != place.identity]
+        _refuse(verdict, lambda each: each.place.identity == place.identity)
+        return
+    for listed in (verdict.saved, verdict.confirmed):
+        verdict.superseded += [each for each in listed if each.fact.id in learned.superseded]
+        listed[:] = [each for each in listed if each.fact.id not in learned.superseded]
+    refused = {(each.concept.keyword, id(each.value)) for each in learned.refused}
+    _refuse(
+        verdict,
+        lambda each: (
+            each.place.identity == place.identity
+            and (each.concept.keyword, id(each.value)) in refused
+        ),
+    )
+
+
+def _refuse(verdict: Verdict, is_refused: Callable[[Retraction], bool]) -> None:
+    """Move retractions that were not recorded."""
+    verdict.refused += filter(is_refused, verdict.retracted)
+    verdict.retracted = [each for each in verdict.retracted if not is_refused(each)]
+
+
+async def _ask(
+    chat_model: ChatModel, question: tuple[list[Message], type[Answer]], answers: _Answers
+) -> list[JsonValue]:
+    """Ask a model about one piece, and return the items of its answer.
+
+    If an answer was truncated, its complete items are kept and the rest is requested.
+    """
+    messages, output_type = question
+    items: list[JsonValue] = []
+    for _ in range(_MOST_CONTINUED):
+        try:
+            extraction = await chat_model.extract(messages, output_type)
+        except ExtractionError as exc:
+            whole = whole_items(exc.raw) if exc.is_cut_off else []
+            if not whole:
+                raise
+            answers.usage += exc.usage
+            items += whole
+            messages = [*messages, *continuation(whole)]
+        else:
+            answers.usage += extraction.usage
+            return items + extraction.value.facts
+    return items
+
+
+def detection_question(
+    request: DetectionRequest, piece: Sequence[SaidMessage], concepts: Sequence[OfferedConcept]
+) -> tuple[list[Message], type[Answer]]:
+    """Return the messages and the output type that ask about one piece of a chat."""
+    subjects = list({place.subject.name: place.subject for place in request.places}.values())
+    by_type = {place.scope.type: place.scope for place in request.places}
+    scopes = [by_type[each] for each in MemoryScopeType if each in by_type]
+    messages: list[Message] = list(
+        detection_messages(
+            request.transcript.lines(piece),
+            subjects,
+            scopes,
+            concepts,
+            is_closed=request.is_closed,
+            has_names=request.transcript.has_names,
+        )
+    )
+    schema = answer_schema(subjects, scopes, concepts, is_closed=request.is_closed)
+    return messages, answer_type(schema)
+
+
+def _rules(chat_model: ChatModel, request: DetectionRequest, found: Sequence[PlacedFact]) -> Rules:
+    model = getattr(chat_model, "model", None)
+    return Rules(
+        request.transcript,
+        request.places,
+        declared=request.declared,
+        known=[placed.fact.concept for placed in found],
+        is_closed=request.is_closed,
+        conversation=request.conversation,
+        model=model if isinstance(model, str) else None,
+    )
+
+
+def _report(verdict: Verdict, usage: Usage, *, dry_run: bool) -> DetectionReport:
+    return DetectionReport(
+        verdict.saved,
+        verdict.retracted,
+        [*verdict.confirmed, *verdict.repeated],
+        verdict.rejected,
+        usage,
+        dry_run,
+        verdict.superseded,
+        verdict.doubtful,
+        verdict.joined,
+        verdict.erased,
+        verdict.refused,
+    )

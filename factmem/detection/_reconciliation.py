@@ -1,0 +1,349 @@
+"""Reconciliation of a model's answer with the stored values: pure, item by item.
+
+`read_items` validates the items of an answer. `reconcile` compares them with each other and with the
+current values, and decides what to save, retract, confirm and reject. Nothing is written here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from factmem.detection._candidates import Candidate, Rules
+from factmem.detection._current_values import CurrentValues, Topic, same_value, topic_of
+from factmem.detection._evidence import MOST_UNQUOTED, stems, word_count
+from factmem.detection._spelling import text_of
+from factmem.detection._synonyms import Synonym, join_keywords
+from factmem.detection.report import (
+    DoubtfulItem,
+    JoinedKeyword,
+    RejectedItem,
+    RejectionReason,
+    Retraction,
+)
+from factmem.ledger.resolution import PlacedFact
+from factmem.models._values import Canonical, canonical
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.sources import FactSource
+
+__all__ = [
+    "MAX_ITEMS",
+    "ReadItems",
+    "Verdict",
+    "fact_of",
+    "read_items",
+    "reconcile",
+]
+
+
+MAX_ITEMS = 500
+"""The most items of one answer; the rest is rejected."""
+
+
+@dataclass(slots=True)
+class ReadItems:
+    """The items of an answer: candidates and rejected items."""
+
+    candidates: list[Candidate] = field(default_factory=list[Candidate])
+    rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The decisions about the items of an answer."""
+
+    saved: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    confirmed: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    repeated: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    """Facts that are current from the same message: nothing is written."""
+    retracted: list[Retraction] = field(default_factory=list[Retraction])
+    rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
+    doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
+    joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
+    erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    refused: list[Retraction] = field(default_factory=list[Retraction])
+    ended: set[tuple[Topic, Canonical]] = field(default_factory=set[tuple[Topic, Canonical]])
+    """The values of `retracted`, for a fast look-up."""
+
+
+def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> ReadItems:
+    """Read the items of one answer in their order; beyond 500 they are rejected.
+
+    Args:
+        items: The items.
+        rules: The validation rules.
+        first: The position of the first item.
+    """
+    read = ReadItems()
+    for position, item in enumerate(items[:MAX_ITEMS], start=first):
+        given = rules.read(position, item)
+        if isinstance(given, RejectedItem):
+            read.rejected.append(given)
+        else:
+            read.candidates += given
+    detail = f"only the first {MAX_ITEMS} items of an answer are read"
+    for position, item in enumerate(items[MAX_ITEMS:], start=first + MAX_ITEMS):
+        read.rejected.append(RejectedItem(position, RejectionReason.TOO_MANY, detail, item))
+    return read
+
+
+def reconcile(
+    read: ReadItems,
+    rules: Rules,
+    current: CurrentValues,
+    *,
+    synonyms: Sequence[Synonym] = (),
+    can_forget: bool = True,
+    keeps_doubtful: bool = True,
+) -> Verdict:
+    """Decide what to do about the items of an answer.
+
+    Of contradicting items the one about the later message wins. A new value of a declared SINGLE
+    concept replaces the old one, and the earlier of two goes into the history. A made-up keyword
+    never loses a value like this: see `_settled_type`.
+
+    Args:
+        read: The items.
+        rules: The validation rules.
+        current: The stored values.
+        synonyms: Made-up keywords that mean another concept.
+        can_forget: Whether the provider can forget.
+        keeps_doubtful: Whether flagged items are kept.
+    """
+    verdict = Verdict(rejected=list(read.rejected))
+    candidates = _proven(read.candidates, verdict)
+    if not keeps_doubtful:
+        candidates = _without_doubtful(candidates, current, verdict)
+    topics: dict[Topic, list[Candidate]] = {}
+    candidates, verdict.joined = join_keywords(candidates, rules, synonyms, current)
+    for candidate in candidates:
+        topics.setdefault(topic_of(candidate), []).append(candidate)
+    for topic in topics.values():
+        settled = _settled(topic, current)
+        for candidate in _last_words(settled, current, verdict):
+            _judge(candidate, current, verdict, can_forget=can_forget)
+    verdict.rejected.sort(key=_position)
+    verdict.doubtful.sort(key=_position)
+    return verdict
+
+
+def _proven(candidates: Sequence[Candidate], verdict: Verdict) -> list[Candidate]:
+    """Reject more values than one quote has words, if none of them is in the quote."""
+    unquoted: dict[FactSource, set[Canonical]] = {}
+    for each in candidates:
+        if not each.is_retraction and not _is_quoted(each):
+            unquoted.setdefault(each.source, set()).add(each.key)
+    too_many = {
+        source
+        for source, keys in unquoted.items()
+        if len(keys) > max(MOST_UNQUOTED, word_count(source.quote or ""))
+    }
+    proven: list[Candidate] = []
+    for each in candidates:
+        if each.source in too_many and each.key in unquoted[each.source]:
+            verdict.rejected.append(_refused(each, RejectionReason.WEAK_QUOTE))
+        else:
+            proven.append(each)
+    return proven
+
+
+def _is_quoted(candidate: Candidate) -> bool:
+    return bool(stems(text_of(candidate.key)) & stems(candidate.source.quote or ""))
+
+
+def _without_doubtful(
+    candidates: Sequence[Candidate], current: CurrentValues, verdict: Verdict
+) -> list[Candidate]:
+    certain: list[Candidate] = []
+    for each in candidates:
+        is_repeated = not each.is_retraction and current.confirmed(each) is not None
+        if not each.doubts or is_repeated:
+            certain.append(each)
+            continue
+        verdict.doubtful.append(_doubtful(each, is_kept=False))
+        verdict.rejected.append(_refused(each, RejectionReason.DOUBTFUL))
+    return certain
+
+
+def _settled(topic: list[Candidate], current: CurrentValues) -> list[Candidate]:
+    """Return the candidates of a topic with the final type of their concept."""
+    if topic[0].is_declared:
+        return topic
+    fact_type = _settled_type(topic, current)
+    settled: list[Candidate] = []
+    for each in topic:
+        old = each.concept
+        concept = Concept(old.keyword, old.description, fact_type, value_type=old.value_type)
+        settled.append(replace(each, concept=concept) if old.fact_type != fact_type else each)
+    return settled
+
+
+def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactType:
+    """Return whether a made-up keyword is SINGLE or MULTIPLE.
+
+    MULTIPLE if an item or the store says so, or if a later statement neither corrects nor ends an
+    earlier one: a mistaken SINGLE of a model must not lose a value.
+    """
+    where = topic_of(topic[0])
+    is_many = any(each.concept.fact_type is FactType.MULTIPLE for each in topic)
+    if is_many or current.fact_type(where) is FactType.MULTIPLE:
+        return FactType.MULTIPLE
+    held = set(current.of(where))
+    for each in sorted(topic, key=_order):
+        if each.is_retraction:
+            held = {key for key in held if not same_value(key, each.key)}
+        elif held and not each.replaces and not any(same_value(key, each.key) for key in held):
+            return FactType.MULTIPLE
+        else:
+            held = {each.key}
+    return FactType.SINGLE
+
+
+def _last_words(
+    topic: list[Candidate], current: CurrentValues, verdict: Verdict
+) -> list[Candidate]:
+    """Return the candidates about one concept in one place that no other one overrules."""
+    latest: dict[Canonical, Candidate] = {}
+    for candidate in sorted(topic, key=_order):
+        before = latest.get(candidate.key)
+        if before is not None and before.is_retraction == candidate.is_retraction:
+            verdict.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
+            continue
+        if before is not None:
+            verdict.rejected.append(_refused(before, RejectionReason.SUPERSEDED))
+        latest[candidate.key] = candidate
+    if topic[0].concept.fact_type is FactType.MULTIPLE:
+        return list(latest.values())
+    return _of_one_value(topic, list(latest.values()), current, verdict)
+
+
+def _of_one_value(
+    topic: list[Candidate],
+    candidates: list[Candidate],
+    current: CurrentValues,
+    verdict: Verdict,
+) -> list[Candidate]:
+    """Return the candidates that no other one overrules if only one value can be true."""
+    newest = max((each for each in topic if not each.is_retraction), key=_order, default=None)
+    if newest is None:
+        return candidates
+    is_taken_back = any(each.is_retraction and each.key == newest.key for each in candidates)
+    held: list[Candidate] = []
+    for each in candidates:
+        if each.is_retraction if is_taken_back else each.key == newest.key:
+            held.append(each)
+        elif is_taken_back or each.is_retraction or current.confirmed(each) is not None:
+            verdict.rejected.append(_refused(each, RejectionReason.SUPERSEDED))
+        else:
+            verdict.superseded.append(PlacedFact(each.place, fact_of(each, each.importance)))
+    return held
+
+
+def _judge(
+    candidate: Candidate, current: CurrentValues, verdict: Verdict, *, can_forget: bool
+) -> None:
+    known = current.confirmed(candidate)
+    if candidate.is_retraction:
+        _judge_retraction(candidate, current, verdict, can_forget=can_forget)
+    elif known is None:
+        fact = fact_of(candidate, candidate.importance)
+        verdict.saved.append(PlacedFact(candidate.place, fact))
+        _flag(candidate, verdict)
+    else:
+        # A repetition by a model does not change what the application set.
+        old = known.fact
+        fact = fact_of(candidate, old.importance, old.expires_at)
+        is_repeat = old.source is not None and _message_of(old.source) == _message_of(
+            candidate.source
+        )
+        listed = verdict.repeated if is_repeat else verdict.confirmed
+        listed.append(PlacedFact(candidate.place, fact))
+
+
+def _judge_retraction(
+    candidate: Candidate, current: CurrentValues, verdict: Verdict, *, can_forget: bool
+) -> None:
+    found = current.match(candidate)
+    if found is None:
+        verdict.rejected.append(_refused(candidate, RejectionReason.NOT_STORED))
+        return
+    placed, value = found
+    retraction = Retraction(placed.place, placed.fact.concept, value, candidate.said_at)
+    old = placed.fact.concept
+    ended = (topic_of(candidate), canonical(old.codec.dump(value, old.keyword)))
+    if not can_forget:
+        verdict.rejected.append(_refused(candidate, RejectionReason.UNSUPPORTED))
+    elif ended in verdict.ended:
+        verdict.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
+    else:
+        verdict.ended.add(ended)
+        verdict.retracted.append(retraction)
+        _flag(candidate, verdict)
+
+
+def _flag(candidate: Candidate, verdict: Verdict) -> None:
+    if candidate.doubts:
+        verdict.doubtful.append(_doubtful(candidate, is_kept=True))
+
+
+def _doubtful(candidate: Candidate, *, is_kept: bool) -> DoubtfulItem:
+    return DoubtfulItem(
+        candidate.position,
+        candidate.doubts,
+        candidate.place,
+        candidate.concept,
+        candidate.value,
+        candidate.is_retraction,
+        is_kept,
+    )
+
+
+def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None = None) -> AnyFact:
+    """Return the fact that a candidate states."""
+    concept = candidate.concept
+    if concept.fact_type is FactType.SINGLE:
+        return SingleFact(
+            concept,
+            candidate.value,
+            timestamp=candidate.said_at,
+            importance=importance,
+            source=candidate.source,
+            expires_at=expires_at,
+        )
+    return MultipleFacts(
+        concept,
+        (candidate.value,),
+        timestamp=candidate.said_at,
+        importance=importance,
+        source=candidate.source,
+        expires_at=expires_at,
+    )
+
+
+def _message_of(source: FactSource) -> tuple[str, str | None, int | None]:
+    return source.kind, source.conversation, source.message
+
+
+_DETAILS = {
+    RejectionReason.DOUBTFUL: "it is flagged, and flagged items are rejected",
+    RejectionReason.DUPLICATE: "another item states the same",
+    RejectionReason.NOT_STORED: "the value that it retracts is not current in that place",
+    RejectionReason.SUPERSEDED: "another item about a later message overrules it",
+    RejectionReason.UNSUPPORTED: "the provider cannot forget: it has no method 'forget'",
+    RejectionReason.WEAK_QUOTE: "its quote stands for more values than it has words",
+    RejectionReason.NOT_CONFIRMED: "the verification found that it does not follow",
+}
+
+
+def _refused(candidate: Candidate, reason: RejectionReason) -> RejectedItem:
+    return RejectedItem(candidate.position, reason, _DETAILS[reason], candidate.item)
+
+
+def _order(candidate: Candidate) -> tuple[int, int]:
+    return candidate.order
+
+
+def _position(item: RejectedItem | DoubtfulItem) -> int:
+    return item.position

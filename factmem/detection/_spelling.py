@@ -1,0 +1,236 @@
+"""Keywords and values as models write them: matched to known ones, tidied, converted."""
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from factmem.llm._lenient_json import unwrapped
+from factmem.models._names import checked_name
+from factmem.models._text import normalized
+from factmem.models._values import Canonical, canonical
+from factmem.models.facts import Concept, FactType
+
+__all__ = [
+    "MAX_LIST",
+    "MAX_VALUE",
+    "Keywords",
+    "alike",
+    "given_values",
+    "near_key",
+    "text_of",
+    "tidy_keyword",
+]
+
+
+MAX_KEYWORD = 64
+"""The longest keyword, in characters, that a model may make up."""
+
+_LONGEST = 1_000
+"""The longest text that is read as a keyword. A name has at most 200 characters in NFC, and
+decomposed at most 4 times as many."""
+
+_PART_MARKS = frozenset("+#")
+"""Marks that are part of a keyword: "c++" is not "c"."""
+_PATH_MARKS = frozenset("/\\")
+"""Marks of paths: a keyword must not look like one."""
+_FILLERS = frozenset(
+    ("a", "an", "current", "currently", "home", "my", "own", "personal", "the", "user", "users")
+)
+"""Words that do not change the meaning of a keyword: "home-city" and "user-city" are "city"."""
+
+
+def tidy_keyword(text: str) -> str:
+    """Return a keyword as words in lower case, joined by hyphens.
+
+    Raises:
+        ValueError: It looks like a path, holds control characters, or has no letter or digit; or
+            it is longer than 64 characters.
+    """
+    if len(text) > _LONGEST:
+        raise ValueError(f"is longer than {MAX_KEYWORD} characters")
+    plain = normalized("NFKC", text)
+    if _PATH_MARKS & set(plain) or ".." in plain:
+        raise ValueError("looks like a path")
+    words = [""]
+    for char, before in zip(plain, " " + plain, strict=False):
+        kind = unicodedata.category(char)
+        if kind == "Cc" and not char.isspace():
+            raise ValueError("holds control characters")
+        if kind[0] not in "LMN" and char not in _PART_MARKS:
+            words.append("")
+        elif kind == "Lu" and before.islower():
+            words.append(char)
+        else:
+            words[-1] += char
+    keyword = "-".join(each for each in words if each).casefold()
+    if not any(char.isalnum() for char in keyword):
+        raise ValueError("has no letter or digit")
+    if len(keyword) > MAX_KEYWORD:
+        raise ValueError(f"is longer than {MAX_KEYWORD} characters")
+    return checked_name(keyword, "keyword")
+
+
+class Keywords:
+    """The known keywords, found by any spelling of them.
+
+    "Preferred Language", "preferred_language" and "preferredLanguage" are all
+    "preferred-language" if that is known. If several look alike, an exact match has priority, then
+    the one that was added first.
+    """
+
+    def __init__(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+        self._exact: set[str] = set()
+        self._alike: dict[str, str] = {}
+        self._near: dict[tuple[str, ...], str] = {}
+        for concept in concepts:
+            self.add(concept.keyword)
+
+    def add(self, keyword: str) -> None:
+        """Add a known keyword."""
+        self._exact.add(keyword)
+        self._alike.setdefault(alike(keyword), keyword)
+        if key := near_key(keyword):
+            self._near.setdefault(key, keyword)
+
+    def known(self, text: str) -> str | None:
+        """Return the known keyword with this spelling, or None for a new one."""
+        if len(text) > _LONGEST:
+            return None
+        exact = normalized("NFC", text.strip())
+        return exact if exact in self._exact else self._alike.get(alike(text))
+
+    def near(self, keyword: str) -> str | None:
+        """Return a known keyword with the same words in any order, singular or plural, or None."""
+        return self._near.get(near_key(keyword))
+
+
+def alike(keyword: str) -> str:
+    """Return a key that is equal for keywords that look alike."""
+    plain = normalized("NFKC", keyword[:_LONGEST]).casefold()
+    kept = "".join(c for c in plain if unicodedata.category(c)[0] in "LMN" or c in _PART_MARKS)
+    return kept or plain
+
+
+def near_key(keyword: str) -> tuple[str, ...]:
+    """Return a key that is equal for keywords of the same words: "hobbies" and "user-hobby"."""
+    try:
+        words = tidy_keyword(keyword).split("-")
+    except ValueError:
+        return ()
+    singular = {_singular(word) for word in words}
+    return tuple(sorted(singular - _FILLERS or singular))
+
+
+def _singular(word: str) -> str:
+    if not word.isascii() or len(word) < 4 or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("ches", "shes", "sses", "xes", "zes")):
+        return word[:-2]
+    return word.removesuffix("s")
+
+
+MAX_VALUE = 2_000
+"""The longest value that is accepted from a model, in bytes of JSON."""
+
+MAX_LIST = 50
+"""The most values of one item."""
+
+MAX_DEPTH = 4
+"""The deepest nesting of a value whose type the application did not declare."""
+
+_ANY_JSON: object = JsonValue
+
+_NOTHING = frozenset(
+    {"unknown", "n/a", "null", "undefined", "unspecified"}
+    | {f"not {said}" for said in ("known", "mentioned", "provided", "specified", "stated")}
+)
+"""Strings that models write in place of a missing value."""
+
+
+def given_values(raw: JsonValue, concept: Concept[Any, Any]) -> dict[Canonical, object]:
+    """Return the values of an item by their canonical form.
+
+    Usually one; several if the concept has many values and the item has a list.
+
+    Raises:
+        ValueError: A value does not fit the concept. The message continues "its value" and does
+            not quote it.
+    """
+    is_any = concept.value_type is _ANY_JSON
+    is_many = concept.fact_type is FactType.MULTIPLE and isinstance(raw, list)
+    try:
+        if not (is_many and is_any):
+            key, value = _one_value(raw, concept)
+            return {key: value}
+    except ValueError as exc:
+        if not isinstance(raw, list) or not (is_many or len(raw) == 1):
+            raise ValueError(str(exc)) from None
+    several = raw if isinstance(raw, list) else [raw]
+    if not several or len(several) > MAX_LIST:
+        raise ValueError(f"is a list of {len(several)}: from 1 to {MAX_LIST} are accepted")
+    return dict(_one_value(each, concept) for each in several)
+
+
+def text_of(key: Canonical) -> str:
+    """Return the words of a value, from its canonical form: strings and numbers, joined."""
+    if isinstance(key, str):
+        return key
+    found: list[str] = []
+    rest: list[JsonValue] = [from_json(key)]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, dict):
+            rest += reversed(each.values())
+        elif isinstance(each, list):
+            rest += reversed(each)
+        elif isinstance(each, str):
+            found.append(each)
+        elif each is not None and not isinstance(each, bool):
+            found.append(to_json(each).decode())
+    return " ".join(found)
+
+
+def _one_value(raw: JsonValue, concept: Concept[Any, Any]) -> tuple[Canonical, object]:
+    """Return a value with its canonical form."""
+    raw = raw.strip() if isinstance(raw, str) else raw
+    is_text = concept.codec.is_plain_text
+    is_free = is_text or concept.value_type is _ANY_JSON
+    if is_free and (raw in ("", [], {}) or _says_nothing(raw)):
+        raise ValueError("is empty")
+    if is_free and _is_deeper(raw, MAX_DEPTH):
+        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels, and no type asks for it")
+    if is_text and isinstance(raw, bool | int | float):
+        raw = to_json(raw).decode()
+    try:
+        if len(to_json(raw)) > MAX_VALUE:
+            message = f"is longer than {MAX_VALUE} bytes of JSON"
+        else:
+            value = _load(raw, concept)
+            return canonical(concept.codec.dump(value, concept.keyword)), value
+    except ValueError:
+        message = "does not fit the concept's type"
+    raise ValueError(message)
+
+
+def _says_nothing(raw: JsonValue) -> bool:
+    return isinstance(raw, str) and raw[:40].casefold().rstrip(".") in _NOTHING
+
+
+def _is_deeper(raw: JsonValue, levels: int) -> bool:
+    parts = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
+    return levels < 0 or any(_is_deeper(part, levels - 1) for part in parts)
+
+
+def _load(raw: JsonValue, concept: Concept[Any, Any]) -> object:
+    """Parse a value by the concept's type. Its JSON may be inside a string."""
+    try:
+        return concept.codec.load(raw)
+    except ValueError:
+        if not isinstance(raw, str):
+            raise
+        return concept.codec.load(unwrapped(raw))

@@ -1,0 +1,53 @@
+"""Conditions of forgettings: which current items they remove."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from factmem.ledger._items import Item
+from factmem.ledger.entries import source_of
+from factmem.models._metadata import includes
+from factmem.models._values import Canonical, JsonValue
+from factmem.models.sources import FactSource
+
+__all__ = ["Condition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The condition of a forgetting: an item must meet every field that is set."""
+
+    keyword: str | None = None
+    key: Canonical | None = None
+    fact_id: str | None = None
+    source: FactSource | None = None
+    older_than: str | None = None
+    keywords: frozenset[str] | None = None
+    fact_ids: frozenset[str] | None = None
+    metadata: Mapping[str, JsonValue] | None = None
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The keywords and fact ids of the condition; None if it names none."""
+        alone = {name for name in (self.keyword, self.fact_id) if name is not None}
+        names = alone.union(self.keywords or (), self.fact_ids or ())
+        is_limited = self.keywords is not None or self.fact_ids is not None
+        return frozenset(names) if alone or is_limited else None
+
+    def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
+        """Return whether an item meets all conditions. A source must be the only one of the item."""
+        return (
+            (self.keyword is None or keyword == self.keyword)
+            and (self.keywords is None or keyword in self.keywords)
+            and (self.key is None or key == self.key)
+            and (self.fact_id is None or item.fact_id == self.fact_id)
+            and (self.fact_ids is None or item.fact_id in self.fact_ids)
+            and (self.older_than is None or item.confirmed_at < self.older_than)
+            and (self.source is None or self._is_only_source(item))
+            and (self.metadata is None or includes(item.metadata or {}, self.metadata))
+        )
+
+    def _is_only_source(self, item: Item) -> bool:
+        sources = [source_of(source) for source in item.sources]
+        return self.source is not None and all(
+            source is not None and self.source.covers(source) for source in sources
+        )

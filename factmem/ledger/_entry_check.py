@@ -1,0 +1,128 @@
+"""Validation of entries that come from outside: bundles and other stores.
+
+A separate module, because the parts of pydantic for its schema take longer to import than the rest of
+the ledger, and no save or load needs them.
+"""
+
+import re
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from factmem.models._metadata import checked_metadata
+from factmem.models._names import checked_name, checked_text
+from factmem.models.clock import moment
+from factmem.models.sources import MAX_BEFORE, SourceKind
+
+__all__ = ["check_entry"]
+
+
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+
+
+def check_entry(entry: object) -> None:
+    """Validate an entry, given as plain JSON.
+
+    Unknown fields of later versions are allowed; known fields must be valid.
+
+    Raises:
+        ValueError: It is invalid. The message names the field and the mismatch, never a value.
+    """
+    try:
+        _adapter().validate_python(entry)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the entry"
+        raise ValueError(f"{field} is not as a store holds it ({first['type']})") from None
+
+
+def _normal(name: str) -> str:
+    if checked_name(name, "name") != name:
+        raise ValueError("not in NFC")
+    return name
+
+
+def _text(text: str) -> str:
+    return checked_text(text, "text")
+
+
+def _time(text: str) -> str:
+    if not _STAMP.fullmatch(text):
+        raise ValueError("not a stamp")
+    moment(text)
+    return text
+
+
+def _whole(fact: "_Fact") -> "_Fact":
+    single, many = "value" in fact, "values" in fact
+    if (single and fact["type"] != "SINGLE") or (many and fact["type"] != "MULTIPLE"):
+        raise ValueError("values of the other type")
+    if "positions" in fact:
+        positions = fact["positions"]
+        if positions != sorted(set(positions)) or len(positions) != len(fact.get("values", ())):
+            raise ValueError("positions that fit no values")
+    return fact
+
+
+_Name = Annotated[str, AfterValidator(_normal)]
+_Text = Annotated[str, AfterValidator(_text)]
+_Stamp = Annotated[str, AfterValidator(_time)]
+_Count = Annotated[int, Field(ge=0)]
+
+_CONFIG = ConfigDict(strict=True, extra="allow")
+
+
+class _Source(TypedDict):
+    __pydantic_config__ = _CONFIG  # type: ignore[misc]
+
+    kind: Annotated[SourceKind, Strict(False)]
+    conversation: NotRequired[_Text]
+    message: NotRequired[_Count]
+    quote: NotRequired[_Text]
+    model: NotRequired[_Text]
+    before: NotRequired[Annotated[_Text, Field(max_length=MAX_BEFORE)]]
+
+
+class _Fact(TypedDict):
+    __pydantic_config__ = _CONFIG  # type: ignore[misc]
+
+    id: _Name
+    keyword: _Name
+    description: _Text
+    type: Literal["SINGLE", "MULTIPLE"]
+    timestamp: _Stamp
+    value: NotRequired[Any]
+    values: NotRequired[list[Any]]
+    positions: NotRequired[list[_Count]]
+    importance: NotRequired[Annotated[float, Field(ge=0, le=1)]]
+    expires_at: NotRequired[_Stamp]
+    source: NotRequired[_Source]
+    metadata: NotRequired[Annotated[dict[str, Any], AfterValidator(checked_metadata)]]
+    stated: NotRequired[Literal[True]]
+    superseded: NotRequired[list[_Count]]
+
+
+class _Retracted(TypedDict):
+    __pydantic_config__ = _CONFIG  # type: ignore[misc]
+
+    keyword: _Name
+    timestamp: _Stamp
+    digest: NotRequired[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]
+    floor: NotRequired[_Stamp]
+
+
+class _Entry(TypedDict):
+    __pydantic_config__ = _CONFIG  # type: ignore[misc]
+
+    at: _Stamp
+    facts: NotRequired[list[Annotated[_Fact, AfterValidator(_whole)]]]
+    forget: NotRequired[list[Annotated[tuple[_Name, _Name, _Count], Strict(False)]]]
+    retract: NotRequired[list[_Retracted]]
+
+
+@lru_cache(maxsize=1)
+def _adapter() -> TypeAdapter[_Entry]:
+    """Built at the first use, so that importing factmem builds no schema."""
+    return TypeAdapter(_Entry)

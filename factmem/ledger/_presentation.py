@@ -1,0 +1,183 @@
+"""Conversion of current values to facts.
+
+A load of a large place spends most of its time here. Facts are therefore made without validation,
+and the usual case, a keyword with one string, has a shorter way.
+"""
+
+from copy import deepcopy
+from datetime import datetime
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+from factmem.errors import StoredFactError
+from factmem.ledger._items import NO_SOURCE, Item, KeywordItems, Touched
+from factmem.ledger.entries import source_of
+from factmem.models._metadata import NO_METADATA, Metadata
+from factmem.models._stored_facts import stored_concept, stored_single
+from factmem.models._values import json_type
+from factmem.models.clock import moment
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+
+__all__ = ["all_presented", "changed", "presented", "single"]
+
+
+def all_presented(
+    by_keyword: dict[str, KeywordItems], named: dict[str, Concept[Any, Any]], now: str
+) -> list[AnyFact]:
+    """Return all current facts of all keywords, by the order of their oldest current values."""
+    facts: list[AnyFact] = []
+    order: list[int] = []
+    for keyword, held in by_keyword.items():
+        only = held.only
+        if (
+            only is not None
+            and only.expires_at is None
+            and held.fact_type == "SINGLE"
+            and not named
+        ):
+            # Nearly all keywords of a large place, in a shorter way with the same result.
+            text = str if type(only.value) is str else json_type()
+            concept = stored_concept(keyword, held.description, FactType.SINGLE, text)
+            facts.append(single(concept, only))
+            order.append(only.number)
+            continue
+        items = held.alive(now)
+        if not items:
+            continue
+        concept = named.get(keyword) or concept_of(keyword, held, items)
+        if concept.fact_type is FactType.SINGLE:
+            facts.append(single(concept, items[-1]))
+            order.append(items[0].number)
+        else:
+            found = presented(concept, items)
+            facts += found
+            order += [items[0].number] * len(found)
+    if order != sorted(order):
+        places = sorted(range(len(order)), key=order.__getitem__)
+        facts = [facts[place] for place in places]
+    return facts
+
+
+def concept_of(keyword: str, held: KeywordItems, items: list[Item]) -> Concept[Any, Any]:
+    """Return a concept for values of unknown type: strings, or any JSON."""
+    is_all_text = True
+    for item in items:
+        if type(item.value) is not str:
+            is_all_text = False
+            break
+    fact_type = FactType.SINGLE if held.fact_type == "SINGLE" else FactType.MULTIPLE
+    value_type = str if is_all_text else json_type()
+    return stored_concept(keyword, held.description, fact_type, value_type)
+
+
+def changed(
+    keyword: str, held: KeywordItems, touched: Touched, named: Concept[Any, Any] | None, now: str
+) -> list[AnyFact | str]:
+    """Return the facts of a keyword; unchanged facts as their ids."""
+    items: list[Item] = []
+    for item in held.items.values():
+        if item.expires_at is None or item.expires_at > now:
+            items.append(item)
+        else:
+            touched.ids.add(item.fact_id)
+            touched.is_text &= type(item.value) is str
+    concept = named or concept_of(keyword, held, items)
+    is_whole = touched.is_whole or not (named or touched.is_text)
+    if is_whole or concept.fact_type is FactType.SINGLE:
+        return [*presented(concept, items)]
+    ids = touched.ids
+    new = {fact.id: fact for fact in presented(concept, [i for i in items if i.fact_id in ids])}
+    return [new.get(each, each) for each in dict.fromkeys([item.fact_id for item in items])]
+
+
+def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
+    """Return items of one keyword as facts of a concept, the oldest first."""
+    if not items:
+        return []
+    if concept.fact_type is FactType.SINGLE:
+        return [single(concept, items[-1])]
+    saves: dict[str, list[Item]] = {}
+    for item in items:
+        saves.setdefault(item.fact_id, []).append(item)
+    return [_multiple(concept, save) for save in saves.values()]
+
+
+def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
+    """Return an item as a fact of a SINGLE concept."""
+    value, expires_at = item.value, item.expires_at
+    return stored_single(
+        concept,
+        value if type(value) is str and concept.value_type is str else _value(concept, item),
+        item.fact_id,
+        item.timestamp,
+        _confirmation(item.confirmed_at),
+        item.importance,
+        None if expires_at is None else moment(expires_at),
+        None if item.sources is NO_SOURCE else source_of(item.sources[0]),
+        _metadata(item) if item.metadata else NO_METADATA,
+    )
+
+
+@lru_cache(maxsize=16)
+def _confirmation(stamp: str) -> datetime:
+    """Return the datetime of a confirmation; the same object for values that were saved together."""
+    return moment(stamp)
+
+
+def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:
+    """Return the remaining values of one save as a fact.
+
+    Of items that were confirmed apart, it shows the greatest importance, the earliest expiry, and
+    the latest confirmation with its metadata.
+    """
+    first = last = items[0]
+    importance, expires_at = first.importance, first.expires_at
+    if len(items) > 1:
+        last = max(items, key=_confirmed_at)
+        importance = max([item.importance for item in items])
+        expiries = [item.expires_at for item in items if item.expires_at is not None]
+        expires_at = min(expiries, default=None)
+    fact: MultipleFacts[Any] = _new(MultipleFacts)
+    _put(fact, "concept", concept)
+    _put(fact, "values", tuple([_value(concept, item) for item in items]))
+    _put(fact, "timestamp", first.timestamp)
+    _put(fact, "importance", importance)
+    _put(fact, "source", source_of(first.sources[0]))
+    _put(fact, "expires_at", None if expires_at is None else moment(expires_at))
+    _put(fact, "id", first.fact_id)
+    _put(fact, "metadata", _metadata(last))
+    _put(fact, "confirmed_at", moment(last.confirmed_at))
+    return fact
+
+
+_confirmed_at = attrgetter("confirmed_at")
+
+
+def _metadata(item: Item) -> Metadata:
+    if not item.metadata:
+        return NO_METADATA
+    return Metadata(deepcopy(item.metadata))  # callers may change the lists in it
+
+
+_new, _put = object.__new__, object.__setattr__
+"""Loaded facts were validated when they were saved, so their fields are set without validation."""
+
+
+def _value(concept: Concept[Any, Any], item: Item) -> Any:
+    value = item.value
+    if type(value) is str and concept.value_type is str:
+        return value
+    try:
+        return concept.codec.load(value)
+    except ValueError as exc:
+        raise StoredFactError(
+            f"A stored value of {concept.keyword!r} {exc}; it stays stored as it is. Load it with "
+            f"the value_type it was saved with, or with load_all, which gives plain JSON"
+        ) from None

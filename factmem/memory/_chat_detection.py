@@ -1,0 +1,151 @@
+"""ChatDetection: detects facts in chats with the memory's chat model and saves them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from factmem._arguments import expect
+from factmem.detection.report import DetectionReport
+from factmem.detection.request import Detection, DetectionRequest
+from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.llm.base import ChatModel
+from factmem.llm.messages import History
+from factmem.memory._selection import PlaceSelection
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import AnyConcept
+from factmem.models.places import Identity, Place
+from factmem.prompt._transcript import Transcript
+from factmem.providers.results import Moment
+
+if TYPE_CHECKING:
+    from factmem.detection._detector import FactDetector
+
+__all__ = ["ChatDetection"]
+
+
+class ChatDetection:
+    """Detects facts in chats with one chat model, and saves them.
+
+    Args:
+        detector: Calls the model and writes the facts.
+        selection: The places where facts may be saved.
+        events: Reports each detection.
+        chat_model: The model. Without one, every detection raises `ValueError`.
+        concepts: The declared concepts by keyword.
+        clock: Returns the time of messages without a time.
+        detection: The options of calls without their own.
+    """
+
+    def __init__(
+        self,
+        detector: "Callable[[], FactDetector]",
+        selection: PlaceSelection,
+        events: MemoryEvents,
+        *,
+        chat_model: ChatModel | None,
+        concepts: Mapping[str, AnyConcept],
+        clock: TimeProvider,
+        detection: Detection,
+    ) -> None:
+        self._detector = detector
+        self._selection = selection
+        self._events = events
+        self._chat_model = chat_model
+        self._concepts = concepts
+        self._clock = clock
+        self.detection = detection
+        """The options of calls without their own."""
+
+    async def find(
+        self,
+        messages: Sequence[History],
+        *,
+        since: int,
+        conversation: str | None,
+        said_at: datetime | None,
+        detection: Detection | None,
+        read_at: Mapping[Identity, Moment] | None,
+        dry_run: bool,
+    ) -> DetectionReport:
+        """See `AgentMemory.auto_detect_facts`."""
+        async with self._events.operation(MemoryOperation.DETECT) as operation:
+            wanted = self.detection
+            if detection is not None:
+                wanted = expect(detection, Detection, "detection", "detection=Detection()")
+            transcript = Transcript(
+                messages,
+                trust=wanted.trust,
+                since=since,
+                said_at=self._clock() if said_at is None else said_at,
+                speaker=wanted.speaker,
+            )
+            request = self.request(
+                transcript, self._selection.detection_places(), conversation, wanted
+            )
+            moments = {} if read_at is None else read_at
+            return await self.run(replace(request, moments=moments, dry_run=dry_run), operation)
+
+    def request(
+        self,
+        transcript: Transcript,
+        places: Sequence[Place],
+        conversation: str | None,
+        detection: Detection | None = None,
+    ) -> DetectionRequest:
+        """Return the request to detect the facts of a transcript.
+
+        Args:
+            transcript: The messages.
+            places: The places to save in.
+            conversation: The name of the conversation.
+            detection: The options; those of the memory by default.
+        """
+        wanted = self.detection if detection is None else detection
+        declared = list(self._concepts.values()) if wanted.only is None else list(wanted.only)
+        for concept in wanted.only or ():
+            self._check_detected(concept)
+        return DetectionRequest(
+            transcript=transcript,
+            places=places,
+            declared=declared,
+            is_closed=wanted.only is not None,
+            conversation=conversation,
+            doubtful=wanted.doubtful,
+        )
+
+    def _check_detected(self, concept: AnyConcept) -> None:
+        """Raise `ValueError` for a concept that no model may write, before the model is called."""
+        if not (concept.detect and self._concepts.get(concept.keyword, concept).detect):
+            raise ValueError(
+                f"{concept.keyword!r} has detect=False and cannot be written by a model: save it "
+                "with memory.store.save(fact, subject, scope)"
+            )
+
+    def require_model(self) -> ChatModel:
+        """Return the chat model.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if self._chat_model is None:
+            raise ValueError("Detecting facts needs a chat model: AgentMemory(..., chat_model=...)")
+        return self._chat_model
+
+    async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
+        """Return the current moments of places, for a request that runs later."""
+        return await self._detector().moments(places)
+
+    async def run(
+        self, request: DetectionRequest, operation: OperationInProgress
+    ) -> DetectionReport:
+        """Run a request and record its outcome in an operation."""
+        chat_model = self.require_model()
+        operation.places = request.places
+        report = await self._detector().detect(chat_model, request)
+        written = [*report.superseded, *report.saved, *report.confirmed]
+        operation.found(placed.fact for placed in written)
+        operation.count += len(report.retracted)
+        operation.erased = sum(len(placed.fact.values) for placed in report.erased)
+        operation.spent(report.usage)
+        return report

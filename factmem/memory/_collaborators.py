@@ -1,0 +1,121 @@
+"""Collaborators: the objects that implement the methods of AgentMemory."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from factmem.memory._chat_detection import ChatDetection
+from factmem.memory._fact_recall import FactRecall
+from factmem.memory._instructions import Instructions
+from factmem.memory._loader import FactLoader
+from factmem.memory._selection import PlaceSelection
+from factmem.memory._settings import MemorySettings
+from factmem.memory.consolidator import MemoryConsolidation
+from factmem.memory.contents import MemoryContents
+from factmem.memory.failed_texts import KeptTexts
+from factmem.memory.text_intake import TextIntake
+from factmem.models.boundary import Boundary
+from factmem.providers._guarded import guarded
+from factmem.providers._reader import FactReader
+from factmem.providers.base import FactStore
+from factmem.recall._index_cache import IndexCache
+
+if TYPE_CHECKING:
+    from factmem.detection._detector import FactDetector
+    from factmem.recall._search import FactSearch
+
+__all__ = ["Collaborators"]
+
+
+class Collaborators:
+    """The objects that read and write facts for a memory or a view, all with one guarded provider.
+
+    Args:
+        settings: The settings of the memory.
+        selection: The default places of calls.
+        boundary: The places of a view; None for a memory that may access everything.
+    """
+
+    def __init__(
+        self, settings: MemorySettings, selection: PlaceSelection, boundary: Boundary | None
+    ) -> None:
+        self._settings = settings
+        self.selection: PlaceSelection = selection
+        events, pending = settings.events, settings.pending
+        self.provider: FactStore = guarded(settings.provider, boundary, events)
+        self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
+        self.contents: MemoryContents = MemoryContents(
+            self.provider, self.reader, selection, events, settings.clock
+        )
+        followed = Instructions(settings.instructions, self.provider, self.reader)
+        self.loader: FactLoader = FactLoader(
+            self.provider, self.reader, selection, events, settings.message, instructions=followed
+        )
+        self.detection: ChatDetection = ChatDetection(
+            lambda: self._detector,
+            selection,
+            events,
+            chat_model=settings.chat_model,
+            concepts=settings.concepts,
+            clock=settings.clock,
+            detection=settings.detection,
+        )
+        self.kept_texts: KeptTexts = KeptTexts(settings.provider, selection, events, settings.clock)
+        self.texts: TextIntake = TextIntake(
+            self.detection,
+            selection,
+            pending,
+            events,
+            kept=self.kept_texts,
+            clock=settings.clock,
+        )
+        self.recall: FactRecall = FactRecall(
+            lambda: self._search,
+            self.provider,
+            selection,
+            pending,
+            events,
+            message=settings.message,
+            instructions=followed,
+            defaults=settings.recall,
+            everywhere=lambda: self._searching(IndexCache()),
+        )
+        self.consolidation: MemoryConsolidation = MemoryConsolidation(
+            self.provider,
+            selection,
+            lambda: pending.wait(selection.boundary),
+            events,
+            settings.chat_model,
+            instructions=settings.instructions,
+        )
+
+    # Detection and recall are imported with their first use: a program that only loads facts needs
+    # neither, and they are half of the package.
+
+    @cached_property
+    def _detector(self) -> "FactDetector":
+        from factmem.detection._detector import FactDetector
+
+        return FactDetector(self.provider, self.reader, self._settings.synonyms)
+
+    @cached_property
+    def _search(self) -> "FactSearch":
+        return self._searching(self._settings.indexes)
+
+    async def keep_vectors(self) -> None:
+        """Write vectors that the store does not have yet; see `FactSearch.keep_vectors`."""
+        if self._settings.embedder is not None:
+            await self._search.keep_vectors(self.selection.boundary.allows)
+
+    def _searching(self, indexes: IndexCache) -> "FactSearch":
+        from factmem.recall._search import FactSearch
+
+        settings = self._settings
+        return FactSearch(
+            self.provider,
+            self.reader,
+            indexes,
+            settings.events,
+            embedder=settings.embedder,
+            chat_model=settings.chat_model,
+            clock=settings.clock,
+        )

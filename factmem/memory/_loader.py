@@ -1,0 +1,105 @@
+"""FactLoader: loads current facts for a chat or for the application, and their origins."""
+
+from collections.abc import Callable
+from typing import Any
+
+from factmem._arguments import expect
+from factmem.events import MemoryEvents, MemoryOperation
+from factmem.ledger.resolution import Resolution
+from factmem.llm.messages import History, checked_history
+from factmem.memory._instructions import Instructions
+from factmem.memory._selection import PlaceSelection
+from factmem.memory.origin import FactOrigin, origin_of
+from factmem.models._checked import checked_concept
+from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
+from factmem.models.places import Place
+from factmem.prompt.memory_message import LoadReport, MemoryMessage
+from factmem.providers._reader import FactReader
+from factmem.providers.base import FactStore
+
+__all__ = ["FactLoader"]
+
+
+class FactLoader:
+    """Loads the current facts of selected places. No call to a model.
+
+    The methods behave like those of `AgentMemory` with the same names.
+
+    Args:
+        provider: The provider, restricted to the boundary of `selection` and observed.
+        reader: A reader of the same provider.
+        selection: The places that a call may read.
+        events: Reports rejected calls; the provider reports the loads themselves.
+        message: Writes the memory message.
+        instructions: Separates the facts that the model has to follow.
+    """
+
+    def __init__(
+        self,
+        provider: FactStore,
+        reader: FactReader,
+        selection: PlaceSelection,
+        events: MemoryEvents,
+        message: MemoryMessage,
+        *,
+        instructions: Instructions,
+    ) -> None:
+        self._provider = provider
+        self._reader = reader
+        self._selection = selection
+        self._events = events
+        self._message = message
+        self._instructions = instructions
+
+    async def load_into(self, messages: list[History], concept: Concept[Any, L]) -> LoadReport[L]:
+        """Put the facts of one concept into a chat; facts of other concepts stay."""
+        places = await self._places(lambda: (checked_history(messages), checked_concept(concept)))
+        resolution = await self._reader.concept(concept, places)
+        facts, followed = await self._instructions.separated(resolution)
+        asked = {concept.keyword}
+        return self._message.put(messages, facts, places, asked, instructions=followed)
+
+    async def load_all_into(self, messages: list[History]) -> LoadReport:
+        """Replace the memory message of a chat with the facts of every concept."""
+        places = await self._places(lambda: checked_history(messages))
+        resolution = await self._reader.everything(places)
+        facts, followed = await self._instructions.separated(resolution)
+        return self._message.put(messages, facts, places, None, instructions=followed)
+
+    async def current(self, concept: Concept[Any, L]) -> list[L]:
+        """Return the current facts of one concept."""
+        places = await self._places(lambda: checked_concept(concept))
+        return _readable(await self._reader.concept(concept, places))
+
+    async def current_all(self) -> list[AnyFact]:
+        """Return the current facts of every concept, ordered by keyword."""
+        places = await self._places()
+        return _readable(await self._reader.everything(places))
+
+    async def origin(self, fact: AnyFact) -> FactOrigin | None:
+        """Return the sources and history of a fact; None if no place has or had it."""
+        async with self._events.before(MemoryOperation.HISTORY):
+            expect(fact, (SingleFact, MultipleFacts), "fact", "memory.why(facts[0])")
+            places = self._selection.places()
+        return await origin_of(fact, places, self._provider)
+
+    async def _places(self, check: Callable[[], object] | None = None) -> list[Place]:
+        """Return the places of a load, after `check`.
+
+        The provider reports each load as an event. A call that is rejected before it reaches the
+        provider is reported here; this is skipped if there are no listeners.
+        """
+        if not self._events:
+            if check is not None:
+                check()
+            return self._selection.places()
+        async with self._events.before(MemoryOperation.LOAD):
+            if check is not None:
+                check()
+            return self._selection.places()
+
+
+def _readable(resolution: Resolution[L]) -> list[L]:
+    if resolution.unreadable:
+        raise resolution.unreadable[0].error
+    return resolution.facts

@@ -1,0 +1,138 @@
+"""Updates and histories of single records of a memory."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import EllipsisType
+from typing import Any
+
+from pydantic import JsonValue
+
+from factmem.ledger._condition import Condition
+from factmem.ledger.entries import Entry, stored
+from factmem.ledger.history import History, HistoryAction, HistoryEntry
+from factmem.ledger.ledger import Ledger
+from factmem.ledger.resolution import PlacedFact
+from factmem.memory.origin import history_of
+from factmem.models._metadata import checked_metadata
+from factmem.models._values import canonical
+from factmem.models.facts import AnyFact, Concept, SingleFact
+from factmem.models.places import Place
+from factmem.models.sources import FactSource
+from factmem.providers.base import FactStore
+
+__all__ = ["RecordUpdate", "record_history", "update_record"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordUpdate:
+    """The new fields of a fact; `...` means no change."""
+
+    value: Any = ...
+    values: Iterable[Any] | EllipsisType = ...
+    metadata: Mapping[str, JsonValue] | EllipsisType = ...
+    importance: float | EllipsisType = ...
+    expires_at: datetime | EllipsisType | None = ...
+    source: FactSource | EllipsisType | None = ...
+
+    def applied(self, fact: AnyFact) -> AnyFact:
+        """Return the fact with these fields.
+
+        Raises:
+            ValueError: A value does not fit the concept, `value` was passed for a concept with many
+                values or `values` for one with a single value, or no field was passed.
+        """
+        fields = {
+            name: given
+            for name in ("value", "values", "metadata", "importance", "expires_at", "source")
+            if (given := getattr(self, name)) is not ...
+        }
+        if not fields:
+            raise ValueError("update needs a field to change: update(id, value='dark')")
+        wrong = "values" if isinstance(fact, SingleFact) else "value"
+        if wrong in fields:
+            right = "value" if wrong == "values" else "values"
+            raise ValueError(
+                f"The concept {fact.concept.keyword!r} needs {right}, not {wrong}: update(id, "
+                f"{right}=...)"
+            )
+        if {"value", "values"} & fields.keys() and self.source is ...:
+            fields["source"] = None  # the old quote does not prove the new value
+        changed: Any = fact
+        updated: AnyFact = replace(changed, **fields)
+        return updated
+
+
+async def update_record(
+    store: FactStore, placed: PlacedFact[AnyFact], update: RecordUpdate
+) -> bool:
+    """Write an update as one entry; False if the fact is no longer current.
+
+    Unchanged values are confirmed and keep their dates; other values are forgotten, and new values
+    are added with the same id.
+    """
+    new = update.applied(placed.fact)
+
+    def change(entries: Sequence[Entry], now: str) -> list[Entry]:
+        ledger, keyword = Ledger(entries), new.concept.keyword
+        names = ledger.matching(Condition(keyword, fact_id=new.id), now)
+        if not names:
+            return []
+        fact = stored(new)
+        items = ledger.items(keyword, now)
+        kept = {canonical(each) for each in fact.get("values", [fact.get("value")])}
+        if not kept <= items.keys():
+            fact["timestamp"] = now
+        if update.metadata is not ...:
+            fact["metadata"] = dict(checked_metadata(update.metadata))
+        gone = {
+            (keyword, item.fact_id, item.position)
+            for key, item in items.items()
+            if key not in kept and item.fact_id == new.id
+        }
+        forget = [] if "value" in fact else [name for name in names if name in gone]
+        entry: Entry = {"at": now, "facts": [fact]}
+        return [{**entry, "forget": forget} if forget else entry]
+
+    return await store.amend(change, placed.place.subject, placed.place.scope) > 0
+
+
+async def record_history(store: FactStore, places: Iterable[Place], fact_id: str) -> History:
+    """Return the history of one record from the first place that ever had it, oldest first.
+
+    It contains saves and updates, confirmations of its values, and deletions.
+    """
+    for place in places:
+        entries = await store.entries(place.subject, place.scope)
+        concept = _concept_of(entries, fact_id)
+        if concept is not None:
+            kept = await history_of(concept, place, store)
+            return _concerning(kept or [], fact_id)
+    return History()
+
+
+def _concept_of(entries: Iterable[Entry], fact_id: str) -> Concept[Any, Any] | None:
+    for entry in entries:
+        for fact in entry.get("facts", ()):
+            if fact["id"] == fact_id:
+                return Concept(fact["keyword"], fact["description"], value_type=JsonValue)
+    return None
+
+
+def _concerning(history: Iterable[HistoryEntry], fact_id: str) -> History:
+    """Return the entries of one fact, and those that confirmed a value while it had that value."""
+    found = History()
+    values: set[object] = set()
+    for entry in history:
+        fact = entry.fact
+        if fact is None:
+            if fact_id in entry.forgotten:
+                found.append(entry)
+            continue
+        theirs = {canonical(value) for value in fact.values}
+        if fact.id == fact_id:
+            values |= theirs
+            found.append(entry)
+        elif entry.action is HistoryAction.CONFIRMED and values & theirs:
+            found.append(entry)
+    return found

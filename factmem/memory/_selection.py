@@ -1,0 +1,275 @@
+"""PlaceSelection: the places that a memory may read and write, and those of a call."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
+
+from factmem._arguments import expect
+from factmem.models._checked import checked_places, checked_subjects
+from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
+from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place, subject_keys
+from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
+
+__all__ = ["PlaceSelection", "Scopes", "Subjects", "keys_of"]
+
+
+H = TypeVar("H", bound=Hashable)
+
+Subjects: TypeAlias = Iterable[MemorySubject] | None
+"""The subjects of a call; None for those of the memory."""
+
+Scopes: TypeAlias = Iterable[ScopeChoice] | None
+"""The scopes of a call; None for all scopes of the memory's profile."""
+
+
+class PlaceSelection:
+    """Default subjects and scopes, within a boundary. Every read and write selects places here.
+
+    Args:
+        subjects: The default subjects of calls.
+        profile: The scope of each scope type.
+        default_scopes: The default scopes of calls; by default all of the profile.
+        boundary: The places that may be accessed; by default all.
+
+    Raises:
+        TypeError: `subjects` is not a list of subjects, or `profile` is not a profile.
+    """
+
+    def __init__(
+        self,
+        subjects: Iterable[MemorySubject],
+        profile: MemoryScopesProfile,
+        *,
+        default_scopes: Iterable[MemoryScope] | None = None,
+        boundary: Boundary = UNBOUNDED,
+    ) -> None:
+        self.subjects: tuple[MemorySubject, ...] = checked_subjects(subjects)
+        example = "scopes=MemoryScopesProfile(agent='my-agent')"
+        self.profile: MemoryScopesProfile = expect(profile, MemoryScopesProfile, "scopes", example)
+        self.boundary = boundary
+        self._default_scopes = None if default_scopes is None else tuple(default_scopes)
+        self._defaults: tuple[Place, ...] | None = None
+        """The places of calls without subjects and scopes; cached by the first such call."""
+
+    def __str__(self) -> str:
+        subjects = [
+            each.name if each.entity is None else f"{each.name}({_shown(each)})"
+            for each in self.subjects
+        ]
+        scopes = map(str, self.profile.scopes(self._default_scopes))
+        return f"{', '.join(subjects) or 'no subject'} in {', '.join(scopes) or 'no scope'}"
+
+    def places(
+        self,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
+    ) -> list[Place]:
+        """Return the places to read: each subject in each scope, without duplicates.
+
+        Scope types without a name and places outside the boundary are skipped.
+
+        Raises:
+            UnboundSubjectError: A per-entity subject has no entity.
+            ValueError: There is no scope, neither in the call nor as a default.
+        """
+        if subjects is None and scopes is None and self._defaults is not None:
+            return [*self._defaults]
+        allows = self.boundary.allows
+        found = [place for place in self.requested(subjects, scopes) if allows(place.identity)]
+        if subjects is None and scopes is None:
+            self._defaults = tuple(found)
+        return found
+
+    def requested(
+        self,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
+    ) -> list[Place]:
+        """Return the places that a call requests, inside the boundary or not, without duplicates.
+
+        Raises:
+            UnboundSubjectError: A per-entity subject has no entity.
+            ValueError: There is no scope, neither in the call nor as a default.
+        """
+        chosen = self.subjects if subjects is None else checked_subjects(subjects)
+        for subject in chosen:
+            subject.check_bound()
+        found = self.profile.scopes(self._default_scopes if scopes is None else scopes)
+        if not found and scopes is None and self._default_scopes is None:
+            raise ValueError(
+                "The memory has no scope: set one with AgentMemory(..., "
+                "scopes=MemoryScopesProfile(agent='my-agent')), or pass one in the call, "
+                "scopes=[MemoryScope.Agent('my-agent')]"
+            )
+        places = (Place(scope, subject) for subject in chosen for scope in found)
+        return list({place.identity: place for place in places}.values())
+
+    def everywhere(
+        self,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
+    ) -> Boundary | None:
+        """Return the boundary of a call for every entity; None if the call selects single places.
+
+        Raises:
+            UnboundSubjectError: A per-entity subject has no entity.
+            TypeError: `subjects` or `scopes` is not a list of them.
+        """
+        chosen = self.subjects if subjects is None else checked_subjects(subjects)
+        if not any(subject.is_every for subject in chosen):
+            return None
+        given = self._default_scopes if scopes is None else scopes
+        return self.boundary.narrowed(subjects=chosen, scopes=self.profile.scopes(given))
+
+    def writable_places(
+        self,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
+    ) -> list[Place]:
+        """Return the places that a call may write: those that it requests inside the boundary.
+
+        Raises:
+            UnboundSubjectError: A per-entity subject has no entity.
+            MemoryAccessError: A subject or scope of the call has no place inside, or the boundary
+                is read-only.
+            ValueError: There is no scope, neither in the call nor as a default.
+        """
+        requested = self.requested(subjects, scopes)
+        inside = [place for place in requested if self.boundary.allows(place.identity)]
+        for place in inside[:1]:
+            check_writable(place, self.boundary)
+        reached = {each for place in inside for each in (place.subject, place.scope)}
+        for place in requested:
+            for part, is_named in ((place.subject, subjects), (place.scope, scopes)):
+                if part not in reached and (is_named is not None or not inside):
+                    check_writable(place, self.boundary)
+        return inside
+
+    def detection_places(self) -> list[Place]:
+        """Return the writable places, if a model can distinguish them.
+
+        A model sees subjects by name and scopes by type, never an entity or a scope's name.
+
+        Raises:
+            ValueError: Two places would look the same, or there is no place.
+            MemoryAccessError: See `writable_places`.
+        """
+        places = self.writable_places()
+        if not places:
+            raise ValueError(
+                "There is no place to save to: set a subject and a scope, AgentMemory(..., "
+                "scopes=MemoryScopesProfile(agent='my-agent'))"
+            )
+        shown: set[tuple[str, str]] = set()
+        for place in places:
+            name = (place.subject.name, place.scope.type.value)
+            if name in shown:
+                raise ValueError(
+                    f"A model cannot distinguish two places, because it sees both as {name[0]!r} "
+                    f"in {name[1]!r}: detect facts for one entity and one scope at a time"
+                )
+            shown.add(name)
+        return places
+
+    def aside(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> Place:
+        """Return a place that no call selects by default.
+
+        Raises:
+            ValueError: The scope is in the profile, or no subject was passed and there are several.
+            UnboundSubjectError: The subject is per entity and has no entity.
+        """
+        found = self.profile.writable(scope)
+        if found in self.profile.scopes():
+            raise ValueError(
+                f"scope must not be one of the memory's own scopes, such as {found}: "
+                "MemoryScope.Feature('notes')"
+            )
+        if subject is None and len(self.subjects) != 1:
+            raise ValueError(
+                f"subject is required, because the memory has {len(self.subjects)} subjects: "
+                "memory.documents(scope, USER.of('alice'))"
+            )
+        chosen = self.subjects[0] if subject is None else subject
+        chosen.check_bound()
+        return Place(found, chosen)
+
+    def bound_to(self, entity: str, *levels: str) -> list[MemorySubject]:
+        """Return the default subjects; unbound per-entity subjects are bound to an entity.
+
+        Raises:
+            ValueError: There is no unbound per-entity subject.
+        """
+        unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
+        if not unbound:
+            raise ValueError(
+                "The memory has no unbound per-entity subject: AgentMemory(..., "
+                "subjects=[MemorySubject('user', 'The user', 1, per_entity=True)])"
+            )
+        return [each.of(entity, *levels) if each in unbound else each for each in self.subjects]
+
+    def narrowed(
+        self,
+        *,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
+        places: Iterable[Place] | None = None,
+        read_only: bool = False,
+    ) -> "PlaceSelection":
+        """Return a selection restricted to a part of this one.
+
+        The subjects and scopes that were passed, or those of the places, become the defaults of its
+        calls. A scope type means the scope of this selection's profile if that is still allowed;
+        otherwise the only allowed scope of that type.
+
+        Raises:
+            TypeError: An argument is not a list, or an item has the wrong type.
+            UnboundSubjectError: A per-entity subject has no entity.
+        """
+        given = None if subjects is None else checked_subjects(subjects)
+        named = None if scopes is None else tuple(self.profile.scopes(scopes))
+        only = None if places is None else checked_places(places)
+        boundary = self.boundary.narrowed(
+            scopes=named, subjects=given, places=only, read_only=read_only
+        )
+        if only is not None:
+            given = _unique(place.subject for place in only) if given is None else given
+            named = _unique(place.scope for place in only) if named is None else named
+        default_scopes = self._default_scopes if named is None else named
+        return PlaceSelection(
+            self.subjects if given is None else given,
+            self.profile if named is None else _profile(self.profile, named),
+            default_scopes=default_scopes,
+            boundary=boundary,
+        )
+
+
+def keys_of(subjects: Subjects) -> tuple[tuple[str, str | None], ...] | None:
+    """Return the names and entities of a call's subjects; None for the default subjects.
+
+    Raises:
+        TypeError: `subjects` is not a list of subjects.
+        UnboundSubjectError: A per-entity subject has no entity.
+    """
+    return None if subjects is None else subject_keys(checked_subjects(subjects))
+
+
+def _shown(subject: MemorySubject) -> str:
+    if not subject.is_every:
+        return str(subject.entity)
+    return "/".join(("every", *subject.levels))
+
+
+def _unique(items: Iterable[H]) -> tuple[H, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> MemoryScopesProfile:
+    """Return the profile of a selection that is restricted to `scopes`."""
+    names: dict[str, str] = {}
+    for kind in MemoryScopeType:
+        left = [scope for scope in scopes if scope.type is kind]
+        own = before.scope(kind)
+        if own in left:
+            left = [scope for scope in left if scope == own]
+        if len(left) == 1:
+            names[kind.value] = left[0].name
+    return MemoryScopesProfile(**names)

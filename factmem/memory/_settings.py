@@ -1,0 +1,138 @@
+"""MemorySettings: the validated arguments of AgentMemory."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from factmem._arguments import (
+    expect,
+    expect_all,
+    expect_function,
+    expect_methods,
+    has_name,
+    kind_of,
+)
+from factmem.detection.request import Detection
+from factmem.embedding.base import Embedder
+from factmem.events import EventListener, MemoryEvents
+from factmem.llm.base import ChatModel
+from factmem.memory._pending_texts import PendingTexts
+from factmem.models._checked import concepts_by_keyword
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import AnyConcept, Concept
+from factmem.models.places import MemorySubject
+from factmem.prompt.memory_message import MemoryMessage
+from factmem.prompt.message_form import MessageForm
+from factmem.providers.base import AgentMemoryProvider
+from factmem.recall._index_cache import IndexCache
+from factmem.recall.query import RecallSettings
+
+if TYPE_CHECKING:
+    from factmem.detection._synonyms import KeywordSynonyms
+
+__all__ = ["MemorySettings"]
+
+
+_PROVIDER_METHODS = ("save", "load", "load_all", "load_by_description")
+_PROVIDER = "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())"
+_CHAT_MODEL = "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)"
+_FORM = "message_form=MessageForm(max_tokens=500)"
+_EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """The settings of a memory, which its views share, with the queued texts and recall indexes."""
+
+    provider: AgentMemoryProvider
+    """The store, without access checks: only `Collaborators` and checks may use it."""
+    chat_model: ChatModel | None
+    embedder: Embedder | None
+    concepts: dict[str, AnyConcept]
+    """The concepts that the application declared, by keyword."""
+    instructions: dict[str, AnyConcept]
+    """The concepts whose values a model is asked to follow."""
+    message: MemoryMessage
+    clock: TimeProvider
+    recall: RecallSettings
+    detection: Detection
+    synonyms: "KeywordSynonyms | None"
+    events: MemoryEvents
+    pending: PendingTexts
+    indexes: IndexCache
+
+    @classmethod
+    def of_arguments(
+        cls,
+        provider: AgentMemoryProvider,
+        subjects: Sequence[MemorySubject],
+        *,
+        chat_model: ChatModel | None,
+        embedder: Embedder | None,
+        concepts: Iterable[Concept[Any, Any]],
+        instructions: Iterable[Concept[Any, Any]],
+        message_form: MessageForm,
+        clock: TimeProvider,
+        recall_settings: RecallSettings,
+        detection: Detection,
+        listeners: Iterable[EventListener],
+    ) -> "MemorySettings":
+        """Validate the arguments of `AgentMemory` and return the settings of a new memory."""
+        followed = concepts_by_keyword(instructions, "instructions")
+        declared = concepts_by_keyword(concepts)
+        events = MemoryEvents(_checked_listeners(listeners))
+        return cls(
+            provider=expect_methods(provider, _PROVIDER_METHODS, "provider", _PROVIDER),
+            chat_model=None
+            if chat_model is None
+            else expect_methods(chat_model, ("respond", "extract"), "chat_model", _CHAT_MODEL),
+            embedder=_checked_embedder(embedder),
+            concepts=concepts_by_keyword([*declared.values(), *followed.values()]),
+            instructions=followed,
+            message=MemoryMessage(
+                subjects, expect(message_form, MessageForm, "message_form", _FORM)
+            ),
+            clock=expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"),
+            recall=expect(
+                recall_settings,
+                RecallSettings,
+                "recall_settings",
+                "recall_settings=RecallSettings(min_score=0.3)",
+            ),
+            detection=expect(detection, Detection, "detection", "detection=Detection()"),
+            synonyms=_synonyms(embedder, events),
+            events=events,
+            pending=PendingTexts(),
+            indexes=IndexCache(),
+        )
+
+
+def _synonyms(embedder: Embedder | None, events: MemoryEvents) -> "KeywordSynonyms | None":
+    if embedder is None:
+        return None
+    from factmem.detection._synonyms import KeywordSynonyms  # needless without an embedder
+
+    return KeywordSynonyms(embedder, events)
+
+
+def _checked_embedder(embedder: Embedder | None) -> Embedder | None:
+    """Return an embedder or None. Its properties are not read, because they may load a model."""
+    if embedder is None:
+        return None
+    expect_methods(embedder, ("embed",), "embedder", _EMBEDDER)
+    lacking = [name for name in ("model", "dimensions") if not has_name(embedder, name)]
+    if lacking:
+        raise TypeError(
+            f"embedder must have embed, model and dimensions; {kind_of(embedder)} has no "
+            f"{' and '.join(lacking)}: {_EMBEDDER}"
+        )
+    return embedder
+
+
+def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, ...]:
+    """Return the listeners; a class is rejected, because calling it only creates an object."""
+    example = "listeners=[print]"
+    functions: tuple[Any, ...] = expect_all(listeners, object, "listeners", example)
+    for listener in functions:
+        expect_function(listener, "Each of listeners", example)
+    return functions

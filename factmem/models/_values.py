@@ -1,0 +1,264 @@
+"""ValueCodec: conversion of the values of one type to JSON and back.
+
+A value can be anything that pydantic can validate and serialise. `ValueCodec.dump` parses its own
+output and compares: it rejects a value that would not be equal after loading. `canonical` gives the
+form in which the ledger compares stored values.
+"""
+
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_origin
+
+import orjson
+import pydantic_core
+from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, PydanticSerializationError
+
+from factmem.models._names import is_text
+
+__all__ = ["Canonical", "JsonValue", "ValueCodec", "canonical", "codec_of", "json_type"]
+
+
+def json_type() -> object:
+    """Return pydantic's `JsonValue`, the value type of a concept whose values may be any JSON."""
+    from pydantic import JsonValue as PydanticJsonValue  # see JsonValue
+
+    return PydanticJsonValue
+
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+else:
+
+    class JsonValue:
+        """Stands for pydantic's `JsonValue` in annotations.
+
+        Importing pydantic's own loads all of `pydantic.types`, half the time of `import factmem`.
+        The schema of an annotated class is the same with either.
+        """
+
+        __module__ = "pydantic"  # shown by `help`
+
+        @classmethod
+        def __get_pydantic_core_schema__(
+            cls, source: object, handler: GetCoreSchemaHandler
+        ) -> CoreSchema:
+            return handler.generate_schema(json_type())
+
+
+Canonical: TypeAlias = str | bytes
+"""A value's canonical JSON as a dictionary key: equal for equal values.
+
+A string represents itself and every other value is bytes: the two can never be equal.
+"""
+
+
+def canonical(value: JsonValue) -> Canonical:
+    """Return the canonical form of a plain JSON value, for comparisons."""
+    if type(value) is str:
+        return value
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # an integer beyond 64 bits
+        return pydantic_core.to_json(_sorted(value))
+
+
+def _sorted(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value
+
+
+class ValueCodec:
+    """Validates, dumps and loads the values of one type.
+
+    Strings have a fast path, because nearly all values are strings. No error message contains a
+    value.
+    """
+
+    __slots__ = ("_built", "_form", "_name", "is_plain_text")
+
+    def __init__(self, value_type: object) -> None:
+        self.is_plain_text: bool = value_type is str
+        self._name = _type_name(value_type)
+        form: Any = value_type
+        self._form = form
+        # A string needs no adapter unless it is invalid, and the first adapter of a process takes
+        # 10 ms, because pydantic searches for its plugins. For any other type the adapter is built
+        # here, to fail early if pydantic does not support the type.
+        self._built: TypeAdapter[Any] | None = None if self.is_plain_text else TypeAdapter(form)
+
+    @property
+    def _adapter(self) -> TypeAdapter[Any]:
+        if self._built is None:
+            self._built = TypeAdapter(self._form)
+        return self._built
+
+    def check(self, value: object, keyword: str) -> Any:
+        """Return `value` after strict validation.
+
+        Raises:
+            ValueError: The value is not of the type. The message names the concept and the kind of
+                mismatch, never the value.
+        """
+        if self.is_plain_text and type(value) is str:
+            if not (value.isascii() or is_text(value)):  # a call costs as much as the rest
+                raise ValueError(f"The value for {keyword!r} contains a lone surrogate")
+            return value
+        try:
+            return self._adapter.validate_python(value, strict=True)
+        except ValidationError as exc:
+            raise ValueError(self._mismatch(keyword, exc)) from None
+
+    def dump(self, value: object, keyword: str) -> JsonValue:
+        """Return `value` as plain JSON that loads as an equal value.
+
+        Raises:
+            ValueError: The value has no JSON that validates to an equal value of the same type:
+                NaN, infinity, secrets, lone surrogates, excluded fields, nesting beyond 200.
+        """
+        if self.is_plain_text:
+            text_value: str = self.check(value, keyword)
+            return text_value
+        try:
+            text = self._adapter.dump_json(value, by_alias=False, round_trip=True, warnings="error")
+            plain: JsonValue = pydantic_core.from_json(text, allow_inf_nan=False)
+            plain = _in_order(value, plain)
+            back = self._load_json(text)
+        except (PydanticSerializationError, ValueError, RecursionError, TypeError):
+            back, plain = _NOTHING, None
+        if not _is_same(value, back):
+            raise ValueError(
+                f"The value for {keyword!r} cannot be stored: its JSON does not load as an equal "
+                f"{self._name}. Use a value_type whose values can be stored as JSON"
+            )
+        return plain
+
+    def load(self, plain: JsonValue) -> Any:
+        """Return the value of plain JSON that `dump` returned.
+
+        Raises:
+            ValueError: It does not fit the type. The message contains the kind of mismatch only.
+        """
+        if self.is_plain_text and type(plain) is str:
+            return plain
+        try:
+            return self._load_json(pydantic_core.to_json(plain))
+        except ValidationError as exc:
+            raise ValueError(f"is not a valid {self._name} ({_kinds(exc)})") from None
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the type, as models see it."""
+        return self._adapter.json_schema(by_alias=False)
+
+    def _load_json(self, text: bytes) -> Any:
+        return self._adapter.validate_json(text, by_alias=False, by_name=True)
+
+    def _mismatch(self, keyword: str, exc: ValidationError) -> str:
+        return f"The value for {keyword!r} is not a valid {self._name} ({_kinds(exc)})"
+
+
+_NOTHING = object()
+
+
+def _kinds(exc: ValidationError) -> str:
+    """Return the kinds of mismatch; pydantic's messages and locations can contain the value."""
+    errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    return ", ".join(sorted({error["type"] for error in errors}))
+
+
+def _type_name(value_type: object) -> str:
+    if get_origin(value_type) is Annotated:
+        return _type_name(get_args(value_type)[0])
+    if isinstance(value_type, type) and not get_args(value_type):
+        return value_type.__name__
+    return str(value_type).replace("typing.", "")
+
+
+def _in_order(value: object, plain: JsonValue) -> JsonValue:
+    """Sort the items of all sets in a value's plain JSON, so that all processes agree on the order.
+
+    Python orders a set by hashes that differ between processes.
+    """
+    if isinstance(plain, list):
+        is_set = isinstance(value, set | frozenset)
+        parts = [*value] if isinstance(value, set | frozenset) else _parts(value)
+        if len(parts) == len(plain):
+            # Items come first: the order of a set depends on the order inside its items.
+            plain = [_in_order(mine, theirs) for mine, theirs in zip(parts, plain, strict=True)]
+        return sorted(plain, key=_rank) if is_set else plain
+    if isinstance(plain, dict):
+        if isinstance(value, dict) and len(value) == len(plain):  # its keys may not be strings
+            both = zip(plain.items(), value.values(), strict=True)
+            return {key: _in_order(mine, part) for (key, part), mine in both}
+        named = _named_parts(value)
+        return {
+            key: _in_order(named[key], part) if key in named else part
+            for key, part in plain.items()
+        }
+    return plain
+
+
+def _rank(plain: JsonValue) -> bytes:
+    key = canonical(plain)
+    return key.encode() if isinstance(key, str) else key
+
+
+def _is_same(ours: object, back: object) -> bool:
+    """Return whether two values are equal and of the same types all the way down."""
+    if type(ours) is not type(back):
+        return False
+    if isinstance(ours, datetime) and isinstance(back, datetime):
+        return _instant(ours) == _instant(back)
+    parts, others = _parts(ours), _parts(back)
+    if parts or others:
+        return len(parts) == len(others) and all(map(_is_same, parts, others))
+    return bool(ours == back)
+
+
+def _instant(moment: datetime) -> datetime:
+    """Return a moment in UTC: equal moments compare as different when clocks are set back."""
+    return moment if moment.utcoffset() is None else moment.astimezone(UTC)
+
+
+def _named_parts(value: Any) -> dict[str, object]:
+    """Return the parts of a value by the names that they have in its JSON."""
+    if isinstance(value, BaseModel):
+        return {**vars(value), **(value.__pydantic_extra__ or {})}
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): part for key, part in value.items()}
+    return {}
+
+
+def _parts(value: Any) -> list[object]:
+    """Return the parts of a value, in the same order for equal values."""
+    if isinstance(value, BaseModel):
+        private = value.__pydantic_private__ or {}
+        return list({**_named_parts(value), **private}.items())
+    if is_dataclass(value):
+        return [*_named_parts(value).values()]
+    if isinstance(value, dict):
+        return [part for key in value for part in (key, value[key])]
+    if isinstance(value, list | tuple):
+        return list(value)
+    return []
+
+
+def codec_of(value_type: object) -> ValueCodec:
+    """Return the codec of a type; cached if the type can be hashed."""
+    try:
+        return _cached_codec(value_type)
+    except TypeError:  # some annotations contain unhashable objects
+        return ValueCodec(value_type)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _cached_codec(value_type: object) -> ValueCodec:
+    return ValueCodec(value_type)

@@ -1,0 +1,199 @@
+"""MemoryParts: the text of a memory message, by concept; writes and parses it.
+
+A part has the lines of one concept: a head line with keyword and description, then one line for
+each value. Parsed lines are written again from their values and all other lines are dropped: a
+forged text cannot add anything.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeAlias
+
+from factmem.models.places import LOWEST_PRIORITY
+from factmem.prompt._escaping import NAME, name_text, value_text
+from factmem.prompt.message_form import Frame, LineForm, name_of, weight_text
+
+__all__ = ["UNRANKED", "Line", "MemoryParts", "Part", "Rank"]
+
+
+Rank: TypeAlias = tuple[int, float, float]
+"""Priority level, importance and recency, the last two negated. Lower ranks are kept first."""
+
+UNRANKED: Rank = (0, 0.0, 0.0)
+"""The rank of a line if there is no budget."""
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_NAME = rf"(?:{NAME.pattern}|{_QUOTED})"
+_LEFT_OUT = re.compile(r"Left out for lack of room: (\d+)(?: \((.*)\))?")
+_OTHERS = re.compile(r"other concepts (\d+)")
+_NAMED = re.compile(rf"({_NAME}) (\d+)(?:, |$)")
+_MOST_NAMED = 10
+
+
+class Line(NamedTuple):
+    """One value of a concept. Lines sort by day, then by value."""
+
+    day: str
+    """The day on which it was stated: `2026-08-01`."""
+    value: str
+    """The escaped value, as the line shows it."""
+    text: str
+    """The whole line, without the line break."""
+    rank: Rank
+
+    @classmethod
+    def read(cls, text: str, form: LineForm, priorities: Mapping[str, int]) -> "Line | None":
+        """Parse a line and write it again; None if the string is not a line of a value."""
+        found = form.read_line(text)
+        if found is None:
+            return None
+        try:
+            said = datetime.fromisoformat(found.day).replace(tzinfo=UTC)
+            value = value_text(found.value)
+        except (ValueError, RecursionError):
+            return None
+        about = name_text(found.subject) if found.subject else ""
+        priority = priorities.get(found.subject, LOWEST_PRIORITY)
+        rank = (priority, -found.importance, -said.timestamp())
+        weight = weight_text(found.importance)
+        return cls(found.day, value, form.write_line(value, about, found.day, weight), rank)
+
+
+@dataclass(slots=True)
+class Part:
+    """The lines of one concept."""
+
+    keyword: str
+    description: str
+    lines: list[Line] = field(default_factory=list[Line])
+    left_out: int = 0
+    """The number of its values that did not fit."""
+
+    def head(self, form: LineForm) -> str:
+        """Return the first line of the part, without the line break."""
+        return form.head(self.keyword, self.description, self.left_out)
+
+
+@dataclass(slots=True)
+class MemoryParts:
+    """The parts of a whole message."""
+
+    parts: dict[str, Part] = field(default_factory=dict[str, Part])
+    named: dict[str, int] = field(default_factory=dict[str, int])
+    """Concepts that were loaded by name and did not fit at all, with their numbers of values."""
+    others: int = 0
+    """The number of values of other concepts that did not fit."""
+
+    @property
+    def left_out(self) -> int:
+        """The total number of values that did not fit."""
+        partly = sum(part.left_out for part in self.parts.values())
+        return partly + sum(self.named.values()) + self.others
+
+    def join(self, fresh: "MemoryParts", asked: Collection[str]) -> None:
+        """Add the parts of `fresh`, in place of those about `asked`; all other parts stay."""
+        for keyword in asked:
+            part = fresh.parts.get(keyword)
+            known = self.parts.pop(keyword, None) is not None
+            known = self.named.pop(keyword, None) is not None or known
+            if part is not None and not known:
+                self.others -= min(self.others, len(part.lines))
+        for keyword, part in fresh.parts.items():
+            before = self.parts.get(keyword)
+            if before is not None:
+                said = {line.value for line in part.lines}
+                part.lines += [line for line in before.lines if line.value not in said]
+                part.left_out += before.left_out
+            self.parts[keyword] = part
+
+    def lines(self) -> Iterator[tuple[Part, Line]]:
+        """Yield every line with its part."""
+        for part in self.parts.values():
+            for line in part.lines:
+                yield part, line
+
+    def only(self, kept: Iterable[tuple[Part, Line]], asked: Collection[str]) -> "MemoryParts":
+        """Return the parts with these lines only; the others are counted as left out.
+
+        Concepts in `asked` that lose all their lines are named in the text.
+        """
+        fewer = MemoryParts(named=dict(self.named), others=self.others)
+        for part, line in kept:
+            new = fewer.parts.get(part.keyword)
+            if new is None:
+                new = fewer.parts[part.keyword] = Part(part.keyword, part.description)
+            new.lines.append(line)
+        for keyword, part in self.parts.items():
+            new = fewer.parts.get(keyword)
+            missing = part.left_out + len(part.lines) - (len(new.lines) if new else 0)
+            if new is not None:
+                new.left_out = missing
+            elif keyword in asked:
+                fewer.named[keyword] = missing
+            else:
+                fewer.others += missing
+        return fewer
+
+    def text(self, frame: Frame) -> str:
+        """Return the text; empty if there is no part and nothing was left out."""
+        pieces = [frame.opening]
+        for keyword in sorted(self.parts):
+            part = self.parts[keyword]
+            pieces.append(f"{part.head(frame.lines)}\n")
+            if len(part.lines) > 1:
+                part.lines.sort()
+            pieces += [f"{line.text}\n" for line in part.lines]
+        if note := self._note():
+            pieces.append(f"{note}\n")
+        return "" if len(pieces) == 1 else "".join((*pieces, frame.closing))
+
+    def _note(self) -> str:
+        left_out = self.left_out
+        if not left_out:
+            return ""
+        named = sorted(self.named.items())
+        beyond = self.others + sum(count for _, count in named[_MOST_NAMED:])
+        absent = [f"{name_text(keyword)} {count}" for keyword, count in named[:_MOST_NAMED]]
+        absent += [f"other concepts {beyond}"] if beyond else []
+        details = f" ({', '.join(absent)})" if absent else ""
+        return f"Left out for lack of room: {left_out}{details}"
+
+    @classmethod
+    def parsed(cls, text: str, frame: Frame, priorities: Mapping[str, int]) -> "MemoryParts":
+        """Parse a string that `text` wrote, in this version or an earlier one.
+
+        Args:
+            text: The content of a memory message.
+            frame: The frame that it was written with; a string with another frame gives no parts.
+            priorities: The priority level of each subject's name, for the ranks.
+        """
+        parsed = cls()
+        lines = text.split("\n")
+        if lines[0] != f"<{frame.name}>" or lines[-1] != frame.closing:
+            return parsed
+        parsed._read(lines[1:-1], frame.lines, priorities)
+        return parsed
+
+    def _read(self, lines: Iterable[str], form: LineForm, priorities: Mapping[str, int]) -> None:
+        part: Part | None = None
+        for text in lines:
+            if line := Line.read(text, form, priorities):
+                if part is not None:
+                    part.lines.append(line)
+            elif head := form.read_head(text):
+                part = Part(head.keyword, head.description, left_out=head.left_out)
+                self.parts[head.keyword] = part
+            elif note := _LEFT_OUT.fullmatch(text):
+                self._read_note(note.group(2) or "")
+        self.parts = {key: part for key, part in self.parts.items() if key and part.lines}
+
+    def _read_note(self, details: str) -> None:
+        if others := _OTHERS.search(details):
+            self.others = int(others.group(1))
+            details = details[: others.start()]
+        for named in _NAMED.finditer(details):
+            keyword = name_of(named.group(1))
+            if keyword is not None:
+                self.named[keyword] = int(named.group(2))

@@ -1,0 +1,366 @@
+"""Transcripts: the messages that a model sees, with their times, speakers and quotes."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from factmem._arguments import expect, expect_all, expect_member
+from factmem.llm.messages import OWN_MESSAGES, checked_messages, content_text
+from factmem.models._text import normalized
+from factmem.models.clock import system_clock, utc
+from factmem.models.sources import SourceKind
+from factmem.prompt._escaping import value_text
+from factmem.prompt._message_times import day_of, message_time
+from factmem.prompt._quotes import FoldedText, find_quote, folded
+from factmem.prompt.tokens import estimate_tokens
+
+__all__ = ["SaidMessage", "Transcript", "checked_trust", "folded"]
+
+
+_CONTEXT = 20
+"""The number of messages before `since` that a model sees."""
+
+_KINDS = {
+    "user": SourceKind.USER,
+    "assistant": SourceKind.ASSISTANT,
+    "tool": SourceKind.TOOL,
+    "function": SourceKind.TOOL,
+}
+_TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
+"""The types of content parts that the writer of the message wrote. Others, such as `tool_result`,
+`document` and `file`, contain the words of others."""
+
+_GAP = re.compile(r"\.{3,}|\u2026")
+_MOST_GAPS = 4
+_LONGEST_CONTEXT = 600
+"""The characters of a context message, if it is one of the last four. Context cannot be cited: the
+middle of a pasted page is not worth its tokens."""
+_LONGEST_EARLIER = 120
+"""The characters of an earlier context message: enough to see its topic."""
+_LONGEST_BEFORE = 4_000
+"""The characters of a message that are searched for secrets before its end is stored."""
+_OVERLAP = 4
+"""The messages of a piece that the next piece repeats as context, and the messages of context that
+are shortened to `_LONGEST_CONTEXT` and not further."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaidMessage:
+    """One message of a transcript."""
+
+    number: int
+    """Its position in the history, from 0; factmem's own messages are not counted."""
+    role: str
+    text: str
+    name: str | None
+    """The name of its writer; None if the message has no name."""
+    said_at: datetime
+    """When it was written, in the time zone of the message or of the conversation."""
+    kind: SourceKind | None
+    """Its writer, if it may be cited; None for context."""
+
+
+class Transcript:
+    """The messages of a history that a model sees, and those that it may cite.
+
+    Instructions, messages of factmem and results of untrusted tools are not shown. Messages that
+    must not be cited are shown without a number. Messages are numbered from 0. Those of factmem are
+    not counted: a message has the same number whether or not facts were loaded into the chat.
+
+    Args:
+        messages: The history. It is copied.
+        trust: The kinds of writers besides the user whose messages may be cited.
+        since: The index in `messages` of the first one that may be cited.
+        written_by: The writer of the messages that may be cited, if it differs from their role,
+            such as a document.
+        said_at: The time of messages without a time of their own, in the time zone of the
+            conversation; by default the time of the system clock.
+        speaker: The `name` of the user whose messages may be cited. Messages of other users are
+            context. Messages without a name are the speaker's if no user message has a name.
+
+    Raises:
+        TypeError: A message is not a dict, or an argument has the wrong type.
+        ValueError: `trust` contains a kind that no message has, or `said_at` is naive.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        *,
+        trust: Iterable[SourceKind] = (),
+        since: int = 0,
+        written_by: SourceKind | None = None,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
+    ) -> None:
+        expect(since, int, "since", "since=0")
+        if speaker is not None:
+            expect(speaker, str, "speaker", "speaker='alice'")
+        checked_messages(messages)
+        trusted = {SourceKind.USER} | checked_trust(trust)
+        moment = system_clock() if said_at is None else said_at
+        utc(moment, "said_at")
+        self._count = 0
+        self._earlier: set[int] = set()
+        self._folded: dict[int, FoldedText] = {}
+        shown: list[SaidMessage] = []
+        for index, message in enumerate(messages):
+            text = _own_words(message)
+            if message.get("name") in OWN_MESSAGES:
+                continue
+            number, self._count = self._count, self._count + 1
+            if index < since:
+                self._earlier.add(number)
+            kind = _kind(message)
+            is_shown = kind in trusted or kind is SourceKind.ASSISTANT
+            if kind is None or not is_shown or not text.strip():
+                continue
+            cited_as = (written_by or kind) if kind in trusted and index >= since else None
+            when = message_time(message, moment.tzinfo or UTC)
+            name = message.get("name")
+            shown.append(
+                SaidMessage(
+                    number,
+                    kind.value,
+                    text,
+                    name if isinstance(name, str) and name.strip() else None,
+                    moment if when is None else when,
+                    cited_as,
+                )
+            )
+        first = len(self._earlier)
+        shown = [each for each in shown if each.number >= first - _CONTEXT]
+        self._set_messages(shown)
+        self._has_speaker = speaker is not None
+        if speaker is not None:
+            self._set_messages(_limit_to_speakers(shown, {_name_key(speaker)}))
+
+    def _set_messages(self, shown: Sequence[SaidMessage]) -> None:
+        self.messages: Sequence[SaidMessage] = shown
+        """The messages that a model sees, oldest first."""
+        self._citable = {each.number: each for each in shown if each.kind is not None}
+        self._places = {each.number: place for place, each in enumerate(shown)}
+
+    def of_entities(self, entities: Iterable[str | None]) -> "Transcript":
+        """Return a transcript in which only the messages of these entities may be cited.
+
+        Returns this transcript if no user message has the name of one of them, or if a speaker was
+        passed.
+        """
+        if self._has_speaker:
+            return self
+        wanted = {_name_key(each) for each in entities if each is not None}
+        names = {_name_key(name) for name in _user_names(self.messages) if name is not None}
+        if not wanted & names:
+            return self
+        limited = object.__new__(Transcript)
+        limited._count, limited._earlier, limited._folded = self._count, self._earlier, self._folded
+        limited._has_speaker = True
+        limited._set_messages(_limit_to_speakers(self.messages, wanted & names))
+        return limited
+
+    def __len__(self) -> int:
+        """The number of messages that may be cited."""
+        return len(self._citable)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether a role has several writers; lines then show their names."""
+        return bool(self._named())
+
+    def _named(self) -> set[str]:
+        names: dict[str, set[str | None]] = {}
+        for each in self.messages:
+            names.setdefault(each.role, set()).add(each.name)
+        return {role for role, found in names.items() if len(found) > 1}
+
+    def cited(self, number: int) -> SaidMessage | None:
+        """Return a message that may be cited; None for any other."""
+        return self._citable.get(number)
+
+    def why_not(self, number: int) -> str | None:
+        """Return the reason why a message must not be cited; None if it does not exist."""
+        if not 0 <= number < self._count:
+            return None
+        if number in self._earlier:
+            return "it is an earlier one"
+        place = self._places.get(number)
+        is_other = place is not None and self.messages[place].role == SourceKind.USER
+        return "another user wrote it" if is_other else "its writer is not trusted"
+
+    def text(self, number: int) -> FoldedText:
+        """Return the folded text of a message that may be cited, for searching quotes."""
+        if number not in self._folded:
+            self._folded[number] = FoldedText(self._citable[number].text)
+        return self._folded[number]
+
+    def before(self, number: int) -> str:
+        """Return the end of the message before a shown one, for `FactSource.before`.
+
+        It is empty unless the assistant or the same user wrote that message: words of other users
+        and of tools are not stored with a user's facts.
+        """
+        place = self._places[number]
+        if not place:
+            return ""
+        earlier, message = self.messages[place - 1], self.messages[place]
+        is_same = (earlier.role, earlier.name) == (message.role, message.name)
+        is_kept = earlier.role == SourceKind.ASSISTANT or (
+            is_same and earlier.role == SourceKind.USER
+        )
+        return earlier.text[-_LONGEST_BEFORE:].strip() if is_kept else ""
+
+    def around(self, number: int, distance: int = 2) -> list[SaidMessage]:
+        """Return a shown message with its neighbours, oldest first."""
+        place = self._places[number]
+        return list(self.messages[max(place - distance, 0) : place + distance + 1])
+
+    def holds(self, number: int, quote: str) -> bool:
+        """Return whether a message that may be cited contains a quote; see `span`."""
+        return self.span(number, quote) is not None
+
+    def span(self, number: int, quote: str) -> tuple[int, int] | None:
+        """Return the span of a quote in the plain text of a message that may be cited, or None.
+
+        Case, white space, punctuation and emoji are ignored. "..." matches omitted words, unless
+        they contain a negation. A leading name of the speaker is ignored. A quote of one character
+        or two letters matches only the whole message; one without a letter or digit never matches.
+        """
+        text = self.text(number)
+        for words in _without_speaker(quote, self._citable[number]):
+            parts = [FoldedText(part).bare for part in _GAP.split(words, maxsplit=_MOST_GAPS)]
+            parts = [part for part in parts if part]
+            if not parts or not any(map(str.isalnum, "".join(parts))):
+                continue
+            is_number = len(parts[0]) > 1 and parts[0].isdecimal()
+            is_short = len(parts[0]) < 2 or len(parts[0].encode()) < 3
+            if len(parts) == 1 and is_short and not is_number:
+                if parts[0] == text.bare:
+                    return text.span(0, len(text.bare))
+                continue
+            if (found := find_quote(text, parts)) is not None:
+                return found
+        return None
+
+    def only_holder(self, quote: str) -> int | None:
+        """Return the only citable message with a quote; None if there is none or several."""
+        holders: list[int] = []
+        for number in self._citable:
+            if self.holds(number, quote):
+                holders.append(number)
+                if len(holders) > 1:
+                    return None
+        return holders[0] if holders else None
+
+    def lines(self, messages: Sequence[SaidMessage] | None = None) -> str:
+        """Return messages as a model sees them: one line of JSON each.
+
+        The messages of a day follow a line with that day, so that the model can compute dates.
+
+        Args:
+            messages: Some of `messages`; all by default. Those without a kind get no number.
+        """
+        shown = self.messages if messages is None else messages
+        named = self._named()
+        recent = [place for place, each in enumerate(shown) if each.kind is None][-_OVERLAP:]
+        lines: list[str] = []
+        day = ""
+        for place, each in enumerate(shown):
+            if (its_day := day_of(each.said_at)) != day:
+                day = its_day
+                lines.append(f'{{"day": "{day}"}}')
+            number = f'"message": {each.number}, ' if each.kind is not None else ""
+            is_named = each.role in named and each.name is not None
+            name = f'"name": {value_text(each.name)}, ' if is_named else ""
+            most = _LONGEST_CONTEXT if place in recent else _LONGEST_EARLIER
+            text = each.text if each.kind is not None else _shortened(each.text, most)
+            lines.append(f'{{{number}"role": "{each.role}", {name}"text": {value_text(text)}}}')
+        return "\n".join(lines)
+
+    def pieces(self, max_tokens: int) -> list[list[SaidMessage]]:
+        """Split the messages into pieces of about `max_tokens`, oldest first.
+
+        Each message can be cited in exactly one piece. A piece begins with the last messages of the
+        previous one as context. A message that is longer than a piece is a piece of its own.
+        """
+        pieces: list[list[SaidMessage]] = []
+        piece: list[SaidMessage] = []
+        size = 0
+        for each in self.messages:
+            cost = estimate_tokens(each.text) + 12
+            if piece and size + cost > max_tokens and any(m.kind for m in piece):
+                pieces.append(piece)
+                piece = [replace(before, kind=None) for before in piece[-_OVERLAP:]]
+                size = sum(estimate_tokens(_shortened(m.text)) + 8 for m in piece)
+            piece.append(each)
+            size += cost
+        if any(each.kind for each in piece):
+            pieces.append(piece)
+        return pieces
+
+
+def checked_trust(trust: Iterable[SourceKind]) -> set[SourceKind]:
+    """Return kinds of writers as a set.
+
+    Raises:
+        TypeError: `trust` is not a list of kinds.
+        ValueError: It contains a kind that no message has.
+    """
+    believed = expect_all(trust, object, "trust", "trust=[SourceKind.ASSISTANT]")
+    trusted = {expect_member(each, SourceKind, "trust") for each in believed}
+    if beyond := trusted - set(_KINDS.values()):
+        kinds = ", ".join(sorted(beyond))
+        raise ValueError(f"trust must not contain {kinds}: trust=[SourceKind.ASSISTANT]")
+    return trusted
+
+
+def _own_words(message: Mapping[str, object]) -> str:
+    """Return the text that the writer of a message wrote; raise `TypeError` if it is no message."""
+    content = content_text(message)  # checks the message and replaces lone surrogates
+    parts = message.get("content")
+    if not isinstance(parts, list | tuple):
+        return content
+    own = [part for part in parts if isinstance(part, Mapping) and part.get("type") in _TEXT_PARTS]
+    return content_text({"content": own})
+
+
+def _user_names(messages: Iterable[SaidMessage]) -> set[str | None]:
+    return {each.name for each in messages if each.role == SourceKind.USER}
+
+
+def _limit_to_speakers(messages: Sequence[SaidMessage], speakers: set[str]) -> list[SaidMessage]:
+    """Return the messages, with those of other users as context that must not be cited."""
+    has_names = any(name is not None for name in _user_names(messages))
+
+    def is_other(each: SaidMessage) -> bool:
+        if each.role != SourceKind.USER or not has_names:
+            return False
+        return each.name is None or _name_key(each.name) not in speakers
+
+    return [replace(each, kind=None) if is_other(each) else each for each in messages]
+
+
+def _name_key(name: str) -> str:
+    return normalized("NFKC", name[:1_000]).casefold().strip()
+
+
+def _without_speaker(quote: str, message: SaidMessage) -> list[str]:
+    """Return a quote, and a second one without its speaker if it begins with one: "Alice: Tea"."""
+    head, colon, rest = quote.lstrip(" \"'*[").partition(":")
+    names = {message.role} | ({_name_key(message.name)} if message.name else set())
+    is_speaker = bool(colon) and len(head) <= 200 and _name_key(head.strip("*] ")) in names
+    return [quote, rest] if is_speaker else [quote]
+
+
+def _shortened(text: str, most: int = _LONGEST_CONTEXT) -> str:
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def _kind(message: Mapping[str, object]) -> SourceKind | None:
+    """Return the kind of a message's writer; None for the application's instructions."""
+    role = message.get("role")
+    return _KINDS.get(role) if isinstance(role, str) else None

@@ -1,0 +1,148 @@
+"""FactReader: the current facts of several places, read from any provider."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import anyio
+
+from factmem.errors import StoredFactError
+from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept, resolve
+from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.places import Place
+from factmem.providers._four_methods import as_store
+from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.results import PlaceChanges
+
+__all__ = ["FactReader", "each_of"]
+
+
+R = TypeVar("R")
+
+
+class FactReader:
+    """Reads the current facts of many places concurrently.
+
+    If one read fails, the others are cancelled and its exception is raised.
+
+    Args:
+        provider: The provider; it needs only the four methods of `AgentMemoryProvider`.
+        concepts: The concepts whose value types the application knows.
+    """
+
+    def __init__(
+        self, provider: AgentMemoryProvider, concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> None:
+        self._store = as_store(provider)
+        self._concepts = {concept.keyword: concept for concept in concepts}
+
+    @property
+    def concepts(self) -> Mapping[str, Concept[Any, Any]]:
+        """The concepts whose value types are known, by keyword."""
+        return self._concepts
+
+    async def concept(self, concept: Concept[Any, L], places: Sequence[Place]) -> Resolution[L]:
+        """Return the facts of a concept, resolved over the places."""
+
+        async def read(place: Place) -> "_Found[L]":
+            return await self._load(concept, place)
+
+        placed, unreadable = _together(await each_of(read, places))
+        return resolve(placed, unreadable)
+
+    async def everything(
+        self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> Resolution[AnyFact]:
+        """Return the facts of every concept, resolved over the places.
+
+        `concepts` are used in addition to the concepts of the reader.
+        """
+        placed, unreadable = await self.found(places, concepts)
+        return resolve(placed, unreadable)
+
+    async def found(
+        self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> "_Found[AnyFact]":
+        """Return all current facts of the places, unresolved, and the unreadable concepts."""
+        known = self._concepts | {concept.keyword: concept for concept in concepts}
+
+        async def read(place: Place) -> "_Found[AnyFact]":
+            return await self._load_all(place, known)
+
+        return _together(await each_of(read, places))
+
+    async def changes(self, place: Place, since: str) -> PlaceChanges | None:
+        """Return the changes in a place since a version; None if they are unknown.
+
+        None also if a changed value does not fit its type. `found` then reports its concept.
+        """
+        try:
+            return await self._store.changes(
+                place.subject, place.scope, since=since, concepts=self._concepts.values()
+            )
+        except StoredFactError:
+            return None
+
+    async def _load(self, concept: Concept[Any, L], place: Place) -> "_Found[L]":
+        try:
+            facts = await self._store.load(concept, place.subject, place.scope)
+        except StoredFactError as exc:
+            return [], [UnreadableConcept(place, concept.keyword, exc)]
+        return [PlacedFact(place, fact) for fact in facts], []
+
+    async def _load_all(
+        self, place: Place, known: Mapping[str, Concept[Any, Any]]
+    ) -> "_Found[AnyFact]":
+        subject, scope = place.subject, place.scope
+        try:
+            facts = await self._store.load_all(subject, scope, concepts=known.values())
+        except StoredFactError:  # load each concept separately, to find those that are unreadable
+            return await self._load_each(place, known)
+        return [PlacedFact(place, fact) for fact in facts], []
+
+    async def _load_each(
+        self, place: Place, known: Mapping[str, Concept[Any, Any]]
+    ) -> "_Found[AnyFact]":
+        """Read a place as plain JSON, and the concepts of known type one by one."""
+        facts = await self._store.load_all(place.subject, place.scope)
+        found = [PlacedFact(place, fact) for fact in facts if fact.concept.keyword not in known]
+        unreadable: list[UnreadableConcept] = []
+        for keyword in {fact.concept.keyword: None for fact in facts}:
+            if keyword in known:
+                typed, misfits = await self._load(known[keyword], place)
+                found += typed
+                unreadable += misfits
+        return found, unreadable
+
+
+_Found: TypeAlias = tuple[list[PlacedFact[L]], list[UnreadableConcept]]
+
+
+def _together(found: Iterable["_Found[L]"]) -> "_Found[L]":
+    placed: list[PlacedFact[L]] = []
+    unreadable: list[UnreadableConcept] = []
+    for facts, misfits in found:
+        placed += facts
+        unreadable += misfits
+    return placed, unreadable
+
+
+async def each_of(read: Callable[[Place], Awaitable[R]], places: Sequence[Place]) -> list[R]:
+    """Call `read` for all places concurrently; return the results in the order of places."""
+    if len(places) == 1:
+        return [await read(places[0])]
+    results: dict[int, R] = {}
+    failures: list[Exception] = []
+
+    async def run(index: int, place: Place) -> None:
+        try:
+            results[index] = await read(place)
+        except Exception as exc:  # noqa: BLE001 - raised below, without an exception group
+            failures.append(exc)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for index, place in enumerate(places):
+            tasks.start_soon(run, index, place)
+    if failures:
+        raise failures[0]
+    return [results[index] for index in range(len(places))]

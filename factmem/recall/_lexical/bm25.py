@@ -1,0 +1,340 @@
+"""TermIndex: BM25 over a changing set of documents.
+
+The score of a document d for a query q is the one of Robertson and Zaragoza, "The Probabilistic
+Relevance Framework: BM25 and Beyond", Foundations and Trends in Information Retrieval 3(4), 2009:
+
+    score(d, q) = Σ idf(t) · tf · (k1 + 1) / (tf + k1 · (1 - b + b · length / average length))
+    idf(t)      = ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5))
+
+over the terms t of q that are in d, with N documents, n(t) of which have t. The 1 inside the
+logarithm, which Lucene adds too, avoids negative weights of terms that most documents have. tf and
+length are sums over the fields of a document, multiplied by the field's weight (section 3.6 of the
+paper: BM25F with one b for all fields).
+
+k1 = 1.2 and b = 0.75 are within the ranges that the paper found to be good in many circumstances
+(1.2 to 2, and 0.5 to 0.8). They were not tuned: on the corpus in benchmarks/recall, hit@5 differs
+by at most 0.012 for k1 from 0.6 to 2 and b from 0 to 1.
+
+The text around a document counts in tf and length too, multiplied by its weight. It does not count
+in n(t) and coverage, because a document is not about the content of its neighbours.
+"""
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from math import inf, log
+from typing import NamedTuple, TypeAlias
+
+from factmem.recall._arrays import Array, numpy_or_none
+from factmem.recall._lexical.analysis import STOP_WORDS, Word, content_terms, words
+from factmem.recall._lexical.postings import Document, PostingLists, Term, TermCounts
+
+__all__ = ["DenseScores", "QueryWords", "TermIndex", "WordScores"]
+
+
+_LEAST_WEIGHT = 1.0
+"""The least weight of a word in coverage. By rarity alone, a word that all documents have would
+weigh nothing compared with one that none has: if all facts are about printers, "printer broken"
+would find nothing. With 2, a person's name alone would be enough for a match."""
+
+_LEAST_SIZE = 50
+"""The least number of documents for the ratio of the weight of a word that no document has to that
+of a word that one document has. With two documents the unknown word would weigh so much that the
+right fact would not cover a question of four words."""
+
+_WEIGHT_STEP = 16
+"""Weights are multiples of 1/16, so that their sums are exact in any order."""
+
+WordScores = dict[int, tuple[float, float]]
+"""BM25 and coverage by slot, for the documents that have a term of the query."""
+
+
+class QueryWords(NamedTuple):
+    """The words of a query."""
+
+    wanted: Sequence[Word]
+    """The words to search for."""
+    covered: Sequence[Word]
+    """The words among them that count in coverage."""
+
+
+class DenseScores(NamedTuple):
+    """BM25 and coverage of every slot, as numpy arrays; 0 for a document without a term."""
+
+    bm25: Array
+    coverage: Array
+
+
+Fields: TypeAlias = Mapping[str, str]
+"""The strings of a document by field name."""
+
+Around: TypeAlias = Sequence[tuple[str, float]]
+"""The strings around a document, with their weights."""
+
+
+class TermIndex:
+    """An index of documents in numbered slots, by their terms.
+
+    The scores do not depend on the order in which documents were put and dropped. Calls must not
+    overlap with a change: threads need a lock.
+
+    Args:
+        weights: The weight of a term in each field, by the field's name. A field that is not named
+            has weight 1; 0 omits a field. Weights are rounded to multiples of 1/16.
+        k1: The saturation of repeated terms.
+        b: The strength of length normalisation, from 0 to 1.
+        analyze: Splits documents and queries into words and their terms.
+        stop_words: Words that are removed from a query, unless it has no others.
+        recurring: Groups of fields whose strings many documents share. The strings of a group are
+            analysed together, and this process caches some thousand such analyses.
+
+    Raises:
+        ValueError: k1 or a weight is negative or not finite, or b is not between 0 and 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        weights: Mapping[str, float] | None = None,
+        k1: float = 1.2,
+        b: float = 0.75,
+        analyze: Callable[[str], Sequence[Word]] = words,
+        stop_words: Collection[str] = STOP_WORDS,
+        recurring: Sequence[Collection[str]] = (),
+    ) -> None:
+        if not 0 <= b <= 1 or not all(0 <= n < inf for n in (k1, *(weights or {}).values())):
+            raise ValueError("k1 and weights must be finite and 0 or more, and b from 0 to 1")
+        self._weights = {name: _rounded(weight) for name, weight in (weights or {}).items()}
+        self._k1, self._b = k1, b
+        self._analyze = analyze
+        self._stop_words = frozenset(stop_words)
+        self._groups = [
+            (tuple(group), tuple(self._weights.get(name, 1.0) for name in group))
+            for group in recurring
+        ]
+        self._recurring = frozenset(chain.from_iterable(recurring))
+        self._lists = PostingLists()
+        self._lengths: array[float] = array("d")
+        self._total = 0.0
+        self._count = 0
+        self._norms: Array | None = None
+        """The length term in the denominator for each document, cached until the next change."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, slot: int, fields: Fields, around: Around = ()) -> None:
+        """Index a document; it replaces the document in its slot.
+
+        Args:
+            slot: A number of at least 0. Slots should have few gaps.
+            fields: Strings by field name.
+            around: The strings around the document, with their weights.
+        """
+        document = self.document(fields, around)
+        self.drop(slot)
+        self._lists.put(slot, document)
+        self._measure(slot, document)
+
+    def put_many(self, documents: Iterable[tuple[int, Fields, Around]]) -> None:
+        """Index many documents, with the arguments of `put`, in ascending slots."""
+        self._lists.extend(self._new(documents))
+
+    def _new(
+        self, documents: Iterable[tuple[int, Fields, Around]]
+    ) -> Iterator[tuple[int, Document]]:
+        """Yield the documents whose slots follow all others; put the rest one by one."""
+        width = len(self._lists)
+        for slot, fields, around in documents:
+            if slot < width:
+                self.put(slot, fields, around)
+            else:
+                document = self.document(fields, around)
+                self._measure(slot, document)
+                yield slot, document
+
+    def _measure(self, slot: int, document: Document) -> None:
+        self._norms = None  # each document changes the average length
+        if slot >= len(self._lengths):
+            self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
+        self._lengths[slot] = length = document.length
+        self._total += length
+        self._count += 1
+
+    def drop(self, slot: int) -> bool:
+        """Remove the document of a slot. Returns False if there is none."""
+        if slot not in self._lists:
+            return False
+        self._lists.drop(slot)
+        self._norms = None
+        self._total -= self._lengths[slot]
+        self._lengths[slot] = 0.0
+        self._count -= 1
+        return True
+
+    def query(self, words: Sequence[Word], name: Collection[str] = ()) -> QueryWords:
+        """Return the words of a query to search for.
+
+        Args:
+            words: The words of a question, as returned by `analyze`.
+            name: The terms of an entity's name that already restricts the query. Every document of
+                that entity has them, so they do not count in coverage.
+        """
+        wanted = self._searched(words)
+        covered = [word for word in wanted if not any(term in name for term in word)]
+        return QueryWords(wanted, covered or wanted)
+
+    def scan(self, query: QueryWords, among: bytearray | None = None) -> WordScores:
+        """Return BM25 and coverage of all documents that share a term with a query.
+
+        Args:
+            query: The words to search for.
+            among: A mask of the slots to search. Other documents do not affect score and coverage.
+        """
+        size, average = self._count, self._total / (self._count or 1)
+        if among is not None:
+            size = sum(among)
+            average = sum(n for n, is_in in zip(self._lengths, among, strict=False) if is_in)
+            average /= size or 1
+        terms = {term: self._lists.term(term, among) for term in chain.from_iterable(query.wanted)}
+        return self.scores(query, terms, self._lengths, size=size, average=average)
+
+    def scores(
+        self,
+        query: QueryWords,
+        terms: Mapping[str, Term],
+        lengths: Sequence[float],
+        *,
+        size: int,
+        average: float,
+    ) -> WordScores:
+        """Return BM25 and coverage of the documents that have a term of a query.
+
+        Args:
+            query: The words to search for.
+            terms: The documents of each of their terms.
+            lengths: The lengths of the documents by slot.
+            size: The number of all documents.
+            average: The average length of all documents.
+        """
+        k1 = self._k1
+        constant, per_length = k1 * (1 - self._b), k1 * self._b / (average or 1.0)
+        scores: dict[int, float] = {}
+        score_so_far = scores.get
+        for term in terms.values():
+            weight = _idf(term.holders, size) * (k1 + 1)
+            for slot, count in zip(term.slots, term.counts, strict=True):
+                scores[slot] = score_so_far(slot, 0.0) + weight * count / (
+                    count + constant + per_length * lengths[slot]
+                )
+        covered = dict.fromkeys(scores, 0.0)
+        whole, weights = _weights(query.covered, terms, size)
+        for word, weight in zip(query.covered, weights, strict=True):
+            known = [terms[term].own for term in word]
+            for slot in known[0] if len(known) == 1 else {*chain.from_iterable(known)}:
+                covered[slot] += weight
+        return {slot: (score, covered[slot] / whole) for slot, score in scores.items()}
+
+    def dense_scan(self, query: QueryWords, among: bytearray | None = None) -> DenseScores:
+        """Return the result of `scan` as numpy arrays, many times faster. Requires numpy."""
+        np: Array = numpy_or_none()
+        size, mask = self._count, None
+        if among is None:
+            norms = self._norms
+            if norms is None:
+                norms = self._norms = self._dense_norms(np.array(self._lengths), self._total, size)
+        else:
+            lengths = np.array(self._lengths)
+            mask = np.frombuffer(among, np.bool_)[: len(lengths)]
+            size = int(np.count_nonzero(mask))
+            norms = self._dense_norms(lengths, float(lengths[mask].sum()), size)
+        terms = {
+            term: self._lists.dense_term(np, term, mask)
+            for term in chain.from_iterable(query.wanted)
+        }
+        scores, covered = np.zeros(len(norms)), np.zeros(len(norms))
+        for held in terms.values():
+            if len(held.slots):
+                counts: Array = held.counts
+                parts = counts * (_idf(held.holders, size) * (self._k1 + 1))
+                parts /= counts + norms[held.slots]
+                scores[held.slots] += parts
+        whole, weights = _weights(query.covered, terms, size)
+        for word, weight in zip(query.covered, weights, strict=True):
+            known = [terms[term].own for term in word if len(terms[term].own)]
+            if len(known) == 1:
+                covered[known[0]] += weight
+            elif known:
+                has = np.zeros(len(norms), np.bool_)
+                for slots in known:
+                    has[slots] = True
+                covered[has] += weight
+        covered /= whole or 1.0
+        return DenseScores(scores, covered)
+
+    def _dense_norms(self, lengths: Array, total: float, size: int) -> Array:
+        lengths *= self._k1 * self._b / (total / (size or 1) or 1.0)
+        lengths += self._k1 * (1 - self._b)
+        return lengths
+
+    def document(self, fields: Fields, around: Around = ()) -> Document:
+        """Return the terms of a document, as `put` indexes them."""
+        weights, analyze = self._weights, self._analyze
+        shared: list[TermCounts] = []
+        for names, of_group in self._groups:
+            texts = tuple([fields.get(name, "") for name in names])
+            shared.append(_recurring(analyze, texts, of_group))
+        own = [
+            ([*chain.from_iterable(analyze(text))], weights.get(name, 1.0))
+            for name, text in fields.items()
+            if name not in self._recurring
+        ]
+        beside = [_recurring(analyze, (text,), (_rounded(weight),)) for text, weight in around]
+        return Document(shared, [each for each in own if each[1]], beside)
+
+    def _searched(self, words: Sequence[Word]) -> list[Word]:
+        """Return the words of a query without duplicates, and without stop words if possible."""
+        wanted = dict.fromkeys(words)
+        content = (content_terms(word) for word in wanted if not self._stop_words.issuperset(word))
+        return list(dict.fromkeys(filter(None, content))) or list(wanted)
+
+
+def _rounded(weight: float) -> float:
+    return round(weight * _WEIGHT_STEP) / _WEIGHT_STEP
+
+
+@lru_cache(maxsize=2**13)
+def _recurring(
+    analyze: Callable[[str], Sequence[Word]], texts: tuple[str, ...], weights: tuple[float, ...]
+) -> TermCounts:
+    """Return the weighted count of each term of some texts."""
+    counts: dict[str, float] = {}
+    for text, weight in zip(texts, weights, strict=True):
+        if weight:
+            for term in chain.from_iterable(analyze(text)):
+                counts[term] = counts.get(term, 0.0) + weight
+    return TermCounts(counts)
+
+
+def _idf(holders: int, size: int) -> float:
+    return log(1 + (size - holders + 0.5) / (holders + 0.5))
+
+
+def _weights(
+    wanted: Sequence[Word], terms: Mapping[str, Term], size: int
+) -> tuple[float, list[float]]:
+    """Return the sum of the weights of a query's words in coverage, and each weight.
+
+    A word with several terms, such as a Korean word with its particle, is covered by any of them
+    and has the weight of its rarest term that occurs in a document. If each term counted
+    separately, the particles would lower the coverage of Korean questions compared with English
+    ones.
+    """
+    least = max(size, _LEAST_SIZE)
+    unknown = _idf(1, size) * _idf(0, least) / _idf(1, least)
+    weights: list[float] = []
+    for word in wanted:
+        holders = [count for term in word if (count := terms[term].holders)]
+        weights.append(_LEAST_WEIGHT + (_idf(min(holders), size) if holders else unknown))
+    return sum(weights), weights

@@ -1,0 +1,360 @@
+"""The score of a match: the formula of `RecallWeights`, over the candidates of one question.
+
+Each part is normalised over the candidates: BM25 is divided by the greatest one, and cosines are
+scaled from the least to the greatest. The weighted sum of normalised scores is called convex
+fusion. Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM
+Transactions on Information Systems 42(1), 2023, found it to be better than reciprocal ranks.
+
+The formula is implemented twice, for dictionaries and for numpy arrays. Both give the same scores.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import nlargest
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.facts import AnyFact
+from factmem.recall._arrays import Array, numpy_or_none
+from factmem.recall._lexical.bm25 import DenseScores, WordScores
+from factmem.recall._text_slots import Nearness
+from factmem.recall.match import Match
+from factmem.recall.query import RecallQuery
+
+__all__ = ["Candidates", "Hints", "Ranking"]
+
+
+NAMED = 0.2
+"""The bonus of a fact whose entity the question names."""
+
+OTHERS = 0.5
+"""The factor on the relevance of other entities' facts if the question names an entity."""
+
+DAY = 0.2
+"""The bonus of a fact that was said on a day, or in a month, that the question names."""
+
+TOGETHER = 0.3
+"""The bonus of each of the best three facts of a conversation, times the mean score of the others
+among the three."""
+
+USUAL = 20
+"""The number of facts with cosine 0 that are added to the mean that estimates a random fact's
+cosine. With few facts that mean is unreliable, and the right fact may dominate it."""
+
+_SUPPORTERS = 3
+_NO_WORDS = (0.0, 0.0)
+
+_Scored: TypeAlias = tuple[float, float, int, float, float, float, float, float]
+"""Score, when it was last confirmed, slot, relevance, lexical, semantic, support, recency."""
+
+_Rank: TypeAlias = tuple[float, float, tuple[str, ...]]
+
+
+class Candidates(NamedTuple):
+    """The facts that may be matches, by slot."""
+
+    placed: Sequence[PlacedFact[AnyFact] | None]
+    """The facts; None for a free slot."""
+    heard_at: Sequence[float]
+    """When each was last confirmed, in seconds since 1970."""
+    importance: Sequence[float]
+    conversations: Sequence[int] | None = None
+    """A number for each fact's conversation, -1 without one; None if all are -1. It may be shorter
+    than the facts; the remaining facts have no conversation."""
+    loose: Sequence[int] | None = None
+    """The same numbers, but only for facts whose message has no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """The facts that the question hints at, by slot; None if it has no such hint."""
+
+    named: bytearray | None = None
+    """1 for facts of the entity that it names, 2 for those of other entities."""
+    days: bytearray | None = None
+    """1 for facts said on a day that it names."""
+
+
+class Ranking:
+    """Computes the scores of candidates from their parts.
+
+    Args:
+        query: The question with its weights and limits.
+        now: The time that recency is relative to.
+        hints: The hints in the question.
+        has_meaning: Whether cosines are compared; otherwise words have the weight of both parts.
+    """
+
+    def __init__(
+        self, query: RecallQuery, now: datetime, hints: Hints, *, has_meaning: bool
+    ) -> None:
+        weights = query.weights
+        self._lexical = weights.lexical / weights.relevance if has_meaning else 1.0
+        self._semantic = weights.semantic / weights.relevance if has_meaning else 0.0
+        self._query = query
+        self._least = query.least_relevance(has_meaning=has_meaning)
+        self._now = now.timestamp()
+        self._half_life = query.half_life.total_seconds()
+        self._whole = weights.relevance + weights.recency + weights.importance
+        self._hints = hints
+
+    def best(
+        self,
+        candidates: Candidates,
+        words: WordScores | DenseScores,
+        near: Nearness[Any] | None,
+    ) -> list[Match]:
+        """Return the matches, best first; equal ones by the time of confirmation, latest first.
+
+        Remaining ties are ordered by keyword, id and place, and never by slot, which depends on the
+        order of indexing.
+
+        Args:
+            candidates: The facts by slot.
+            words: BM25 and coverage of the facts that have words of the question.
+            near: The cosine of each candidate with a vector. The relevance of the others depends
+                only on words, and they are ranked as if their cosine was the mean.
+        """
+        limit = self._query.limit
+        if isinstance(words, DenseScores):
+            best = self._dense(candidates, words, near)
+        else:
+            scored = self._scored(candidates, words, near or Nearness({}, {}))
+            best = nlargest(limit, scored)
+            if best and len(best) < len(scored):
+                least = best[-1][0]  # keep all that tie with the last one: `_rank` decides
+                best = [each for each in scored if each[0] >= least]
+        ordered: list[tuple[_Rank, Match]] = []
+        for each in best:
+            placed = candidates.placed[each[2]]
+            if placed is not None:
+                ordered.append((_rank(placed, each), _match(placed, each)))
+        ordered.sort(key=itemgetter(0))
+        return [match for _, match in ordered[:limit]]
+
+    def _scored(
+        self, candidates: Candidates, words: WordScores, near: Nearness[Mapping[int, float]]
+    ) -> list[_Scored]:
+        relevances = self._relevances(words, near, candidates.conversations)
+        cosines, spread = near.ranked, near.spread
+        most = max((score for score, _ in words.values()), default=1.0)
+        least = spread.least if spread else min(cosines.values(), default=0.0)
+        span = max(cosines.values(), default=0.0) - least
+        usual = 1.0  # if all cosines are equal, this part does not order the candidates
+        if span:
+            mean = spread.mean if spread else sum(cosines.values()) / len(cosines)
+            usual = (mean - least) / span
+        parts: dict[int, tuple[float, float]] = {}
+        for slot in relevances:
+            cosine, semantic = cosines.get(slot), 0.0
+            if cosines:
+                semantic = (cosine - least) / span if cosine is not None and span else usual
+            parts[slot] = words.get(slot, _NO_WORDS)[0] / most, semantic
+        has_cosines = bool(cosines)
+        fused = {
+            slot: self._lexical * lexical + self._semantic * semantic if has_cosines else lexical
+            for slot, (lexical, semantic) in parts.items()
+        }
+        support = self._supports(fused, candidates.loose)
+        weights, scored = self._query.weights, list[_Scored]()
+        for slot, relevance in relevances.items():
+            heard_at = candidates.heard_at[slot]  # another host's clock may be ahead of `now`
+            recency = 0.5 ** (max(self._now - heard_at, 0.0) / self._half_life)
+            prior = weights.recency * recency + weights.importance * candidates.importance[slot]
+            score = (fused[slot] + support[slot]) * (weights.relevance + prior) / self._whole
+            lexical, semantic = parts[slot]
+            scored.append(
+                (score, heard_at, slot, relevance, lexical, semantic, support[slot], recency)
+            )
+        return scored
+
+    def _relevances(
+        self,
+        words: WordScores,
+        near: Nearness[Mapping[int, float]],
+        conversations: Sequence[int] | None,
+    ) -> dict[int, float]:
+        """Return the relevance of the facts that reach the threshold.
+
+        A fact also counts if another fact of its conversation reaches it.
+        """
+        named, cosines = self._hints.named, near.cosines
+        usual = near.spread.usual if near.spread else self._usual(cosines)
+        relevances: dict[int, float] = {}
+        for slot in words.keys() | cosines.keys() if self._semantic else words:
+            bm25, relevance = words.get(slot, _NO_WORDS)
+            cosine = cosines.get(slot)
+            if cosine is not None:
+                above = max(cosine - usual, 0.0) / (1 - usual)
+                relevance = self._lexical * relevance + self._semantic * above
+            if named is not None and named[slot] == 2:
+                relevance *= OTHERS
+            # A fact that is found only by its neighbours' words has BM25 and no coverage.
+            if relevance > 0 or bm25 > 0:
+                relevances[slot] = relevance
+        if max(relevances.values(), default=0.0) < self._least.best:
+            return {}
+        codes = conversations or ()
+        of_slot = {slot: codes[slot] if slot < len(codes) else -1 for slot in relevances}
+        least = self._least.match
+        reached = {of_slot[slot] for slot, each in relevances.items() if each >= least} - {-1}
+        return {
+            slot: relevance
+            for slot, relevance in relevances.items()
+            if relevance >= least or of_slot[slot] in reached
+        }
+
+    def _usual(self, cosines: Mapping[int, float]) -> float:
+        """Estimate the cosine of a random fact, of the named entity if the question names one."""
+        named = self._hints.named
+        own = [each for slot, each in cosines.items() if named is None or named[slot] == 1]
+        return sum(own) / (len(own) + USUAL)
+
+    def _supports(
+        self, fused: Mapping[int, float], conversations: Sequence[int] | None
+    ) -> dict[int, float]:
+        named, days = self._hints.named, self._hints.days
+        support = {
+            slot: NAMED * (named is not None and named[slot] == 1)
+            + DAY * (days is not None and days[slot])
+            for slot in fused
+        }
+        if conversations is not None:
+            groups: dict[int, list[tuple[float, int]]] = {}
+            for slot, score in fused.items():
+                if slot < len(conversations) and conversations[slot] >= 0:
+                    groups.setdefault(conversations[slot], []).append((score, slot))
+            for group in groups.values():
+                best = nlargest(_SUPPORTERS, group)
+                whole = sum(score for score, _ in best)
+                for score, slot in best:
+                    support[slot] += TOGETHER * (whole - score) / (_SUPPORTERS - 1)
+        return support
+
+    def _dense(
+        self, candidates: Candidates, words: DenseScores, near: Nearness[Any] | None
+    ) -> Iterable[_Scored]:
+        np: Array = numpy_or_none()
+        bm25 = words.bm25
+        known: Array = None if near is None else ~np.isnan(near.cosines)
+        if known is not None and known.all():
+            known = True  # the usual case; it saves the copies that a mask makes
+        relevance = self._dense_relevance(np, words.coverage, near, known)
+        if not len(relevance) or float(relevance.max()) < self._least.best:
+            return ()
+        kept = relevance >= self._least.match
+        if candidates.conversations is not None:
+            codes = np.full(len(kept), -1)
+            noted = np.frombuffer(candidates.conversations, np.int32)[: len(kept)]
+            codes[: len(noted)] = noted
+            reached = np.zeros(int(codes.max()) + 2, np.bool_)
+            reached[codes[kept]] = True
+            reached[-1] = False  # the element of code -1, which is no conversation
+            kept |= reached[codes]
+        slots = np.flatnonzero(kept & ((relevance > 0) | (bm25 > 0)))
+        if not len(slots):
+            return ()
+        lexical = bm25[slots] / (float(bm25.max()) or 1.0)
+        semantic, fused = np.zeros(len(slots)), lexical
+        if near is not None and np.any(known):
+            semantic = _stretched(np, near.ranked, known)[slots]
+            fused = self._lexical * lexical + self._semantic * semantic
+        support = self._dense_support(np, slots, fused, candidates.loose)
+        weights = self._query.weights
+        heard_at = np.frombuffer(candidates.heard_at)[slots]
+        recency = np.exp2(-np.maximum(self._now - heard_at, 0.0) / self._half_life)
+        importance = np.frombuffer(candidates.importance)[slots]
+        prior = weights.recency * recency + weights.importance * importance
+        score = (fused + support) * ((weights.relevance + prior) / self._whole)
+        best = np.arange(len(slots))
+        if len(slots) > self._query.limit:
+            at = len(slots) - self._query.limit
+            best = np.flatnonzero(score >= np.partition(score, at)[at])
+        columns = (score, heard_at, slots, relevance[slots], lexical, semantic, support, recency)
+        return zip(*(column[best].tolist() for column in columns), strict=True)
+
+    def _dense_relevance(
+        self, np: Array, coverage: Array, near: Nearness[Any] | None, known: Array
+    ) -> Array:
+        """Return the relevance of each slot. `known` marks slots with a cosine; True means all."""
+        named = None
+        if self._hints.named is not None:
+            named = np.frombuffer(self._hints.named, np.uint8)[: len(coverage)]
+        relevance = coverage
+        if near is not None:
+            own = near.cosines
+            if known is not True or named is not None:
+                own = own[known if named is None else known & (named == 1)]
+            usual = float(own.sum()) / (len(own) + USUAL)
+            above = np.maximum(near.cosines - usual, 0.0)
+            above *= self._semantic / (1 - usual)
+            above += self._lexical * coverage
+            relevance = above if known is True else np.where(known, above, coverage)
+        if named is not None:
+            relevance = np.where(named == 2, relevance * OTHERS, relevance)
+        return relevance
+
+    def _dense_support(
+        self, np: Array, slots: Array, fused: Array, conversations: Sequence[int] | None
+    ) -> Array:
+        support = np.zeros(len(slots))
+        if self._hints.named is not None:
+            support += NAMED * (np.frombuffer(self._hints.named, np.uint8)[slots] == 1)
+        if self._hints.days is not None:
+            support += DAY * np.frombuffer(self._hints.days, np.uint8)[slots]
+        if conversations is not None:
+            known = np.frombuffer(conversations, np.int32)
+            groups = np.where(slots < len(known), known[np.minimum(slots, len(known) - 1)], -1)
+            among = np.flatnonzero(groups >= 0)
+            # By conversation, then as nlargest orders pairs of score and slot in `_supports`.
+            order = among[np.lexsort((-slots[among], -fused[among], groups[among]))]
+            groups, scores = groups[order], fused[order]
+            starts = np.flatnonzero(np.diff(groups, prepend=-1))
+            rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+            best = rank < _SUPPORTERS
+            group_of = np.cumsum(rank == 0) - 1
+            whole = np.bincount(group_of[best], scores[best])
+            gain = TOGETHER * (whole[group_of] - scores) / (_SUPPORTERS - 1)
+            support[order[best]] += gain[best]
+        return support
+
+
+def _stretched(np: Array, cosines: Array, known: Array) -> Array:
+    """Scale cosines to the range from 0 to 1, and replace unknown ones by their mean.
+
+    Args:
+        np: numpy.
+        cosines: The cosines.
+        known: A mask of the known ones; True for all.
+    """
+    found = cosines if known is True else cosines[known]
+    least = float(found.min())
+    span = float(found.max()) - least
+    usual = (float(found.mean(dtype=np.float64)) - least) / span if span else 1.0
+    stretched = (cosines - least) / span if span else np.full(len(cosines), usual)
+    return stretched if known is True else np.where(known, stretched, usual)
+
+
+def _rank(placed: PlacedFact[AnyFact], scored: _Scored) -> _Rank:
+    """Return a sort key that is unique for each fact."""
+    kind, scope, subject, entity = placed.place.identity
+    fact = placed.fact
+    names = (fact.concept.keyword, fact.id, kind, scope, subject, entity or "")
+    return -scored[0], -scored[1], names
+
+
+def _match(placed: PlacedFact[AnyFact], scored: _Scored) -> Match:
+    score, _, _, relevance, lexical, semantic, support, recency = scored
+    return Match(
+        fact=placed.fact,
+        place=placed.place,
+        score=score,
+        relevance=min(relevance, 1.0),  # sums of floats may exceed 1 by a rounding error
+        lexical=lexical,
+        semantic=semantic,
+        support=support,
+        recency=recency,
+        importance=placed.fact.importance,
+    )

@@ -1,0 +1,377 @@
+"""FactSearch: the search for the facts that answer a question."""
+
+from array import array
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from logging import getLogger
+from time import perf_counter
+from typing import TypeAlias
+
+from anyio import move_on_after
+from anyio.lowlevel import checkpoint
+
+from factmem.embedding.base import Embedder
+from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
+from factmem.events import MemoryEvents, OperationInProgress
+from factmem.ledger.resolution import UnreadableConcept
+from factmem.llm.base import ChatModel
+from factmem.models.clock import TimeProvider
+from factmem.models.places import Identity, Place
+from factmem.providers._reader import FactReader, each_of
+from factmem.providers.base import FactStore
+from factmem.recall._embedding_requests import EmbeddingCost
+from factmem.recall._index_cache import IndexCache
+from factmem.recall._place_cache import PlaceCache, PlaceSnapshot
+from factmem.recall._places_index import Found, PlacesIndex, Snapshots
+from factmem.recall._query_planning import RecallPlan, split_question
+from factmem.recall._semantic import FactEmbedding
+from factmem.recall._store_search import StoreMatches, StoreSearch
+from factmem.recall.match import Match, RecallResult
+from factmem.recall.query import Depth, RecallQuery
+from factmem.usage import ONE_CALL, Usage
+
+__all__ = ["FactSearch"]
+
+
+_logger = getLogger(__name__)
+
+_CLOSING_SECONDS = 5.0
+"""The time limit for writing vectors when a memory is closed."""
+_FAR = 0.0001
+"""If a version takes more seconds, the store is in another process. In this one it takes 20 us."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """The costs of a recall, and the failures that it continued without."""
+
+    failures: list[Exception] = field(default_factory=list[Exception])
+    cost: EmbeddingCost = field(default_factory=EmbeddingCost)
+    plan: RecallPlan | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    def queries(self, given: Sequence[RecallQuery]) -> Sequence[RecallQuery]:
+        """Return the chat model's queries if it split the question, else the given ones."""
+        return given if self.plan is None else self.plan.queries
+
+    def result(
+        self,
+        matches: Sequence[Match],
+        unreadable: Sequence[UnreadableConcept],
+        queries: Sequence[RecallQuery],
+        *,
+        is_semantic: bool,
+        refused: int = 0,
+    ) -> RecallResult:
+        """Return the result of a recall with these matches."""
+        return RecallResult(
+            matches,
+            depth="shallow" if self.plan is None else "deep",
+            is_semantic=is_semantic,
+            queries=[query.text for query in queries],
+            failures=self.failures,
+            unreadable=list(unreadable),
+            usage=self.usage,
+            embedding_calls=self.cost.calls,
+            embedded_texts=self.cost.texts,
+            refused_texts=refused,
+        )
+
+    def fall_back(self, failure: Exception, what: str) -> None:
+        """Record a failure that the recall continues without."""
+        kind = type(failure).__name__
+        _logger.warning("%s failed; the recall continues without it: %s", what, kind)
+        self.failures.append(failure)
+
+
+_Embed: TypeAlias = "Callable[[FactEmbedding, list[str]], Awaitable[Sequence[array[float]]]]"
+
+
+class FactSearch:
+    """Searches the facts of one store, with indexes that are kept between searches.
+
+    A place is read again only if its version changed. A search runs in a worker thread, unless it
+    takes less than a millisecond. Any number of tasks, threads and event loops may call an
+    instance.
+
+    Args:
+        store: The store. If it returns no versions, each recall reads it again.
+        reader: A reader of the same store.
+        cache: The indexes; views of one store may share it.
+        events: Receives an event for each request to the embedder.
+        embedder: The embedder; without one only words are compared.
+        chat_model: Splits long questions.
+        clock: Returns the time that recency is relative to.
+    """
+
+    def __init__(
+        self,
+        store: FactStore,
+        reader: FactReader,
+        cache: IndexCache,
+        events: MemoryEvents,
+        *,
+        embedder: Embedder | None,
+        chat_model: ChatModel | None,
+        clock: TimeProvider,
+    ) -> None:
+        self._store = store
+        self._in_store = StoreSearch(store, reader.concepts, cache)
+        self._reader = reader
+        self._cache = cache
+        self._embedding = (
+            None if embedder is None else FactEmbedding(embedder, store, cache, events)
+        )
+        self._chat_model = chat_model
+        self._clock = clock
+
+    async def recall(
+        self,
+        places: Sequence[Place],
+        query: RecallQuery,
+        depth: Depth,
+        parts: Sequence[RecallQuery],
+        operation: OperationInProgress,
+    ) -> RecallResult:
+        """Return the facts in the places that may answer a question, best first.
+
+        Args:
+            places: The places to search.
+            query: The question with its filters.
+            depth: Whether the chat model splits the question.
+            parts: Queries to search for instead, unless the chat model has split the question.
+            operation: Receives the cost, also after an error.
+
+        Raises:
+            ValueError: `depth` is "deep", and there is no chat model.
+            StorageError: A place could not be read.
+        """
+        splitter = self._splitter(query, depth)
+        if not places:
+            return RecallResult()
+        progress = _Progress()
+        try:
+            in_store = self._in_store
+            if await in_store.is_searched(places):
+                if splitter is not None:
+                    await self._split(query, splitter, places, progress)
+                return await self._search_store(in_store, places, [*parts] or [query], progress)
+            index = self._cache.of(places, has_meaning=self._embedding is not None)
+            snapshots = await self._snapshots(index)
+            if not any(each.topics for each in snapshots.values()):
+                return RecallResult(unreadable=index.unreadable(snapshots))
+            if splitter is not None:
+                await self._split(query, splitter, places, progress)
+                snapshots = await self._snapshots(index)  # facts may have changed during the split
+            queries = progress.queries([*parts] or [query])
+            vectors = await self._try_embedding(
+                lambda embedding, texts: embedding.vectors(texts, index, snapshots, progress.cost),
+                queries,
+                progress,
+            )
+            return await self._search_index(index, snapshots, queries, vectors, progress)
+        finally:
+            operation.spent(progress.usage)
+            operation.embedding_calls = progress.cost.calls
+
+    def _splitter(self, query: RecallQuery, depth: Depth) -> ChatModel | None:
+        """Return the chat model if it is to split the question."""
+        if depth == "deep" and self._chat_model is None:
+            raise ValueError("A deep recall needs a chat model: AgentMemory(..., chat_model=model)")
+        return self._chat_model if depth == "deep" else None
+
+    async def _snapshots(self, index: PlacesIndex) -> Snapshots:
+        """Return the snapshot of each place; read the place again if it changed.
+
+        A store in another process answers for several places together, so these are read concurrently.
+        """
+
+        async def read(place: Place) -> PlaceSnapshot:
+            return await self._snapshot(place, index.caches[place.identity])
+
+        first, *others = index.places.values()
+        started = perf_counter()
+        found = [await read(first)]
+        if others and perf_counter() - started > _FAR:
+            found += await each_of(read, others)
+        else:
+            found += [await read(place) for place in others]
+        return dict(zip(index.places, found, strict=True))
+
+    async def _snapshot(self, place: Place, cache: PlaceCache) -> PlaceSnapshot:
+        snapshot, version = cache.snapshot, await self._version(place)
+        if version is not None and version == snapshot.version:
+            return snapshot
+        async with cache.loading.get():
+            number = cache.next_number()  # before the version, so the facts are not older than it
+            snapshot, version = cache.snapshot, await self._version(place)
+            since = snapshot.version
+            if version is not None and version == since:
+                return snapshot  # another task read the place while this one waited
+            changes = None if since is None else await self._reader.changes(place, since)
+            if since is not None and changes is not None:
+                known, new = since, changes
+                followed = await self._cache.work(lambda: cache.follow(number, known, new))
+                if followed is not None:
+                    return followed
+            found, unreadable = await self._reader.found([place])
+            facts = [placed.fact for placed in found]
+            errors = {each.keyword: each.error for each in unreadable}
+            return await self._cache.work(lambda: cache.take(number, version, facts, errors))
+
+    async def _version(self, place: Place) -> str | None:
+        return await self._store.version(place.subject, place.scope)
+
+    async def _split(
+        self,
+        query: RecallQuery,
+        chat_model: ChatModel,
+        places: Sequence[Place],
+        progress: _Progress,
+    ) -> None:
+        subjects = [place.subject for place in places]
+        try:
+            progress.plan = await split_question(
+                query,
+                chat_model,
+                subjects,
+                self._clock().date(),
+            )
+            progress.usage += progress.plan.usage
+        except (ChatModelError, ExtractionError) as exc:
+            progress.usage += exc.usage
+            progress.fall_back(exc, "Splitting a question")
+        except Exception as exc:  # noqa: BLE001 - the recall can search the question as it is
+            progress.usage += ONE_CALL
+            progress.fall_back(exc, "Splitting a question")
+
+    async def _try_embedding(
+        self, embed: _Embed, queries: Sequence[RecallQuery], progress: _Progress
+    ) -> "Sequence[array[float]] | None":
+        """Return the vectors of the queries; None without an embedder, or if it failed."""
+        if self._embedding is None:
+            return None
+        try:
+            return await embed(self._embedding, [query.text for query in queries])
+        except MissingExtraError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - custom embedders raise any error
+            progress.fall_back(exc, "Embedding")
+            return None
+        finally:
+            refusal = progress.cost.refusal
+            if refusal is not None and refusal not in progress.failures:
+                progress.fall_back(refusal, "Embedding a text")
+
+    async def keep_vectors(self, is_ours: Callable[[Identity], bool]) -> None:
+        """Write vectors to the store that it does not have yet, for at most 5 s, even if cancelled.
+
+        Failures are logged and not raised, because the texts can be embedded again.
+
+        Args:
+            is_ours: Whether to write a place.
+        """
+        if self._embedding is None:
+            return
+        with move_on_after(_CLOSING_SECONDS, shield=True):
+            for place, cache in self._cache.places():
+                if not (cache.vectors.is_unsaved and is_ours(place.identity)):
+                    continue
+                try:
+                    if await self._version(place) is None:
+                        continue  # the store does not keep indexes
+                    await self._snapshot(place, cache)  # the store accepts only the latest version
+                    await self._embedding.keep(place, cache)
+                except Exception as exc:  # noqa: BLE001 - for example, the store may be closed
+                    _logger.info("Vectors were not written: %s", type(exc).__name__)
+
+    async def _search_store(
+        self,
+        in_store: StoreSearch,
+        places: Sequence[Place],
+        given: Sequence[RecallQuery],
+        progress: _Progress,
+    ) -> RecallResult:
+        queries, embedding, now = progress.queries(given), self._embedding, self._clock()
+        vectors = await self._try_embedding(
+            lambda embedding, texts: embedding.embed_questions(texts, places, progress.cost),
+            queries,
+            progress,
+        )
+        model = "" if embedding is None else embedding.model
+
+        async def search(queries: Sequence[RecallQuery]) -> list[StoreMatches]:
+            nonlocal vectors
+            found = await in_store.search_all(places, queries, now, model, vectors)
+            lacking = frozenset[Identity]().union(*(each.unembedded for each in found))
+            if embedding is None or vectors is None or not lacking:
+                return found
+            left, known = [each for each in places if each.identity in lacking], vectors
+            vectors = await self._try_embedding(
+                lambda embedding, _: embedding.embed_missing(
+                    known, left, in_store.store, progress.cost
+                ),
+                queries,
+                progress,
+            )
+            return await in_store.search_all(places, queries, now, model, vectors)
+
+        found = await search(queries)
+        wider = [] if progress.plan is None else progress.plan.wider
+        if wider and not any(each.matches for each in found):
+            found = await search(wider)
+        unreadable = {
+            (each.place.identity, each.keyword): each for part in found for each in part.unreadable
+        }
+        return progress.result(
+            _merged([part.matches for part in found], queries[0].limit),
+            [*unreadable.values()],
+            queries,
+            is_semantic=any(part.has_meaning for part in found),
+        )
+
+    async def _search_index(
+        self,
+        index: PlacesIndex,
+        snapshots: Snapshots,
+        queries: Sequence[RecallQuery],
+        vectors: "Sequence[array[float]] | None",
+        progress: _Progress,
+    ) -> RecallResult:
+        wider = [] if progress.plan is None else progress.plan.wider
+        now = self._clock()
+
+        def search() -> Found:
+            found = index.search(snapshots, queries, now, vectors)
+            if wider and not any(found[0]):
+                found = index.search(snapshots, wider, now, vectors)
+            return found
+
+        found: Found | None = None
+        if not wider:
+            await checkpoint()
+            found = index.search_at_once(snapshots, queries, now, vectors)
+        if found is None:
+            async with index.turn.get():
+                found = await self._cache.work(search)
+        matches, unreadable = found
+        caches = () if self._embedding is None else index.caches.values()
+        return progress.result(
+            _merged(matches, queries[0].limit),
+            unreadable,
+            queries,
+            is_semantic=vectors is not None,
+            refused=sum(cache.vectors.refused for cache in caches),
+        )
+
+
+def _merged(found: Sequence[list[Match]], limit: int) -> list[Match]:
+    """Merge the matches of several questions; a fact keeps its best match."""
+    if len(found) == 1:
+        return found[0]
+    best: dict[object, Match] = {}
+    for match in (match for matches in found for match in matches):
+        key = match.place.identity, match.fact.concept.keyword, match.fact.id
+        if key not in best or best[key].score < match.score:
+            best[key] = match
+    return sorted(best.values(), key=lambda match: match.score, reverse=True)[:limit]

@@ -1,0 +1,227 @@
+"""VectorTable: vectors by key, and their cosines with another vector.
+
+The comparison is exhaustive, so it never misses a vector. 5,000 vectors of 384 numbers take well
+under a millisecond with numpy. Without numpy the results are the same, about a hundred times
+slower.
+"""
+
+import json
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import chain
+from math import hypot
+from operator import mul
+from typing import TypeAlias, cast
+
+from factmem.recall._arrays import Array, numpy_or_none
+
+__all__ = [
+    "Products",
+    "VectorTable",
+    "default_products",
+    "numpy_products",
+    "python_products",
+    "unit",
+]
+
+
+Floats: TypeAlias = "array[float]"
+
+Products: TypeAlias = Callable[[Floats, Floats], Sequence[float]]
+"""Returns the scalar product of each row with a vector. The rows are concatenated, in single
+precision, and as long as the vector."""
+
+_MAGIC = b"factmem vectors 1\n"
+_KEY_BYTES = 16
+_FLOAT_BYTES = 4
+_LONGEST_HEAD = 2**16
+"""The maximum size of a table's header, in bytes."""
+
+
+def numpy_products(rows: Floats, vector: Floats) -> Sequence[float]:
+    """Multiply with numpy, in the calling thread.
+
+    The operator `@` would use BLAS, whose threads spend more time waiting for each other than
+    working if the processors are busy.
+    """
+    np: Array = numpy_or_none()
+    matrix = np.frombuffer(rows, np.float32).reshape(-1, len(vector))
+    products: Array = np.einsum("ij,j->i", matrix, np.frombuffer(vector, np.float32))
+    return cast("Sequence[float]", products)
+
+
+def python_products(rows: Floats, vector: Floats) -> list[float]:
+    """Multiply in plain Python."""
+    width = len(vector)
+    return [sum(map(mul, rows[at : at + width], vector)) for at in range(0, len(rows), width)]
+
+
+def default_products() -> Products:
+    """Return `numpy_products` if numpy can be imported, else `python_products`."""
+    return python_products if numpy_or_none() is None else numpy_products
+
+
+class VectorTable:
+    """Vectors of one model by keys of 16 bytes. Calls must not overlap with a change.
+
+    Only directions count: vectors are stored at length 1. A vector of zeros has cosine 0 with all.
+    """
+
+    def __init__(self, dimensions: int, *, products: Products | None = None) -> None:
+        self.dimensions = dimensions
+        self._products = products
+        self._rows: dict[bytes, int] = {}
+        """The row of each key."""
+        self._free: list[int] = []
+        """The rows of discarded keys."""
+        self._numbers: array[float] = array("f")
+        """The rows, concatenated."""
+        self.changes: int = 0
+        """Increases with each change of the keys."""
+        self._total: Array = None
+        """The sum of all vectors, cached after its first use; only with numpy."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._rows)
+
+    def keys(self) -> AbstractSet[bytes]:
+        """Return a live view of the keys."""
+        return self._rows.keys()
+
+    def rows(self, keys: Iterable[bytes]) -> list[int | None]:
+        """Return the row of each key; None for an unknown key."""
+        return list(map(self._rows.get, keys))
+
+    def add(self, key: bytes, vector: Sequence[float]) -> None:
+        """Add a vector; a key that exists keeps its vector.
+
+        Raises:
+            ValueError: Its length differs from the table's dimensions.
+        """
+        if len(vector) != self.dimensions:
+            raise ValueError(f"vector must have {self.dimensions} dimensions, not {len(vector)}")
+        if key in self._rows:
+            return
+        self.changes += 1
+        numbers = unit(vector)
+        if self._free:
+            self._rows[key], width = self._free.pop(), self.dimensions
+            row = self._rows[key]
+            self._numbers[row * width : (row + 1) * width] = numbers
+        else:
+            self._rows[key] = self.width
+            self._numbers.extend(numbers)
+        if self._total is not None:
+            self._total += numbers
+
+    def discard(self, key: bytes) -> None:
+        """Remove a vector, if it exists. A later vector reuses its row."""
+        row = self._rows.pop(key, None)
+        if row is not None:
+            self.changes += 1
+            if self._total is not None:
+                self._total -= self._row(row)
+            self._free.append(row)
+
+    @property
+    def width(self) -> int:
+        """The number of rows, including those of discarded keys."""
+        return len(self._numbers) // self.dimensions
+
+    def products(self, vector: Floats) -> Sequence[float]:
+        """Return the cosine between each row and a vector of length 1, from -1 to 1."""
+        multiply = self._products or default_products()
+        return multiply(self._numbers, vector) if self._numbers else ()
+
+    def _row(self, row: int) -> Floats:
+        return self._numbers[row * self.dimensions : (row + 1) * self.dimensions]
+
+    def total(self, rows: Sequence[int] | None) -> Sequence[float] | None:
+        """Return the sum of some rows, or of all keys; None if there is none.
+
+        The sum is in double precision, so that in single precision it depends neither on the order
+        of the rows nor on vectors that were added and removed.
+        """
+        if not (self._rows if rows is None else rows):
+            return None
+        np = numpy_or_none()
+        if np is None:
+            vectors = map(self._row, self._rows.values() if rows is None else rows)
+            return [*map(sum, zip(*vectors, strict=True))]
+        if rows is None:
+            if self._total is None:
+                is_full = len(self._rows) == self.width
+                self._total = self._sum(np, None if is_full else [*self._rows.values()])
+            return cast("Sequence[float]", self._total.tolist())
+        return cast("Sequence[float]", self._sum(np, rows).tolist())
+
+    def _sum(self, np: Array, rows: Sequence[int] | None) -> Array:
+        matrix = np.frombuffer(self._numbers, np.float32).reshape(-1, self.dimensions)
+        if rows is not None:
+            matrix = matrix[np.array(rows, np.intp)]
+        return np.add.reduce(matrix, axis=0, dtype=np.float64)
+
+    def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
+        """Return the cosine between each key's vector and this one."""
+        products = self.products(unit(vector))
+        return {key: float(products[row]) for key, row in self._rows.items()}
+
+    def dump(self, model: str) -> bytes:
+        """Return the table as bytes, with the name of the model that made the vectors."""
+        header = {"model": model, "dimensions": self.dimensions, "count": len(self)}
+        start = _MAGIC + json.dumps(header).encode() + b"\n"
+        keys = sorted(self._rows, key=self._rows.__getitem__)
+        numbers = self._numbers
+        if len(self) < self.width or sys.byteorder == "big":  # the format is little-endian
+            rows = map(self._row, sorted(self._rows.values()))
+            numbers = array("f", chain.from_iterable(rows))
+            if sys.byteorder == "big":
+                numbers.byteswap()
+        return b"".join((start, *keys, memoryview(numbers)))
+
+    @classmethod
+    def load(cls, data: bytes, model: str, *, products: Products | None = None) -> "VectorTable":
+        """Return the table of a dump.
+
+        Raises:
+            ValueError: The bytes are not a table of this model.
+        """
+        header_end = data.find(b"\n", len(_MAGIC), _LONGEST_HEAD) + 1
+        rest = memoryview(data)[header_end:]  # without copying hundreds of megabytes
+        try:
+            header = json.loads(data[len(_MAGIC) : header_end])
+            dimensions, count = header["dimensions"], header["count"]
+            is_ours = data.startswith(_MAGIC) and header["model"] == model
+            keys_end = _KEY_BYTES * count
+            is_whole = len(rest) == keys_end + _FLOAT_BYTES * count * dimensions
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError("The data is not a table of vectors") from None
+        if not (is_ours and is_whole and dimensions > 0):
+            raise ValueError("The data is not a table of vectors of this model")
+        table = cls(dimensions, products=products)
+        keys = bytes(rest[:keys_end])
+        table._rows = {
+            keys[at : at + _KEY_BYTES]: row for row, at in enumerate(range(0, keys_end, _KEY_BYTES))
+        }
+        table._numbers.frombytes(rest[keys_end:])
+        if sys.byteorder == "big":
+            table._numbers.byteswap()
+        if len(table._rows) != count:
+            raise ValueError("The table of vectors has a duplicate key")
+        return table
+
+
+def unit(vector: Sequence[float]) -> "array[float]":
+    """Return a vector scaled to length 1, in single precision."""
+    length = hypot(*vector)
+    if not length:
+        return array("f", vector)
+    return array("f", [number / length for number in vector])

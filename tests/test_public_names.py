@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Iterator
+from difflib import ndiff
 from pathlib import Path
 
 import factmem
@@ -13,6 +14,8 @@ from tests.syntax import tree_of
 from tests.tables import table
 
 PACKAGE = Path(factmem.__file__).parent
+LIST = Path(__file__).parent / "public_names.txt"
+MOST = 250
 
 
 def _public_modules() -> Iterator[str]:
@@ -115,7 +118,84 @@ def test_a_missing_docstring_is_noticed() -> None:
     assert list(_undocumented(tree, {"A", "c", "D", "E"})) == ["A", "A.b", "c", "D"]
 
 
+def _foreign(tree: ast.Module, room: str) -> set[str]:
+    """Return the names that a module imports from other rooms."""
+    return {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and not f"{node.module}.".startswith(f"{room}.")
+        for alias in node.names
+    }
+
+
+def _public_names() -> set[str]:
+    """Return all public names with their room: a name counts once, in the room that defines it."""
+    found: set[str] = set()
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(PACKAGE).with_suffix("").parts
+        module = [part for part in parts if part != "__init__"]
+        if not module or any(part.startswith("_") for part in module):
+            continue
+        room = ".".join(module if module[0] == "integrations" else module[:1])
+        tree = tree_of(file.read_text())
+        own = set(_exported(tree)) - _foreign(tree, f"factmem.{room}")
+        found |= {f"{room}.{name}" for name in own}
+    return found
+
+
+def _exported(tree: ast.Module) -> list[str]:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                return list(ast.literal_eval(value))
+            case _:
+                pass
+    return []
+
+
+def test_public_names_are_decided() -> None:
+    """A new name is a line in `public_names.txt` that a reviewer sees.
+
+    A name belongs there if a program in the docs uses it or gets an object of it, if it is an error,
+    or if authors of providers, chat models and embedders need it. All others are in a module whose
+    name begins with an underscore.
+    """
+    listed = LIST.read_text().splitlines()
+
+    changed = [line for line in ndiff(listed, sorted(_public_names())) if line[0] in "+-"]
+    assert changed == []
+    assert len(listed) <= MOST
+
+
+PROGRAMS = sorted(
+    file
+    for pattern in ("README.md", "docs/*.md", "examples/*.py", "examples/*.ipynb")
+    for file in PACKAGE.parent.glob(pattern)
+)
+IMPORT = re.compile(r"from (factmem[.\w]*) import (?:\(([^)]*)\)|([\w, ]*))")
+
+
+@table("file", PROGRAMS)
+def test_programs_of_the_docs_import_public_names(file: Path) -> None:
+    """Whatever a page or an example imports is in the `__all__` of a public module."""
+    text = file.read_text().replace("\\n", "\n")  # of a notebook
+
+    for module, several, line in IMPORT.findall(text):
+        path = PACKAGE.parent / module.replace(".", "/")
+        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        exported = set(_exported(tree_of(source.read_text())))
+        assert "._" not in module, f"{file.name}: {module}"
+        assert set(re.findall(r"\w+", several or line)) <= exported, f"{file.name}: {module}"
+
+
+def test_every_room_has_the_names_of_the_root() -> None:
+    """A name of the root is a name of its room as well."""
+    short = {name.rpartition(".")[2] for name in _public_names()}
+
+    assert set(factmem.__all__) - short == set()
+
+
 def test_the_root_exports_are_few() -> None:
     """A first program finds what it needs; `dir` shows nothing else."""
-    assert len(factmem.__all__) <= 45
+    assert len(factmem.__all__) <= 40
     assert dir(factmem) == sorted([*factmem.__all__, "__version__"])

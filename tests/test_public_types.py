@@ -33,6 +33,17 @@ def _exports() -> Iterator[tuple[str, object]]:
             yield f"{room}.{name}", getattr(module, name)
 
 
+INTERNAL = {
+    "AgentContext": {"__init__"},
+    "Concept": {"codec"},
+    "FailedTexts": {"__init__"},
+    "Ledger": {"is_refused", "items", "matching", "restored", "state"},
+    "MemoryConsolidation": {"__init__"},
+    "MemoryContents": {"__init__"},
+    "MessageForm": {"frame", "instructions_frame", "lines"},
+}
+"""Methods that only factmem calls, such as the constructors of the objects that a memory returns."""
+
 EXPORTS = dict(_exports())
 PUBLIC = {id(export) for export in EXPORTS.values()}
 
@@ -44,7 +55,9 @@ def _signatures(export: object) -> Iterator[Callable[..., object]]:
     elif inspect.isclass(export):
         for name, member in inspect.getmembers(export):
             function = member.fget if isinstance(member, property) else member
-            if (name == "__init__" or not name.startswith("_")) and inspect.isfunction(function):
+            is_public = name == "__init__" or not name.startswith("_")
+            is_internal = name in INTERNAL.get(export.__name__, ())
+            if is_public and not is_internal and inspect.isfunction(function):
                 yield function
 
 

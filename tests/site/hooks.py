@@ -16,39 +16,52 @@ _SETTINGS = re.compile(r"^( *```\w+) \{[^\n]*\}$", re.MULTILINE)
 
 
 def public_modules() -> dict[str, list[str]]:
-    """Return the public names that each public module defines itself."""
+    """Return the public names by module: where they are defined, or the room of a private module."""
     found: dict[str, list[str]] = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         parts = file.relative_to(ROOT).with_suffix("").parts
-        if not any(part.startswith("_") for part in parts) and "browse" not in parts:
+        if not any(part.startswith("_") for part in parts):
             names = _names(ast.parse(file.read_text()))
             if names:
                 found[".".join(parts)] = names
-    return found
+    defined = {name for names in found.values() for name in names}
+    for file in sorted(PACKAGE.glob("*/__init__.py")):
+        if not file.parent.name.startswith("_"):
+            own = [name for name in _exported(ast.parse(file.read_text())) if name not in defined]
+            found |= {f"factmem.{file.parent.name}": own} if own else {}
+    return dict(sorted(found.items()))
 
 
 def _names(tree: ast.Module) -> list[str]:
     defined: set[str] = set()
-    exported: list[str] = []
     for node in tree.body:
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
                 defined.add(name)
             case ast.AsyncFunctionDef(name=name):
                 defined.add(name)
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=elements)):
-                exported = [ast.literal_eval(each) for each in elements]
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 defined.add(name)
             case _:
                 pass
-    return [name for name in exported if name in defined]
+    return [name for name in _exported(tree) if name in defined]
+
+
+def _exported(tree: ast.Module) -> list[str]:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=elements)):
+                return [ast.literal_eval(each) for each in elements]
+            case _:
+                pass
+    return []
 
 
 def page_of(module: str) -> str:
     """Return the path of the page of a module: one page for each room."""
     parts = module.split(".")
-    return f"reference/{parts[1] if len(parts) > 2 else 'factmem'}.md"
+    is_room = len(parts) > 2 or (PACKAGE / parts[1]).is_dir()
+    return f"reference/{parts[1] if is_room else 'factmem'}.md"
 
 
 def reference() -> dict[str, str]:

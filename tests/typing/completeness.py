@@ -10,10 +10,8 @@ import sys
 UNTYPED = (
     "factmem.integrations.smolagents",
     "factmem.integrations.crewai",
-    "factmem._cli.browse",
 )
-"""smolagents has annotations and no `py.typed`; CrewAI, of a gigabyte, is not installed here; widgets
-inherit what textual declares without types."""
+"""smolagents has annotations and no `py.typed`; CrewAI, of a gigabyte, is not installed here."""
 
 
 def main() -> int:

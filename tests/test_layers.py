@@ -39,7 +39,7 @@ ROOMS = [
 """From the bottom up: a folder imports folders of earlier lines, never of its own line."""
 
 SHARED = {
-    "detection": {"_candidates", "_detector", "_spelling", "_synonyms"},
+    "detection": {"_detector", "_spelling", "_synonyms"},
     "embedding": {"_vectors"},
     "encryption": {"_ciphers", "_ring"},
     "integrations": {"_mcp_program"},
@@ -58,8 +58,8 @@ SHARED = {
     "memory": {"_records", "_selection", "_users"},
     "models": {"_checked", "_display", "_metadata", "_names", "_stored_facts", "_text", "_values"},
     "prompt": {"_escaping", "_quotes", "_transcript"},
-    "providers": {"_guarded", "_reader"},
-    "recall": {"_documents", "_lexical.analysis", "_places_index", "_query_planning", "_search"},
+    "providers": {"_four_methods", "_guarded", "_reader"},
+    "recall": {"_documents", "_index_cache", "_lexical.analysis", "_query_planning", "_search"},
     "transfer": {"_memory_files"},
 }
 """Private modules that other rooms import: no part of the API, and no secret of their room either."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from factmem.providers._place_lists import place_info
     from factmem.providers._postgres.driver import Pool
     from factmem.providers.base import AgentMemoryProvider, FactStore
+    from factmem.providers.durable import DurableStore
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.limits import PlaceLimit
@@ -53,6 +54,7 @@ __all__ = [
     "Backend",
     "Change",
     "Decision",
+    "DurableStore",
     "EncryptedStorage",
     "Erased",
     "ErasedSinceError",
@@ -109,6 +111,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "AgentMemoryProvider",
                 "FactStore",
             ),
+            "factmem.providers.durable": ("DurableStore",),
             "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),
             "factmem.providers.limits": ("PlaceLimit",),

@@ -120,6 +120,10 @@ class FileLock:
         with self._thread:
             self._close()
 
+    def __del__(self) -> None:
+        """Close the file of a lock that was dropped."""
+        self._close()
+
     def _close(self) -> None:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1

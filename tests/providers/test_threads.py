@@ -3,7 +3,10 @@
 Each test runs in a process of its own, which is killed when it takes too long.
 """
 
+import gc
+import os
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -180,3 +183,21 @@ def while_threads_close(root: str, key: str | None) -> None:
 def test_stores_that_are_opened_and_closed_beside(root: Path, key: Key | None) -> None:
     """A close takes no lock or log away from the others of the process."""
     apart(while_threads_close, str(root), text(key), deadline=DEADLINE)
+
+
+def dropped(root: str, key: str | None) -> None:
+    before = len(os.listdir("/dev/fd"))
+    for number in range(60):
+        anyio.run(save, opened(root, key), f"v{number}")
+    end, left = time.monotonic() + 10, before + 60
+    while left > before + 30 and time.monotonic() < end:  # threads let go of their stores when idle
+        gc.collect()
+        assert len(anyio.run(values, opened(root, key))) == 60
+        left = len(os.listdir("/dev/fd"))
+    assert left <= before + 30
+
+
+@both_kinds
+def test_stores_that_are_dropped(root: Path, key: Key | None) -> None:
+    """Without a close they leave no descriptor behind."""
+    apart(dropped, str(root), text(key), deadline=DEADLINE)

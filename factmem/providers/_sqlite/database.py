@@ -30,7 +30,7 @@ from pathlib import Path
 from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
 from factmem.providers._sqlite.files import DAMAGED, ODD_VALUES, DatabaseFiles, code_of
-from factmem.providers._sqlite.guards import Guard, pin, unpin
+from factmem.providers._sqlite.guards import Guard, abandon, pin, release_abandoned, unpin
 from factmem.providers._sqlite.session import SqliteSession
 
 _PATIENCE = 0.05
@@ -262,6 +262,17 @@ class Database:
         if guard is not None:
             guard.close()
 
+    def __del__(self) -> None:
+        """Close the connections of a store that was dropped; its log stays until the next close."""
+        for name in ("_warm", "_reader", "_writer"):
+            db = getattr(self, name, None)
+            if db is not None:
+                with suppress(sqlite3.Error):
+                    db.close()
+        guard = getattr(self, "_guard", None)
+        if guard is not None:
+            abandon(guard, self._pin)
+
     def _close_replaced(self) -> None:
         """Close a file that was deleted or replaced: SQLite would go on with the old one."""
         if self._inode is None or self._files.identity() == self._inode:
@@ -379,6 +390,7 @@ def _before_fork() -> None:
     for database in list(_databases):
         database.lock_for_fork()
         _held.append(database)
+    release_abandoned()
 
 
 def _after_in_parent() -> None:

@@ -12,6 +12,7 @@ says that a running store is copied by `factmem backup` only.
 import os
 import struct
 import threading
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ class Guard:
         """Lock a database that SQLite has just opened; None if the platform has no such locks."""
         if fcntl is None:
             return None
+        release_abandoned()
         with _lock:
             found = path.stat()
             key = found.st_dev, found.st_ino
@@ -101,6 +103,27 @@ class Guard:
                 for fd in (*self._files, *self._pins):
                     os.close(fd)
                 self._files, self._pins = [], []
+
+
+_abandoned: "deque[tuple[Guard, int]]" = deque()
+
+
+def abandon(guard: Guard, pin: int) -> None:
+    """Leave the guard of a store that was dropped without being closed to the next opening.
+
+    The garbage collector may call this inside any other function here, so it takes no lock.
+    """
+    _abandoned.append((guard, pin))
+
+
+def release_abandoned() -> None:
+    """Release the guards of dropped stores; a forked child would share their locks."""
+    with suppress(IndexError):
+        while True:
+            guard, pin = _abandoned.popleft()
+            guard.return_pin(pin)
+            guard.release()
+            guard.close()
 
 
 def pin(fd: int) -> None:

@@ -265,8 +265,12 @@ def code_of(exc: sqlite3.Error) -> int:
 def _set_wal(db: sqlite3.Connection) -> None:
     """Make a database write ahead; SQLite itself does not wait for readers here."""
     for _ in range(100):
-        with suppress(sqlite3.OperationalError):
+        try:
             db.execute("PRAGMA journal_mode = wal")
+        except sqlite3.OperationalError as exc:
+            if code_of(exc) not in _BUSY:  # a failing disk: the lock of the store is held meanwhile
+                raise
+            time.sleep(0.02)
+        else:
             return
-        time.sleep(0.02)
     db.execute("PRAGMA journal_mode = wal")

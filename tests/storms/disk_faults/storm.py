@@ -90,6 +90,7 @@ class _Record(Acknowledged):
             self.last[lane] = number
             self.times[lane, number] = (begin, end)
             self.failed[lane, number] = operation(lane, number)
+            self.unsure.add((lane, number))
 
     def under_way(self) -> list[Operation]:
         """Return what may have been done and was not acknowledged."""

@@ -5,7 +5,9 @@ There is one exception, the freshness check of a warm load, some microseconds ea
 the file and asks for `data_version`, and for the end of the place if that has changed.
 """
 
+import linecache
 import os
+import sys
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -67,7 +69,8 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guard]:
         call = getattr(module, name)
 
         def noted(*args: object, **options: object) -> object:
-            guard(name)
+            if sys._getframe(1).f_code.co_filename != linecache.__file__:  # a traceback's lines
+                guard(name)
             return call(*args, **options)
 
         monkeypatch.setattr(module, name, noted)

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from pydantic import JsonValue
-
 from factmem._arguments import expect_all
 from factmem.models._metadata import NO_METADATA, checked_metadata
+from factmem.models._values import JsonValue
 from factmem.models.clock import utc
 from factmem.models.facts import Concept
 

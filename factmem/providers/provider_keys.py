@@ -64,7 +64,7 @@ class ProviderKeys:
 def open_keys(slots: StoreKeys, workers: Workers) -> ProviderKeys:
     """Return the keys of a store; the public class has no constructor of its own."""
     keys = ProviderKeys()
-    keys._slots, keys._workers = slots, workers
+    keys._slots, keys._workers = slots, workers  # pyright: ignore[reportPrivateUsage]
     return keys
 
 

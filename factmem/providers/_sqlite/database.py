@@ -32,6 +32,7 @@ from factmem.errors import StorageError, StoreBusyError
 from factmem.providers._sqlite.files import DAMAGED, ODD_VALUES, DatabaseFiles, code_of
 from factmem.providers._sqlite.guards import Guard, abandon, pin, release_abandoned, unpin
 from factmem.providers._sqlite.session import SqliteSession
+from factmem.providers._sqlite.warm import WarmConnection
 
 _PATIENCE = 0.05
 """Seconds that an index waits for the lock: longer than a save holds it. A recall waits as long."""
@@ -160,7 +161,7 @@ class Database:
                 db.close()
                 self._reader = None
 
-    def warm(self) -> "_Warm | None":
+    def warm(self) -> WarmConnection | None:
         """Return the connection for event loops, locked; None if that needs waiting.
 
         The caller releases it.
@@ -173,7 +174,7 @@ class Database:
         if self._warm is not db:
             self._warming.release()
             return None
-        return _Warm(db, self._warming, self.epoch)
+        return WarmConnection(db, self._warming, self.epoch)
 
     def prepare_warm(self) -> None:
         """Open the connection for event loops, in a worker thread."""
@@ -352,26 +353,6 @@ class Database:
                 return bool(row and (row.fetchone() or (0,))[0])
             except sqlite3.Error:
                 return False
-
-
-class _Warm:
-    """The connection for event loops, locked until `release`."""
-
-    __slots__ = ("_epoch", "_lock", "db")
-
-    def __init__(self, db: sqlite3.Connection, lock: threading.Lock, epoch: int) -> None:
-        self.db = db
-        self._lock = lock
-        self._epoch = epoch
-
-    def version(self) -> tuple[int, int]:
-        """Return a mark that changes with each commit of another connection."""
-        (version,) = self.db.execute("PRAGMA data_version").fetchone()
-        return self._epoch, version
-
-    def release(self) -> None:
-        """Unlock the connection."""
-        self._lock.release()
 
 
 def _begin_snapshot(db: sqlite3.Connection) -> None:

@@ -9,6 +9,7 @@
 
 import os
 import sqlite3
+import struct
 import threading
 import time
 from contextlib import closing, suppress
@@ -38,7 +39,7 @@ _RESERVED = 1 << 20
 """The bytes of a file that is given up on a full disk, because erasing needs room in the log."""
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-ODD_VALUES = (TypeError, UnicodeDecodeError)
+ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error)
 """Errors of Python where a damaged row has NULL for a number or bytes, or text that is not UTF-8."""
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

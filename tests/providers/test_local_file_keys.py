@@ -204,6 +204,19 @@ async def test_an_interrupted_rotation_can_be_completed(
     assert cuts > 30
 
 
+async def test_a_place_that_is_created_after_a_rotation(root: Path) -> None:
+    """By an instance that was open before: its key is not wrapped under keys that are gone."""
+    store, stale = await made(root), opened(root, NEW, KEY)
+    await stale.keys.add(NEW)
+    assert await current(stale) == ["dark"]
+    await store.keys.rotate(NEW)
+
+    await stale.save(theme("new"), ALICE.of("carol"), AGENT)
+
+    assert await current(opened(root, NEW), ALICE.of("carol")) == ["new"]
+    await opened(root, NEW).verify()
+
+
 NOBODY = ALICE.of("nobody yet")
 """A user without facts: an empty result would be wrong too."""
 

@@ -35,7 +35,6 @@ from factmem import (
 )
 from factmem._concurrency.file_lock import FileLock
 from factmem.models import AnyFact
-from factmem.providers._sql.writing import PlaceWriter
 from factmem.providers._sqlite.guards import Guard
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.storages import Storage
@@ -272,13 +271,8 @@ def _without_locks() -> None:
     Guard.of = lambda path: None  # type: ignore[method-assign]
 
 
-def _without_ring() -> None:
-    PlaceWriter.check_ring = lambda *_: None  # type: ignore[method-assign]
-
-
 MUTANTS: dict[str, Callable[[], None]] = {
     "no transactions": _without_transactions,
     "no locks": _without_locks,
-    "no look at the ring": _without_ring,
 }
 """Rules of the engine that can be switched off, to see the storm notice."""

@@ -24,14 +24,21 @@ __all__ = ["WRONG_DURABLE_STORES", "WRONG_ENCRYPTED_STORES", "damages"]
 
 
 def damages(home: StoreFolder) -> list[Damage]:
-    """Return a damage of each file that is not empty."""
-    return [Damage(name, partial(_flip, name)) for name, content in home.files().items() if content]
+    """Return two damages of each file that is not empty: a small one, and one that nothing survives."""
+    files = [name for name, content in home.files().items() if content]
+    return [Damage(name, partial(harm, name)) for name in files for harm in (_flip, _blot)]
 
 
 def _flip(name: str, folder: Path) -> None:
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
+
+
+def _blot(name: str, folder: Path) -> None:
+    """Spare only the header of the database."""
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:100] + b"\xff" * len(content[100:]))
 
 
 class Local(LocalFileMemoryProvider):

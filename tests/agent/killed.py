@@ -6,9 +6,7 @@ python -m tests.agent.killed FOLDER POINT LOOP
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -17,6 +15,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+from tests.doors import watched
 from tests.world import ALICE, found_facts, theme_item
 
 FIRST = [theme_item("dark", "I like it dark")]
@@ -32,16 +31,25 @@ def dying(*_: object) -> str:
     raise AssertionError
 
 
-def torn(fd: int, data: Any, write: Callable[[int, Any], int] = os.write) -> int:
-    """Write only half of a record."""
-    write(fd, bytes(data)[: len(data) // 2])
-    die()
-    raise AssertionError
+class Killer:
+    """Ends the process before the first statement of SQLite that begins with `at`."""
+
+    at = "-"
+
+    def __call__(self, sql: str) -> None:
+        if sql.lstrip().startswith(self.at):
+            die()
 
 
 async def main(folder: Path, point: str) -> None:
     found: object = dying if point == "extraction" else found_facts(*SECOND)
     model = ScriptedChatModel("Noted.", found_facts(*FIRST), "Noted.", found)
+    killer = Killer()
+    with watched(killer):
+        await work(folder, model, killer, point)
+
+
+async def work(folder: Path, model: ScriptedChatModel, killer: Killer, point: str) -> None:
     async with LocalFileMemoryProvider(folder) as store, Agent(model) as agent:
         agent.install(
             AgentMemory,
@@ -58,11 +66,7 @@ async def main(folder: Path, point: str) -> None:
         # starts without a checkpoint.
         result = await agent.run("And three more things.")
         os.write(1, f"{result.text}\n".encode())
-        match point:
-            case "write":
-                os.write = torn
-            case "sync":
-                os.fsync = dying  # type: ignore[assignment]
+        killer.at = {"write": "INSERT", "commit": "COMMIT"}.get(point, "-")
         await agent.drain()
         os.write(1, b"saved\n")
         die()

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent.parent
     [
         ("extraction", ["acknowledged", "Noted."], [0]),
         ("write", ["acknowledged", "Noted."], [0]),
-        ("sync", ["acknowledged", "Noted."], [0, 3]),
+        ("commit", ["acknowledged", "Noted."], [0]),
         ("end", ["acknowledged", "Noted.", "saved"], [3]),
     ],
 )

@@ -141,9 +141,14 @@ class StoreKeys:
                 session.on_removal(b"", None, is_purge=False)
             return True
 
-        is_done = self._places.write(write)
-        if encryption is not None and is_done:
-            self._opening.encryption = encryption
+        # Other threads open the store meanwhile: with either key until this commits, then the new.
+        self._opening.coming = encryption
+        try:
+            is_done = self._places.write(write)
+            if encryption is not None and is_done:
+                self._opening.encryption = encryption
+        finally:
+            self._opening.coming = None
         self._opening.reload()
         self._places.finish_erasure()  # the former key ring, and lines under its keys
         return is_done

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from factmem._concurrency.garbage import paused_collection
-from factmem.errors import TamperedError
+from factmem.errors import TamperedError, WrongKeyError
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
@@ -89,12 +89,16 @@ class PlaceReads(ABC):
         return self._with_keys(lambda: self._write(work))
 
     def _with_keys(self, call: Callable[[], R]) -> R:
-        """Call a function; call it again with new keys if another process rotated them."""
+        """Call a function; call it again with new keys if they were rotated meanwhile."""
         for _ in range(3):
+            encryption = self.opening.encryption
             try:
                 return call()
             except UnknownGenerationError:
                 self.opening.reload()
+            except WrongKeyError:  # a snapshot from before the rotation of another thread
+                if self.opening.encryption is encryption:
+                    raise
         raise TamperedError(
             "A place is sealed with a key that its store does not have: its row was changed, or "
             "the store's row was put back to an older copy. Restore both from one backup"

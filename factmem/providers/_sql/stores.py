@@ -13,7 +13,12 @@ import orjson
 
 from factmem.encryption._ring import KeyRing
 from factmem.encryption.aes256gcm import Encryption, KeySlot
-from factmem.errors import CorruptJournalError, KeyRequiredError, TamperedError
+from factmem.errors import (
+    CorruptJournalError,
+    KeyRequiredError,
+    TamperedError,
+    WrongKeyError,
+)
 from factmem.providers._sql import statements as sql
 from factmem.providers._sql.sealing import PlainSealing, RingSealing, Sealing
 from factmem.providers._sql.session import Session
@@ -83,6 +88,8 @@ class Opening:
     def __init__(self, name: str, encryption: Encryption | None, tables: Tables) -> None:
         self.name = name
         self.encryption = encryption
+        self.coming: Encryption | None = None
+        """The encryption of a rotation that is about to commit."""
         self.tables = tables
         self.start_afresh()
 
@@ -151,7 +158,13 @@ class Opening:
                 "The store is encrypted: open it with its key, by "
                 "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
             )
-        unwrapped = self.encryption.unwrap(row.slots, row.id)
+        coming = self.coming  # read before the other: see _change in StoreKeys
+        try:
+            unwrapped = self.encryption.unwrap(row.slots, row.id)
+        except WrongKeyError:
+            if coming is None:
+                raise
+            unwrapped = coming.unwrap(row.slots, row.id)
         return KeyRing.load(unwrapped.ring), unwrapped.kid
 
     def _opened(self, session: Session) -> OpenStore | None:

@@ -45,7 +45,7 @@ class SqlBackend:
         _restarts[self] = weakref.WeakMethod(self._start_in_child)
 
     def _start(self) -> None:
-        self.workers = Workers()
+        self.workers: Workers = Workers()
         self._commits = GroupCommit(self.blocking.commit, self.workers, self.blocking.rest)
 
     def _start_in_child(self) -> None:

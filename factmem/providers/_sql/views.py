@@ -41,7 +41,7 @@ class View:
     )
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self._ledger = Ledger()
         self._bodies: list[bytes] = []
         self._times: list[int] = []
@@ -51,15 +51,15 @@ class View:
         """The position of the ledger before the own saves that are not applied yet."""
         self.position: Position | None = None
         """None before the first read, and if the place does not exist."""
-        self.is_warm = False
+        self.is_warm: bool = False
         """Whether the place was read to its end."""
-        self.was_searched = False
+        self.was_searched: bool = False
         """Whether a keyword was searched for instead."""
-        self.checked = -inf
+        self.checked: float = -inf
         """The time at which it was complete, on the monotonic clock."""
         self.found: object = None
         """A mark of the database at which the position was its end, where it has such marks."""
-        self.outdated = -inf
+        self.outdated: float = -inf
         """The time of this process's last write that the ledger lacks."""
 
     @property

@@ -43,6 +43,9 @@ USUAL = 20
 """The number of facts with cosine 0 that are added to the mean that estimates a random fact's
 cosine. With few facts that mean is unreliable, and the right fact may dominate it."""
 
+_DIGITS = 9
+"""Scores that are equal to so many digits are equal: sums of floats depend on their order."""
+
 _SUPPORTERS = 3
 _NO_WORDS = (0.0, 0.0)
 
@@ -124,7 +127,8 @@ class Ranking:
             scored = self._scored(candidates, words, near or Nearness({}, {}))
             best = nlargest(limit, scored)
             if best and len(best) < len(scored):
-                least = best[-1][0]  # keep all that tie with the last one: `_rank` decides
+                # Keep all that tie with the last one, but for rounding: `_rank` decides.
+                least = best[-1][0] - 10.0**-_DIGITS
                 best = [each for each in scored if each[0] >= least]
         ordered: list[tuple[_Rank, Match]] = []
         for each in best:
@@ -229,7 +233,9 @@ class Ranking:
             for group in groups.values():
                 best = nlargest(_SUPPORTERS, group)
                 whole = sum(score for score, _ in best)
-                for score, slot in best:
+                for score, slot in group:
+                    if score < best[-1][0]:
+                        continue  # all that tie with the last one count, in whatever slots they are
                     support[slot] += TOGETHER * (whole - score) / (_SUPPORTERS - 1)
         return support
 
@@ -308,16 +314,19 @@ class Ranking:
             known = np.frombuffer(conversations, np.int32)
             groups = np.where(slots < len(known), known[np.minimum(slots, len(known) - 1)], -1)
             among = np.flatnonzero(groups >= 0)
-            # By conversation, then as nlargest orders pairs of score and slot in `_supports`.
-            order = among[np.lexsort((-slots[among], -fused[among], groups[among]))]
+            order = among[np.lexsort((-fused[among], groups[among]))]
             groups, scores = groups[order], fused[order]
+            if not len(order):
+                return support
             starts = np.flatnonzero(np.diff(groups, prepend=-1))
             rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
             best = rank < _SUPPORTERS
             group_of = np.cumsum(rank == 0) - 1
             whole = np.bincount(group_of[best], scores[best])
             gain = TOGETHER * (whole[group_of] - scores) / (_SUPPORTERS - 1)
-            support[order[best]] += gain[best]
+            least = np.minimum.reduceat(np.where(best, scores, np.inf), starts)
+            winners = scores >= least[group_of]
+            support[order[winners]] += gain[winners]
         return support
 
 
@@ -342,7 +351,7 @@ def _rank(placed: PlacedFact[AnyFact], scored: _Scored) -> _Rank:
     kind, scope, subject, entity = placed.place.identity
     fact = placed.fact
     names = (fact.concept.keyword, fact.id, kind, scope, subject, entity or "")
-    return -scored[0], -scored[1], names
+    return -round(scored[0], _DIGITS), -scored[1], names
 
 
 def _match(placed: PlacedFact[AnyFact], scored: _Scored) -> Match:

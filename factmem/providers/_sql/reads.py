@@ -30,6 +30,9 @@ from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")
 
+_LOOKS = 16
+"""Attempts to open a store whose keys other threads and processes are rotating."""
+
 _MOST_LISTED = 1000
 """Places that one query lists or reads."""
 
@@ -90,7 +93,7 @@ class PlaceReads(ABC):
 
     def _with_keys(self, call: Callable[[], R]) -> R:
         """Call a function; call it again with new keys if they were rotated meanwhile."""
-        for _ in range(3):
+        for _ in range(_LOOKS):
             encryption = self.opening.encryption
             try:
                 return call()

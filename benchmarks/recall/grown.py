@@ -50,7 +50,7 @@ def override(constants: dict[str, Any]) -> Iterator[None]:
     before = {}
     for path, value in constants.items():
         module, name = path.split(".")
-        owner = import_module(f"factmem.recall.{module}")
+        owner = import_module(f"factmem.recall._{module}")
         before[owner, name] = getattr(owner, name)
         setattr(owner, name, value)
     try:
@@ -82,10 +82,10 @@ def reciprocal(question: Question, ids: Sequence[str]) -> float:
     return next((1 / at for at, each in enumerate(ids[:10], 1) if each in question.facts), 0.0)
 
 
-async def ask_all(memory: AgentMemory, min_score: float | None = 0.0) -> Ranks:
+async def ask_all(memory: AgentMemory) -> Ranks:
     ranks = []
     for question in QUESTIONS:
-        found = await memory.recall(question.text, limit=10, min_score=min_score)
+        found = await memory.recall(question.text, limit=10)
         ranks.append(reciprocal(question, [match.fact.id for match in found]))
     return ranks
 
@@ -98,7 +98,7 @@ async def rank_by_sum(memory: AgentMemory) -> Ranks:
 
     ranks = []
     for question in QUESTIONS:
-        found = await memory.recall(question.text, limit=len(FACTS), min_score=0.0)
+        found = await memory.recall(question.text, limit=len(FACTS))
         best = sorted(found, key=composite, reverse=True)
         ranks.append(reciprocal(question, [match.fact.id for match in best]))
     return ranks
@@ -183,29 +183,11 @@ async def parts(embedder: Embedder | None) -> Ranks:
     return first
 
 
-async def gate(embedder: Embedder | None) -> None:
-    """Print the effect of `min_score` on questions with an answer and without one."""
-    memory = await build_memory(embedder)
-    full = hits(await ask_all(memory))
-    print(f"\nmin_score   hit@5   of {len(UNANSWERABLE)} unanswerable: silent, matches of 5")
-    for least in (None, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5):
-        share = mean(hits(await ask_all(memory, min_score=least)))
-        counts = [
-            len(await memory.recall(question.text, min_score=least)) for question in UNANSWERABLE
-        ]
-        name = "default" if least is None else f"{least:.2f}"
-        silent = counts.count(0) / len(counts)
-        print(
-            f"  {name:8}  {share:5.3f} ({share - mean(full):+.3f})  {silent:4.2f}   {mean(counts):3.1f}"
-        )
-
-
 async def main() -> None:
     print(f"{len(FACTS)} facts, {len(QUESTIONS)} questions, {len(UNANSWERABLE)} unanswerable")
     heading("words alone")
     words = await parts(None)
     row("bm25s", rank_by_bm25s(), words)
-    await gate(None)
 
     from benchmarks.recall.minilm import MiniLM
 
@@ -224,7 +206,6 @@ async def main() -> None:
             await ask_all(await build_memory(embedder, weights)),
             fused,
         )
-    await gate(embedder)
 
 
 if __name__ == "__main__":

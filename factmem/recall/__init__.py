@@ -5,10 +5,9 @@ Imports providers, embedding and prompt.
 
 from factmem.models.recall_filter import RecallFilter
 from factmem.recall.match import Match, RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallSettings, RecallWeights
+from factmem.recall.query import RecallSettings, RecallWeights
 
 __all__ = [
-    "Depth",
     "Match",
     "RecallFilter",
     "RecallReport",

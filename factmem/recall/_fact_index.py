@@ -1,20 +1,18 @@
 """FactIndex: an in-memory index of facts for search by words and by meaning. No I/O."""
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from functools import reduce
 from heapq import heappop, heappush
 from operator import or_
 from typing import Any
 
-import orjson
-from pydantic import JsonValue
-
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
-from factmem.recall._arrays import Array, both, numpy_or_none
+from factmem.models.recall_filter import RecallFilter, marks_of
+from factmem.recall._arrays import both, numpy_or_none
 from factmem.recall._conversations import Conversations, said_around
 from factmem.recall._documents import FIELD_WEIGHTS, RECURRING_FIELDS, words_of
 from factmem.recall._hints import asked_days, day_number, name_terms, named_entity
@@ -33,53 +31,46 @@ from factmem.recall._text_slots import Nearness, TextSlots, TextVectors
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
-__all__ = ["FactIndex", "MetadataIndex"]
+__all__ = ["FactIndex", "MarkIndex"]
 
 
-class MetadataIndex:
-    """The metadata of the facts in an index's slots. Facts without metadata need no memory."""
+class MarkIndex:
+    """The marks of the facts in an index's slots. Facts without marks need no memory."""
 
     def __init__(self) -> None:
-        self._of_slot: dict[int, Mapping[str, JsonValue]] = {}
-        self._slots: dict[tuple[str, bytes], set[int]] = {}
-        """By key and JSON value. Without it, a scan over 50,000 facts would take 20 ms."""
+        self._of_slot: dict[int, frozenset[bytes]] = {}
+        self._slots: dict[bytes, set[int]] = {}
+        """The slots of each mark. Without it, a scan over 50,000 facts would take 20 ms."""
 
-    def put(self, slot: int, metadata: Mapping[str, JsonValue]) -> None:
-        """Set the metadata of a slot."""
-        held = self._of_slot.get(slot)
-        if held is metadata or not (held or metadata):
+    def put(self, slot: int, marks: frozenset[bytes]) -> None:
+        """Set the marks of a slot."""
+        if self._of_slot.get(slot, frozenset()) == marks:
             return
         self.drop(slot)
-        if metadata:
-            self._of_slot[slot] = metadata
-            for pair in _pairs(metadata):
-                self._slots.setdefault(pair, set()).add(slot)
+        if marks:
+            self._of_slot[slot] = marks
+            for each in marks:
+                self._slots.setdefault(each, set()).add(slot)
 
     def drop(self, slot: int) -> None:
-        """Remove the metadata of a slot."""
-        for pair in _pairs(self._of_slot.pop(slot, {})):
-            held = self._slots[pair]
+        """Remove the marks of a slot."""
+        for each in self._of_slot.pop(slot, ()):
+            held = self._slots[each]
             held.discard(slot)
             if not held:
-                del self._slots[pair]
+                del self._slots[each]
 
-    def where(self, wanted: Mapping[str, JsonValue], size: int) -> bytearray:
-        """Return a mask of `size` slots: 1 if the metadata has all of these keys and values."""
+    def where(self, wanted: Collection[bytes], size: int) -> bytearray:
+        """Return a mask of `size` slots: 1 if the slot has all of these marks."""
         found = bytearray(size)
-        sets = sorted((self._slots.get(pair, set[int]()) for pair in _pairs(wanted)), key=len)
+        sets = sorted((self._slots.get(each, set[int]()) for each in wanted), key=len)
         for slot in sets[0].intersection(*sets[1:]):
             found[slot] = 1
         return found
 
 
-def _pairs(metadata: Mapping[str, JsonValue]) -> Iterator[tuple[str, bytes]]:
-    for key, value in metadata.items():
-        yield key, orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-
-_FEW, _FEW_NUMBERS = 64, 16_384
-"""The largest number of facts that is searched by meaning in the event loop, and without numpy also
-of floats in their vectors. This takes 0.3 ms at most; plain Python multiplies 30 floats in 1 us."""
+_FEW = 64
+"""The largest number of facts that is searched by meaning in the event loop: 0.3 ms at most."""
 
 _WORTH_NUMPY = 256
 """The least number of facts to use numpy for. Below it plain Python is as fast, and importing numpy
@@ -88,10 +79,6 @@ adds 0.1 s to the first recall."""
 _QUICK = 10_000
 """The largest number of facts that is searched by words in the event loop. With numpy that takes at
 most 0.3 ms; a worker thread would add 0.07 ms and the wait for a free one."""
-
-_IS_NAMED = ((0, 0), (2, 1))
-"""By whether a fact has an entity, and whether it is the named one: 1 for the named entity, 2 for
-others, 0 without one."""
 
 
 class FactIndex:
@@ -107,7 +94,7 @@ class FactIndex:
         """A number for each entity of the places."""
         self._terms = TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
         self._conversations = Conversations()
-        self._metadata = MetadataIndex()
+        self._marks = MarkIndex()
         self._stale: set[int] = set()
         """The slots whose words have to be indexed before the next search."""
         self._placed: list[PlacedFact[AnyFact] | None] = []
@@ -131,11 +118,10 @@ class FactIndex:
         """Whether a search by words takes less than half a millisecond."""
         return len(self) < _WORTH_NUMPY or (len(self) <= _QUICK and numpy_or_none() is not None)
 
-    def is_quick_with(self, dimensions: int) -> bool:
+    @property
+    def is_quick_with_vectors(self) -> bool:
         """Whether a search by words and vectors takes less than half a millisecond."""
-        count = len(self)
-        is_small = count * dimensions <= _FEW_NUMBERS or numpy_or_none() is not None
-        return count <= _FEW and is_small
+        return len(self) <= _FEW
 
     def put(self, identity: Identity, placed: PlacedFact[AnyFact], digest: bytes = b"") -> None:
         """Add a fact; it replaces the fact with the same place, keyword and id.
@@ -160,7 +146,7 @@ class FactIndex:
             self._said_at[slot] = fact.timestamp.timestamp()
             self._importance[slot] = fact.importance
             self._days[slot] = day_number(fact.timestamp)
-            self._metadata.put(slot, fact.metadata)
+            self._marks.put(slot, marks_of(fact))
         self._placed[slot] = placed
         self._heard_at[slot] = placed.heard_at.timestamp()
         self._texts.put(identity, slot, digest)
@@ -183,7 +169,7 @@ class FactIndex:
             if slot is not None:
                 self._converse(slot, self._placed[slot], None)
                 self._terms.drop(slot)
-                self._metadata.drop(slot)
+                self._marks.drop(slot)
                 self._stale.discard(slot)
                 self._placed[slot] = None
                 heappush(self._free, slot)
@@ -244,19 +230,16 @@ class FactIndex:
             vectors: Compares texts with the question. Without it, only words are compared.
         """
         self._index_words()
-        np = None
-        if vectors is not None or len(self) >= _WORTH_NUMPY:
-            np = numpy_or_none()
-        among = self._among(query) if query.is_narrowed else None
+        is_dense = vectors is not None or len(self) >= _WORTH_NUMPY
+        np = numpy_or_none() if is_dense else None
+        among = None if query.filter.is_open else self._among(query.filter)
         terms, entity = self.asked(query.text, has_vectors=vectors is not None)
-        near: Nearness[Any] | None = None
         if np is None:
-            if vectors is not None:
-                near = self._texts.nearness(vectors, among)
-            return self.ranked(query, now, entity, self._terms.scan(terms, among), near)
+            return self.ranked(query, now, entity, self._terms.scan(terms, among), None)
+        near = None
         if vectors is not None:
-            near = self._texts.dense_nearness(np, vectors, len(self._placed), among)
-        return self.ranked(query, now, entity, self._terms.dense_scan(terms, among), near, np=np)
+            near = self._texts.nearness(np, vectors, len(self._placed), among)
+        return self.ranked(query, now, entity, self._terms.dense_scan(terms, among), near)
 
     def asked(self, question: str, *, has_vectors: bool) -> tuple[QueryWords, str | None]:
         """Return the words to search for, and the entity that a question names."""
@@ -272,12 +255,10 @@ class FactIndex:
         now: datetime,
         entity: str | None,
         scores: WordScores | DenseScores,
-        near: Nearness[Any] | None,
-        *,
-        np: Array | None = None,
+        near: Nearness | None,
     ) -> list[Match]:
         """Return the best matches by the scores of words and the nearness of texts, by slot."""
-        hints = self._hints(np, query.text, entity)
+        hints = self._hints(query.text, entity)
         candidates = Candidates(
             self._placed,
             self._heard_at,
@@ -288,12 +269,10 @@ class FactIndex:
         ranking = Ranking(query, now, hints, has_meaning=near is not None)
         return ranking.best(candidates, scores, near)
 
-    def _among(self, query: RecallQuery) -> bytearray:
-        """Return a mask of the slots that pass the filters of a query."""
-        among, wanted = bytearray(len(self._placed)), query.filter
-        for identity, held in self._slots.items():
-            if query.subjects is not None and identity[2] not in query.subjects:
-                continue
+    def _among(self, wanted: RecallFilter) -> bytearray:
+        """Return a mask of the slots that pass a filter."""
+        among = bytearray(len(self._placed))
+        for held in self._slots.values():
             for keyword in held.keys() if wanted.keywords is None else wanted.keywords:
                 for slot in held.get(keyword, {}).values():
                     among[slot] = 1
@@ -302,20 +281,16 @@ class FactIndex:
             end = float("inf") if wanted.until is None else wanted.until.timestamp()
             is_in = self._where(self._said_at, lambda at: (at >= begin) & (at < end))
             among = both(among, is_in)
-        if wanted.metadata:
-            among = both(among, self._metadata.where(wanted.metadata, len(among)))
+        if wanted.marks:
+            among = both(among, self._marks.where(wanted.marks, len(among)))
         return among
 
-    def _hints(self, np: Array | None, question: str, entity: str | None) -> Hints:
+    def _hints(self, question: str, entity: str | None) -> Hints:
         named = days = None
         if entity is not None:
             number = self._entities[entity]
-            if np is None:
-                named = bytearray(_IS_NAMED[each >= 0][each == number] for each in self._entity_of)
-            else:
-                codes = np.full(len(self._entities) + 1, 2, np.uint8)
-                codes[number], codes[-1] = 1, 0  # -1 means no entity
-                named = bytearray(codes[np.frombuffer(self._entity_of, np.int32)])
+            # 1 for the named entity, 2 for others, 0 without one
+            named = self._where(self._entity_of, lambda of: (of >= 0) * (1 + (of != number)))
         asked = asked_days(question)
         if asked:
             days = self._where(
@@ -328,6 +303,6 @@ class FactIndex:
         np = numpy_or_none() if len(column) >= _WORTH_NUMPY else None
         if np is None:
             return bytearray(map(is_met, column))
-        kinds = {"d": np.float64, "I": np.uint32}
+        kinds = {"d": np.float64, "I": np.uint32, "i": np.int32}
         found = is_met(np.frombuffer(column, kinds[column.typecode]))
         return bytearray(np.ascontiguousarray(found, np.uint8))

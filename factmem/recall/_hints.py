@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from factmem.recall._arrays import Array
-from factmem.recall._lexical.analysis import STOP_WORDS, Word, words
+from factmem.recall._lexical.analysis import Word, words
+from factmem.recall._lexical.function_words import FUNCTION_WORDS
 
 __all__ = ["Day", "asked_days", "day_number", "name_terms", "named_entity"]
 
@@ -30,7 +31,7 @@ class Day(NamedTuple):
 def name_terms(entity: str) -> frozenset[str]:
     """Return the terms by which a question names an entity; empty if they are too common."""
     terms = frozenset(term for word in words(entity) for term in word)
-    is_telling = any(not term.isdecimal() and term not in STOP_WORDS for term in terms)
+    is_telling = any(not term.isdecimal() and term not in FUNCTION_WORDS for term in terms)
     return terms if is_telling else frozenset()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import nan
 from time import monotonic
-from typing import cast
 
 from factmem.recall._arrays import Array, numpy_or_none
 from factmem.recall._vector_table import VectorTable
@@ -39,18 +38,18 @@ class TextRows:
         self._is_whole = False
         """Whether the texts are exactly the rows of the table, in order."""
 
-    def select(self, table: VectorTable, products: Sequence[float]) -> Sequence[float]:
+    def select(self, table: VectorTable, products: Array) -> Array:
         """Return the product for each text; NaN without a row."""
         self._follow(table)
-        np = numpy_or_none()
-        if np is None or not self._rows or not len(products):
-            return [products[row] if row >= 0 else nan for row in self._rows]
+        np: Array = numpy_or_none()
+        if not self._rows or not len(products):
+            return np.full(len(self._rows), nan)
         if self._is_whole and len(products) == len(self._rows):
             return products
         rows = np.frombuffer(self._rows, np.int64)
-        taken: Array = np.asarray(products)[rows]
+        taken = products[rows]
         taken[rows < 0] = nan
-        return cast("Sequence[float]", taken)
+        return taken
 
     def chosen(self, table: VectorTable, chosen: Sequence[bool] | None) -> Sequence[int] | None:
         """Return the rows of the chosen texts that have one; None for every row of the table."""
@@ -215,7 +214,8 @@ class PlaceVectors:
             table = self._table
             if table is None or table.dimensions != len(vector):
                 return [nan] * len(texts.digests)
-            return texts.select(table, table.products(vector))
+            cosines: Sequence[float] = texts.select(table, table.products(vector))
+            return cosines
 
     def total(
         self, texts: "TextRows", chosen: Sequence[bool] | None, dimensions: int

@@ -105,7 +105,7 @@ class PlacesIndex:
         if vectors is None:
             is_quick &= self._index.is_quick
         else:  # other tasks may have embedded thousands of facts that are not indexed yet
-            is_quick &= self._index.is_quick_with(len(vectors[0]))
+            is_quick &= self._index.is_quick_with_vectors
             is_quick &= all(cache.vectors.are_few for cache in self.caches.values())
         if not is_quick or not self._lock.acquire(blocking=False):
             return None

@@ -5,7 +5,8 @@ scaled from the least to the greatest. The weighted sum of normalised scores is 
 fusion. Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM
 Transactions on Information Systems 42(1), 2023, found it to be better than reciprocal ranks.
 
-The formula is implemented twice, for dictionaries and for numpy arrays. Both give the same scores.
+Words alone are ranked by plain Python if there are few facts or no numpy; everything else by numpy.
+Both give the same scores.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
@@ -47,7 +48,6 @@ _DIGITS = 9
 """Scores that are equal to so many digits are equal: sums of floats depend on their order."""
 
 _SUPPORTERS = 3
-_NO_WORDS = (0.0, 0.0)
 
 _Scored: TypeAlias = tuple[float, float, int, float, float, float, float, float]
 """Score, when it was last confirmed, slot, relevance, lexical, semantic, support, recency."""
@@ -97,17 +97,13 @@ class Ranking:
         self._lexical = weights.lexical / weights.relevance if has_meaning else 1.0
         self._semantic = weights.semantic / weights.relevance if has_meaning else 0.0
         self._query = query
-        self._least = query.least_relevance(has_meaning=has_meaning)
         self._now = now.timestamp()
         self._half_life = query.half_life.total_seconds()
         self._whole = weights.relevance + weights.recency + weights.importance
         self._hints = hints
 
     def best(
-        self,
-        candidates: Candidates,
-        words: WordScores | DenseScores,
-        near: Nearness[Any] | None,
+        self, candidates: Candidates, words: WordScores | DenseScores, near: Nearness | None
     ) -> list[Match]:
         """Return the matches, best first; equal ones by the time of confirmation, latest first.
 
@@ -117,14 +113,14 @@ class Ranking:
         Args:
             candidates: The facts by slot.
             words: BM25 and coverage of the facts that have words of the question.
-            near: The cosine of each candidate with a vector. The relevance of the others depends
-                only on words, and they are ranked as if their cosine was the mean.
+            near: The cosine of each candidate with a vector; needs `DenseScores`. The relevance of
+                the others depends only on words, and they are ranked as if their cosine was the mean.
         """
         limit = self._query.limit
         if isinstance(words, DenseScores):
             best = self._dense(candidates, words, near)
         else:
-            scored = self._scored(candidates, words, near or Nearness({}, {}))
+            scored = self._scored(candidates, words)
             best = nlargest(limit, scored)
             if best and len(best) < len(scored):
                 # Keep all that tie with the last one, but for rounding: `_rank` decides.
@@ -138,83 +134,24 @@ class Ranking:
         ordered.sort(key=itemgetter(0))
         return [match for _, match in ordered[:limit]]
 
-    def _scored(
-        self, candidates: Candidates, words: WordScores, near: Nearness[Mapping[int, float]]
-    ) -> list[_Scored]:
-        relevances = self._relevances(words, near, candidates.conversations)
-        cosines, spread = near.ranked, near.spread
+    def _scored(self, candidates: Candidates, words: WordScores) -> list[_Scored]:
+        """Score the facts that have words of the question, without numpy."""
         most = max((score for score, _ in words.values()), default=1.0)
-        least = spread.least if spread else min(cosines.values(), default=0.0)
-        span = max(cosines.values(), default=0.0) - least
-        usual = 1.0  # if all cosines are equal, this part does not order the candidates
-        if span:
-            mean = spread.mean if spread else sum(cosines.values()) / len(cosines)
-            usual = (mean - least) / span
-        parts: dict[int, tuple[float, float]] = {}
-        for slot in relevances:
-            cosine, semantic = cosines.get(slot), 0.0
-            if cosines:
-                semantic = (cosine - least) / span if cosine is not None and span else usual
-            parts[slot] = words.get(slot, _NO_WORDS)[0] / most, semantic
-        has_cosines = bool(cosines)
-        fused = {
-            slot: self._lexical * lexical + self._semantic * semantic if has_cosines else lexical
-            for slot, (lexical, semantic) in parts.items()
-        }
-        support = self._supports(fused, candidates.loose)
-        weights, scored = self._query.weights, list[_Scored]()
-        for slot, relevance in relevances.items():
+        lexical = {slot: score / most for slot, (score, _) in words.items()}
+        support = self._supports(lexical, candidates.loose)
+        named, weights = self._hints.named, self._query.weights
+        scored = list[_Scored]()
+        for slot, (_, coverage) in words.items():
+            is_other = named is not None and named[slot] == 2
+            relevance = coverage * OTHERS if is_other else coverage
             heard_at = candidates.heard_at[slot]  # another host's clock may be ahead of `now`
             recency = 0.5 ** (max(self._now - heard_at, 0.0) / self._half_life)
             prior = weights.recency * recency + weights.importance * candidates.importance[slot]
-            score = (fused[slot] + support[slot]) * (weights.relevance + prior) / self._whole
-            lexical, semantic = parts[slot]
+            score = (lexical[slot] + support[slot]) * (weights.relevance + prior) / self._whole
             scored.append(
-                (score, heard_at, slot, relevance, lexical, semantic, support[slot], recency)
+                (score, heard_at, slot, relevance, lexical[slot], 0.0, support[slot], recency)
             )
         return scored
-
-    def _relevances(
-        self,
-        words: WordScores,
-        near: Nearness[Mapping[int, float]],
-        conversations: Sequence[int] | None,
-    ) -> dict[int, float]:
-        """Return the relevance of the facts that reach the threshold.
-
-        A fact also counts if another fact of its conversation reaches it.
-        """
-        named, cosines = self._hints.named, near.cosines
-        usual = near.spread.usual if near.spread else self._usual(cosines)
-        relevances: dict[int, float] = {}
-        for slot in words.keys() | cosines.keys() if self._semantic else words:
-            bm25, relevance = words.get(slot, _NO_WORDS)
-            cosine = cosines.get(slot)
-            if cosine is not None:
-                above = max(cosine - usual, 0.0) / (1 - usual)
-                relevance = self._lexical * relevance + self._semantic * above
-            if named is not None and named[slot] == 2:
-                relevance *= OTHERS
-            # A fact that is found only by its neighbours' words has BM25 and no coverage.
-            if relevance > 0 or bm25 > 0:
-                relevances[slot] = relevance
-        if max(relevances.values(), default=0.0) < self._least.best:
-            return {}
-        codes = conversations or ()
-        of_slot = {slot: codes[slot] if slot < len(codes) else -1 for slot in relevances}
-        least = self._least.match
-        reached = {of_slot[slot] for slot, each in relevances.items() if each >= least} - {-1}
-        return {
-            slot: relevance
-            for slot, relevance in relevances.items()
-            if relevance >= least or of_slot[slot] in reached
-        }
-
-    def _usual(self, cosines: Mapping[int, float]) -> float:
-        """Estimate the cosine of a random fact, of the named entity if the question names one."""
-        named = self._hints.named
-        own = [each for slot, each in cosines.items() if named is None or named[slot] == 1]
-        return sum(own) / (len(own) + USUAL)
 
     def _supports(
         self, fused: Mapping[int, float], conversations: Sequence[int] | None
@@ -240,7 +177,7 @@ class Ranking:
         return support
 
     def _dense(
-        self, candidates: Candidates, words: DenseScores, near: Nearness[Any] | None
+        self, candidates: Candidates, words: DenseScores, near: Nearness | None
     ) -> Iterable[_Scored]:
         np: Array = numpy_or_none()
         bm25 = words.bm25
@@ -248,24 +185,13 @@ class Ranking:
         if known is not None and known.all():
             known = True  # the usual case; it saves the copies that a mask makes
         relevance = self._dense_relevance(np, words.coverage, near, known)
-        if not len(relevance) or float(relevance.max()) < self._least.best:
-            return ()
-        kept = relevance >= self._least.match
-        if candidates.conversations is not None:
-            codes = np.full(len(kept), -1)
-            noted = np.frombuffer(candidates.conversations, np.int32)[: len(kept)]
-            codes[: len(noted)] = noted
-            reached = np.zeros(int(codes.max()) + 2, np.bool_)
-            reached[codes[kept]] = True
-            reached[-1] = False  # the element of code -1, which is no conversation
-            kept |= reached[codes]
-        slots = np.flatnonzero(kept & ((relevance > 0) | (bm25 > 0)))
+        slots = np.flatnonzero((relevance > 0) | (bm25 > 0))
         if not len(slots):
             return ()
         lexical = bm25[slots] / (float(bm25.max()) or 1.0)
         semantic, fused = np.zeros(len(slots)), lexical
         if near is not None and np.any(known):
-            semantic = _stretched(np, near.ranked, known)[slots]
+            semantic = _stretched(np, near, known)[slots]
             fused = self._lexical * lexical + self._semantic * semantic
         support = self._dense_support(np, slots, fused, candidates.loose)
         weights = self._query.weights
@@ -282,7 +208,7 @@ class Ranking:
         return zip(*(column[best].tolist() for column in columns), strict=True)
 
     def _dense_relevance(
-        self, np: Array, coverage: Array, near: Nearness[Any] | None, known: Array
+        self, np: Array, coverage: Array, near: Nearness | None, known: Array
     ) -> Array:
         """Return the relevance of each slot. `known` marks slots with a cosine; True means all."""
         named = None
@@ -290,10 +216,7 @@ class Ranking:
             named = np.frombuffer(self._hints.named, np.uint8)[: len(coverage)]
         relevance = coverage
         if near is not None:
-            own = near.cosines
-            if known is not True or named is not None:
-                own = own[known if named is None else known & (named == 1)]
-            usual = float(own.sum()) / (len(own) + USUAL)
+            usual = self._usual(near, known, named)
             above = np.maximum(near.cosines - usual, 0.0)
             above *= self._semantic / (1 - usual)
             above += self._lexical * coverage
@@ -301,6 +224,15 @@ class Ranking:
         if named is not None:
             relevance = np.where(named == 2, relevance * OTHERS, relevance)
         return relevance
+
+    def _usual(self, near: Nearness, known: Array, named: Array | None) -> float:
+        """Estimate the cosine of a random fact, of the named entity if the question names one."""
+        if near.spread is not None:
+            return near.spread.usual
+        own = near.cosines
+        if known is not True or named is not None:
+            own = own[known if named is None else known & (named == 1)]
+        return float(own.sum()) / (len(own) + USUAL)
 
     def _dense_support(
         self, np: Array, slots: Array, fused: Array, conversations: Sequence[int] | None
@@ -330,19 +262,21 @@ class Ranking:
         return support
 
 
-def _stretched(np: Array, cosines: Array, known: Array) -> Array:
-    """Scale cosines to the range from 0 to 1, and replace unknown ones by their mean.
+def _stretched(np: Array, near: Nearness, known: Array) -> Array:
+    """Scale ranked cosines to the range from 0 to 1, and replace unknown ones by their mean.
 
     Args:
         np: numpy.
-        cosines: The cosines.
+        near: The cosines.
         known: A mask of the known ones; True for all.
     """
-    found = cosines if known is True else cosines[known]
-    least = float(found.min())
+    ranked, spread = near.ranked, near.spread
+    found = ranked if known is True else ranked[known]
+    least = spread.least if spread else float(found.min())
     span = float(found.max()) - least
-    usual = (float(found.mean(dtype=np.float64)) - least) / span if span else 1.0
-    stretched = (cosines - least) / span if span else np.full(len(cosines), usual)
+    mean = spread.mean if spread else float(found.mean(dtype=np.float64))
+    usual = (mean - least) / span if span else 1.0  # equal cosines do not order the candidates
+    stretched = (ranked - least) / span if span else np.full(len(ranked), usual)
     return stretched if known is True else np.where(known, stretched, usual)
 
 

@@ -1,7 +1,7 @@
 """FactSearch: the search for the facts that answer a question."""
 
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 from time import perf_counter
@@ -11,24 +11,22 @@ from anyio import move_on_after
 from anyio.lowlevel import checkpoint
 
 from factmem.embedding.base import Embedder
-from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
+from factmem.errors import MissingExtraError
 from factmem.events import MemoryEvents, OperationInProgress
 from factmem.ledger.resolution import UnreadableConcept
-from factmem.llm.base import ChatModel
 from factmem.models.clock import TimeProvider
 from factmem.models.places import Identity, Place
 from factmem.providers._reader import FactReader, each_of
 from factmem.providers.base import FactStore
+from factmem.recall._arrays import numpy_or_none
 from factmem.recall._embedding_requests import EmbeddingCost
 from factmem.recall._index_cache import IndexCache
 from factmem.recall._place_cache import PlaceCache, PlaceSnapshot
-from factmem.recall._places_index import Found, PlacesIndex, Snapshots
-from factmem.recall._query_planning import RecallPlan, split_question
+from factmem.recall._places_index import PlacesIndex, Snapshots
 from factmem.recall._semantic import FactEmbedding
-from factmem.recall._store_search import StoreMatches, StoreSearch
+from factmem.recall._store_search import StoreSearch
 from factmem.recall.match import Match, RecallResult
-from factmem.recall.query import Depth, RecallQuery
-from factmem.usage import ONE_CALL, Usage
+from factmem.recall.query import RecallQuery
 
 __all__ = ["FactSearch"]
 
@@ -47,31 +45,22 @@ class _Progress:
 
     failures: list[Exception] = field(default_factory=list[Exception])
     cost: EmbeddingCost = field(default_factory=EmbeddingCost)
-    plan: RecallPlan | None = None
-    usage: Usage = field(default_factory=Usage)
-
-    def queries(self, given: Sequence[RecallQuery]) -> Sequence[RecallQuery]:
-        """Return the chat model's queries if it split the question, else the given ones."""
-        return given if self.plan is None else self.plan.queries
 
     def result(
         self,
-        matches: Sequence[Match],
-        unreadable: Sequence[UnreadableConcept],
-        queries: Sequence[RecallQuery],
+        found: Sequence[list[Match]],
+        unreadable: Iterable[UnreadableConcept],
+        limit: int,
         *,
         is_semantic: bool,
         refused: int = 0,
     ) -> RecallResult:
-        """Return the result of a recall with these matches."""
+        """Return the result of a recall with the matches of its queries."""
         return RecallResult(
-            matches,
-            depth="shallow" if self.plan is None else "deep",
+            _merged(found, limit),
             is_semantic=is_semantic,
-            queries=[query.text for query in queries],
             failures=self.failures,
-            unreadable=list(unreadable),
-            usage=self.usage,
+            unreadable=unreadable,
             embedding_calls=self.cost.calls,
             embedded_texts=self.cost.texts,
             refused_texts=refused,
@@ -100,7 +89,6 @@ class FactSearch:
         cache: The indexes; views of one store may share it.
         events: Receives an event for each request to the embedder.
         embedder: The embedder; without one only words are compared.
-        chat_model: Splits long questions.
         clock: Returns the time that recency is relative to.
     """
 
@@ -112,58 +100,50 @@ class FactSearch:
         events: MemoryEvents,
         *,
         embedder: Embedder | None,
-        chat_model: ChatModel | None,
         clock: TimeProvider,
     ) -> None:
         self._store = store
         self._in_store = StoreSearch(store, reader.concepts, cache)
+        # A store indexes facts by the keyword that they were saved with.
+        self._is_renaming = any(concept.was for concept in reader.concepts.values())
         self._reader = reader
         self._cache = cache
         self._embedding = (
             None if embedder is None else FactEmbedding(embedder, store, cache, events)
         )
-        self._chat_model = chat_model
         self._clock = clock
 
     async def recall(
         self,
         places: Sequence[Place],
-        query: RecallQuery,
-        depth: Depth,
-        parts: Sequence[RecallQuery],
+        queries: Sequence[RecallQuery],
         operation: OperationInProgress,
     ) -> RecallResult:
         """Return the facts in the places that may answer a question, best first.
 
         Args:
             places: The places to search.
-            query: The question with its filters.
-            depth: Whether the chat model splits the question.
-            parts: Queries to search for instead, unless the chat model has split the question.
+            queries: The question, or each sentence of it.
             operation: Receives the cost, also after an error.
 
         Raises:
-            ValueError: `depth` is "deep", and there is no chat model.
             StorageError: A place could not be read.
+            MissingExtraError: There is an embedder and no numpy.
         """
-        splitter = self._splitter(query, depth)
         if not places:
             return RecallResult()
+        if self._embedding is not None and numpy_or_none() is None:
+            raise MissingExtraError(
+                "Search by meaning needs the package numpy: pip install 'factmem[recall]'"
+            )
         progress = _Progress()
         try:
-            in_store = self._in_store
-            if await in_store.is_searched(places):
-                if splitter is not None:
-                    await self._split(query, splitter, places, progress)
-                return await self._search_store(in_store, places, [*parts] or [query], progress)
+            if not self._is_renaming and await self._in_store.is_searched(places):
+                return await self._search_store(places, queries, progress)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
             snapshots = await self._snapshots(index)
             if not any(each.topics for each in snapshots.values()):
                 return RecallResult(unreadable=index.unreadable(snapshots))
-            if splitter is not None:
-                await self._split(query, splitter, places, progress)
-                snapshots = await self._snapshots(index)  # facts may have changed during the split
-            queries = progress.queries([*parts] or [query])
             vectors = await self._try_embedding(
                 lambda embedding, texts: embedding.vectors(texts, index, snapshots, progress.cost),
                 queries,
@@ -171,14 +151,7 @@ class FactSearch:
             )
             return await self._search_index(index, snapshots, queries, vectors, progress)
         finally:
-            operation.spent(progress.usage)
             operation.embedding_calls = progress.cost.calls
-
-    def _splitter(self, query: RecallQuery, depth: Depth) -> ChatModel | None:
-        """Return the chat model if it is to split the question."""
-        if depth == "deep" and self._chat_model is None:
-            raise ValueError("A deep recall needs a chat model: AgentMemory(..., chat_model=model)")
-        return self._chat_model if depth == "deep" else None
 
     async def _snapshots(self, index: PlacesIndex) -> Snapshots:
         """Return the snapshot of each place; read the place again if it changed.
@@ -222,29 +195,6 @@ class FactSearch:
     async def _version(self, place: Place) -> str | None:
         return await self._store.version(place.subject, place.scope)
 
-    async def _split(
-        self,
-        query: RecallQuery,
-        chat_model: ChatModel,
-        places: Sequence[Place],
-        progress: _Progress,
-    ) -> None:
-        subjects = [place.subject for place in places]
-        try:
-            progress.plan = await split_question(
-                query,
-                chat_model,
-                subjects,
-                self._clock().date(),
-            )
-            progress.usage += progress.plan.usage
-        except (ChatModelError, ExtractionError) as exc:
-            progress.usage += exc.usage
-            progress.fall_back(exc, "Splitting a question")
-        except Exception as exc:  # noqa: BLE001 - the recall can search the question as it is
-            progress.usage += ONE_CALL
-            progress.fall_back(exc, "Splitting a question")
-
     async def _try_embedding(
         self, embed: _Embed, queries: Sequence[RecallQuery], progress: _Progress
     ) -> "Sequence[array[float]] | None":
@@ -286,26 +236,18 @@ class FactSearch:
                     _logger.info("Vectors were not written: %s", type(exc).__name__)
 
     async def _search_store(
-        self,
-        in_store: StoreSearch,
-        places: Sequence[Place],
-        given: Sequence[RecallQuery],
-        progress: _Progress,
+        self, places: Sequence[Place], queries: Sequence[RecallQuery], progress: _Progress
     ) -> RecallResult:
-        queries, embedding, now = progress.queries(given), self._embedding, self._clock()
+        in_store, embedding, now = self._in_store, self._embedding, self._clock()
         vectors = await self._try_embedding(
             lambda embedding, texts: embedding.embed_questions(texts, places, progress.cost),
             queries,
             progress,
         )
         model = "" if embedding is None else embedding.model
-
-        async def search(queries: Sequence[RecallQuery]) -> list[StoreMatches]:
-            nonlocal vectors
-            found = await in_store.search_all(places, queries, now, model, vectors)
-            lacking = frozenset[Identity]().union(*(each.unembedded for each in found))
-            if embedding is None or vectors is None or not lacking:
-                return found
+        found = await in_store.search_all(places, queries, now, model, vectors)
+        lacking = frozenset[Identity]().union(*(each.unembedded for each in found))
+        if vectors is not None and lacking:
             left, known = [each for each in places if each.identity in lacking], vectors
             vectors = await self._try_embedding(
                 lambda embedding, _: embedding.embed_missing(
@@ -314,19 +256,14 @@ class FactSearch:
                 queries,
                 progress,
             )
-            return await in_store.search_all(places, queries, now, model, vectors)
-
-        found = await search(queries)
-        wider = [] if progress.plan is None else progress.plan.wider
-        if wider and not any(each.matches for each in found):
-            found = await search(wider)
+            found = await in_store.search_all(places, queries, now, model, vectors)
         unreadable = {
             (each.place.identity, each.keyword): each for part in found for each in part.unreadable
         }
         return progress.result(
-            _merged([part.matches for part in found], queries[0].limit),
-            [*unreadable.values()],
-            queries,
+            [part.matches for part in found],
+            unreadable.values(),
+            queries[0].limit,
             is_semantic=any(part.has_meaning for part in found),
         )
 
@@ -338,28 +275,20 @@ class FactSearch:
         vectors: "Sequence[array[float]] | None",
         progress: _Progress,
     ) -> RecallResult:
-        wider = [] if progress.plan is None else progress.plan.wider
         now = self._clock()
-
-        def search() -> Found:
-            found = index.search(snapshots, queries, now, vectors)
-            if wider and not any(found[0]):
-                found = index.search(snapshots, wider, now, vectors)
-            return found
-
-        found: Found | None = None
-        if not wider:
-            await checkpoint()
-            found = index.search_at_once(snapshots, queries, now, vectors)
+        await checkpoint()
+        found = index.search_at_once(snapshots, queries, now, vectors)
         if found is None:
             async with index.turn.get():
-                found = await self._cache.work(search)
+                found = await self._cache.work(
+                    lambda: index.search(snapshots, queries, now, vectors)
+                )
         matches, unreadable = found
         caches = () if self._embedding is None else index.caches.values()
         return progress.result(
-            _merged(matches, queries[0].limit),
+            matches,
             unreadable,
-            queries,
+            queries[0].limit,
             is_semantic=vectors is not None,
             refused=sum(cache.vectors.refused for cache in caches),
         )

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from math import nan
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from factmem.errors import StoredFactError
@@ -21,9 +22,10 @@ from factmem.providers.searched import (
     SearchCandidate,
     SearchQuestion,
 )
+from factmem.recall._arrays import Array, numpy_or_none
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._index_cache import IndexCache
-from factmem.recall._lexical.bm25 import QueryWords, WordScores
+from factmem.recall._lexical.bm25 import DenseScores, QueryWords, WordScores
 from factmem.recall._lexical.postings import Term
 from factmem.recall._ranking import USUAL
 from factmem.recall._store_documents import analyzer, described
@@ -113,7 +115,6 @@ class StoreSearch:
         model: str,
         vector: "array[float] | None",
     ) -> StoreMatches:
-        places = [place for place in places if query.is_about(place)]
         found = _Found(places, query)
         words = await self._computed(query, lambda: found.words(has_vector=vector is not None))
         question = SearchQuestion(
@@ -162,17 +163,31 @@ class _Found:
     ) -> StoreMatches:
         """Return the best candidates as matches."""
         self._put(answer, concepts)
-        near = None
+        near, scores = None, self._word_scores(answer, words)
+        dense: WordScores | DenseScores = scores
         if answer.has_meaning:
-            known = {at: each for at, (each, _) in enumerate(self._slots)}
-            cosines = {at: each.cosine for at, each in known.items() if each.cosine is not None}
-            ranked = {at: each.ranked for at, each in known.items() if each.ranked is not None}
-            spread = self._spread(answer.places, min(ranked.values(), default=0.0))
-            near = Nearness(cosines, ranked, spread)
-        scores = self._word_scores(answer, words)
-        matches = self._index.ranked(self._query, now, self._entity, scores, near)
+            np: Array = numpy_or_none()
+            pairs = [scores.get(slot, (0.0, 0.0)) for slot in range(len(self._slots))]
+            dense = DenseScores(*np.array(pairs).reshape(-1, 2).T)
+            near = self._nearness(np, answer.places)
+        matches = self._index.ranked(self._query, now, self._entity, dense, near)
         unreadable = [*self._unreadable.values()]
         return StoreMatches(matches, unreadable, answer.has_meaning, answer.unembedded)
+
+    def _nearness(self, np: Array, places: Mapping[Identity, PlaceStatistics]) -> Nearness:
+        cosines, ranked = (
+            (
+                np.array([nan if each is None else each for each in column], np.float64)
+                for column in zip(
+                    *((each.cosine, each.ranked) for each, _ in self._slots), strict=True
+                )
+            )
+            if self._slots
+            else (np.zeros(0), np.zeros(0))
+        )
+        known = ranked[~np.isnan(ranked)]
+        least = float(known.min()) if len(known) else 0.0
+        return Nearness(cosines, ranked, self._spread(places, least))
 
     def _put(self, answer: SearchAnswer, concepts: Mapping[str, Concept[Any, Any]]) -> None:
         """Index the candidates that no fact of another place overrides, as in each load."""

@@ -1,17 +1,15 @@
 """The embedded texts of an index's facts, by slot: cosines with a question, common direction."""
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import fsum, hypot, isnan, nan
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from math import fsum, hypot, nan
+from typing import Any, NamedTuple, Protocol
 
 from factmem.models.places import Identity
 from factmem.recall._arrays import Array
 from factmem.recall._place_vectors import TextRows
 
 __all__ = ["COMMON", "Nearness", "Spread", "TextSlots", "TextVectors"]
-
-N = TypeVar("N")
 
 COMMON = 0.3
 """The share of a fact's cosine with the mean vector of the facts that ranking subtracts. This
@@ -51,11 +49,11 @@ class Spread(NamedTuple):
     """The least of the ranked cosines."""
 
 
-class Nearness(NamedTuple, Generic[N]):
-    """The cosines of facts with a question by slot, as dictionaries or as arrays with NaN."""
+class Nearness(NamedTuple):
+    """The cosines of facts with a question, as numpy arrays by slot; NaN without a vector."""
 
-    cosines: N
-    ranked: N
+    cosines: Array
+    ranked: Array
     """The cosines minus a share of the common direction, for ranking."""
     spread: Spread | None = None
     """Statistics of all facts; None if `cosines` has all of them."""
@@ -100,31 +98,9 @@ class TextSlots:
         self._rows.pop(identity, None)
 
     def nearness(
-        self, vectors: TextVectors, among: bytearray | None
-    ) -> Nearness[Mapping[int, float]]:
-        """Return the cosines of facts with a question; `among` restricts the facts that count."""
-        cosines = {
-            slot: cosine
-            for identity, held in self._held()
-            for slot, cosine in zip(held.slots, vectors.cosines(identity, held.texts), strict=True)
-            if not isnan(cosine) and (among is None or among[slot])
-        }
-        common: Mapping[int, float] = self._cached(
-            vectors,
-            among,
-            lambda: {
-                slot: cosine
-                for held, along in self._along(vectors, among)
-                for slot, cosine in zip(held.slots, along, strict=True)
-            },
-        )
-        ranked = {slot: each - COMMON * common.get(slot, 0.0) for slot, each in cosines.items()}
-        return Nearness(cosines, ranked)
-
-    def dense_nearness(
         self, np: Array, vectors: TextVectors, size: int, among: bytearray | None
-    ) -> Nearness[Array]:
-        """Do what `nearness` does with numpy arrays of `size` slots."""
+    ) -> Nearness:
+        """Return the cosines of `size` slots with a question; `among` restricts those that count."""
         cosines = np.full(size, nan)
         for identity, held in self._held():
             cosines[held.where(np)] = vectors.cosines(identity, held.texts)

@@ -1,37 +1,24 @@
 """VectorTable: vectors by key, and their cosines with another vector.
 
 The comparison is exhaustive, so it never misses a vector. 5,000 vectors of 384 numbers take well
-under a millisecond with numpy. Without numpy the results are the same, about a hundred times
-slower.
+under a millisecond. Needs numpy.
 """
 
 import json
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from math import hypot
-from operator import mul
 from typing import TypeAlias, cast
 
 from factmem.recall._arrays import Array, numpy_or_none
 
-__all__ = [
-    "Products",
-    "VectorTable",
-    "default_products",
-    "numpy_products",
-    "python_products",
-    "unit",
-]
+__all__ = ["VectorTable", "unit"]
 
 
 Floats: TypeAlias = "array[float]"
-
-Products: TypeAlias = Callable[[Floats, Floats], Sequence[float]]
-"""Returns the scalar product of each row with a vector. The rows are concatenated, in single
-precision, and as long as the vector."""
 
 _MAGIC = b"factmem vectors 1\n"
 _KEY_BYTES = 16
@@ -40,38 +27,14 @@ _LONGEST_HEAD = 2**16
 """The maximum size of a table's header, in bytes."""
 
 
-def numpy_products(rows: Floats, vector: Floats) -> Sequence[float]:
-    """Multiply with numpy, in the calling thread.
-
-    The operator `@` would use BLAS, whose threads spend more time waiting for each other than
-    working if the processors are busy.
-    """
-    np: Array = numpy_or_none()
-    matrix = np.frombuffer(rows, np.float32).reshape(-1, len(vector))
-    products: Array = np.einsum("ij,j->i", matrix, np.frombuffer(vector, np.float32))
-    return cast("Sequence[float]", products)
-
-
-def python_products(rows: Floats, vector: Floats) -> list[float]:
-    """Multiply in plain Python."""
-    width = len(vector)
-    return [sum(map(mul, rows[at : at + width], vector)) for at in range(0, len(rows), width)]
-
-
-def default_products() -> Products:
-    """Return `numpy_products` if numpy can be imported, else `python_products`."""
-    return python_products if numpy_or_none() is None else numpy_products
-
-
 class VectorTable:
     """Vectors of one model by keys of 16 bytes. Calls must not overlap with a change.
 
     Only directions count: vectors are stored at length 1. A vector of zeros has cosine 0 with all.
     """
 
-    def __init__(self, dimensions: int, *, products: Products | None = None) -> None:
+    def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._products = products
         self._rows: dict[bytes, int] = {}
         """The row of each key."""
         self._free: list[int] = []
@@ -81,7 +44,7 @@ class VectorTable:
         self.changes: int = 0
         """Increases with each change of the keys."""
         self._total: Array = None
-        """The sum of all vectors, cached after its first use; only with numpy."""
+        """The sum of all vectors, cached after its first use."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -136,10 +99,17 @@ class VectorTable:
         """The number of rows, including those of discarded keys."""
         return len(self._numbers) // self.dimensions
 
-    def products(self, vector: Floats) -> Sequence[float]:
-        """Return the cosine between each row and a vector of length 1, from -1 to 1."""
-        multiply = self._products or default_products()
-        return multiply(self._numbers, vector) if self._numbers else ()
+    def products(self, vector: Floats) -> Array:
+        """Return the cosine between each row and a vector of length 1, from -1 to 1.
+
+        The operator `@` would use BLAS, whose threads spend more time waiting for each other than
+        working if the processors are busy.
+        """
+        np: Array = numpy_or_none()
+        return np.einsum("ij,j->i", self._matrix(np), np.frombuffer(vector, np.float32))
+
+    def _matrix(self, np: Array) -> Array:
+        return np.frombuffer(self._numbers, np.float32).reshape(-1, self.dimensions)
 
     def _row(self, row: int) -> Floats:
         return self._numbers[row * self.dimensions : (row + 1) * self.dimensions]
@@ -152,10 +122,7 @@ class VectorTable:
         """
         if not (self._rows if rows is None else rows):
             return None
-        np = numpy_or_none()
-        if np is None:
-            vectors = map(self._row, self._rows.values() if rows is None else rows)
-            return [*map(sum, zip(*vectors, strict=True))]
+        np: Array = numpy_or_none()
         if rows is None:
             if self._total is None:
                 is_full = len(self._rows) == self.width
@@ -164,15 +131,10 @@ class VectorTable:
         return cast("Sequence[float]", self._sum(np, rows).tolist())
 
     def _sum(self, np: Array, rows: Sequence[int] | None) -> Array:
-        matrix = np.frombuffer(self._numbers, np.float32).reshape(-1, self.dimensions)
+        matrix = self._matrix(np)
         if rows is not None:
             matrix = matrix[np.array(rows, np.intp)]
         return np.add.reduce(matrix, axis=0, dtype=np.float64)
-
-    def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
-        """Return the cosine between each key's vector and this one."""
-        products = self.products(unit(vector))
-        return {key: float(products[row]) for key, row in self._rows.items()}
 
     def dump(self, model: str) -> bytes:
         """Return the table as bytes, with the name of the model that made the vectors."""
@@ -188,7 +150,7 @@ class VectorTable:
         return b"".join((start, *keys, memoryview(numbers)))
 
     @classmethod
-    def load(cls, data: bytes, model: str, *, products: Products | None = None) -> "VectorTable":
+    def load(cls, data: bytes, model: str) -> "VectorTable":
         """Return the table of a dump.
 
         Raises:
@@ -206,7 +168,7 @@ class VectorTable:
             raise ValueError("The data is not a table of vectors") from None
         if not (is_ours and is_whole and dimensions > 0):
             raise ValueError("The data is not a table of vectors of this model")
-        table = cls(dimensions, products=products)
+        table = cls(dimensions)
         keys = bytes(rest[:keys_end])
         table._rows = {
             keys[at : at + _KEY_BYTES]: row for row, at in enumerate(range(0, keys_end, _KEY_BYTES))

@@ -9,9 +9,9 @@ from factmem.ledger.resolution import UnreadableConcept
 from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
+from factmem.prompt._escaping import harmless, value_text
 from factmem.prompt.memory_message import LoadReport
-from factmem.recall.query import SURE_RELEVANCE, Depth
-from factmem.usage import Usage
+from factmem.recall._documents import plain_values
 
 __all__ = ["Match", "RecallReport", "RecallResult"]
 
@@ -26,7 +26,7 @@ class Match(Displayed):
     """A fact that may answer a question, with the parts of its score.
 
     `score` orders the matches of one recall; `RecallWeights` has its formula. `relevance` can be
-    compared between questions, and `min_score` is a limit on it.
+    compared between questions.
     """
 
     fact: AnyFact
@@ -49,38 +49,39 @@ class Match(Displayed):
     importance: float
     """The importance of the fact."""
 
+    @property
+    def text(self) -> str:
+        """The fact on one line for a prompt, such as `The theme that the user prefers: "dark"`.
+
+        Each value is JSON, in which a value cannot end its line, act as markup, or be invisible.
+        """
+        concept = self.fact.concept
+        values = ", ".join(map(value_text, plain_values(self.fact)))
+        return f"{harmless(' '.join((concept.description or concept.keyword).split()))}: {values}"
+
 
 class RecallResult(list[Match], Displayed):
-    """The matches of a recall, best first: a list with the recall's queries, failures and costs."""
+    """The matches of a recall, best first: a list with the recall's failures and costs."""
 
     def __init__(
         self,
         matches: Iterable[Match] = (),
         *,
-        depth: Depth = "shallow",
         is_semantic: bool = False,
-        queries: Iterable[str] = (),
         failures: Iterable[Exception] = (),
         unreadable: Iterable[UnreadableConcept] = (),
-        usage: Usage | None = None,
         embedding_calls: int = 0,
         embedded_texts: int = 0,
         refused_texts: int = 0,
     ) -> None:
         super().__init__(matches)
-        self.depth = depth
-        """The depth of the search that was done: `shallow` also after a deep search failed."""
         self.is_semantic = is_semantic
         """Whether meanings were compared; False without an embedder, or if it failed."""
-        self.queries: list[str] = list(queries)
-        """The searched questions: that of the call, or those that the chat model split it into."""
         self.failures: list[Exception] = list(failures)
-        """The errors of a deep search or of the embedder that the recall continued without,
-        including refusals of new texts; usually empty."""
+        """The errors of the embedder that the recall continued without, including refusals of new
+        texts; usually empty."""
         self.unreadable: list[UnreadableConcept] = list(unreadable)
         """Concepts that were skipped, because a value does not fit the declared type."""
-        self.usage: Usage = usage or Usage()
-        """The cost of the chat model."""
         self.embedding_calls = embedding_calls
         """The number of requests to the embedder."""
         self.embedded_texts = embedded_texts
@@ -115,11 +116,6 @@ class RecallResult(list[Match], Displayed):
         return Sheet("Matches", ("relevance", "place", "keyword", "value", "said"), rows)
 
     @property
-    def is_sure(self) -> bool:
-        """Whether the best match has a relevance of at least 0.33, with an embedder 0.26."""
-        return self._best >= SURE_RELEVANCE[self.is_semantic]
-
-    @property
     def confidence(self) -> float:
         """The probability that the facts answer the question, from 0 to 1; 0 without a match.
 
@@ -129,11 +125,8 @@ class RecallResult(list[Match], Displayed):
         if not self:
             return 0.0
         middle, steepness = _CONFIDENCE[self.is_semantic]
-        return 1 / (1 + exp(steepness * (middle - self._best)))
-
-    @property
-    def _best(self) -> float:
-        return max((match.relevance for match in self), default=0.0)
+        best = max(match.relevance for match in self)
+        return 1 / (1 + exp(steepness * (middle - best)))
 
 
 @dataclass(frozen=True, slots=True)

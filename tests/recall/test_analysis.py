@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import factmem
 from factmem.recall._lexical.analysis import (
-    STOP_WORDS,
+    Word,
+    content_words,
     default_stem,
     plural_stem,
     snowball_stem,
-    unstemmed,
     words,
 )
 from tests.tables import table
@@ -29,7 +29,7 @@ from tests.tables import table
 
 def terms(text: str) -> list[str]:
     """Return a text's terms without English stemming, which has its own tests."""
-    return list(chain.from_iterable(words(text, stem=unstemmed)))
+    return list(chain.from_iterable(words(text, stem=str)))
 
 
 @table(
@@ -98,8 +98,8 @@ def test_adjacent_numbers_are_not_joined(text: str) -> None:
 @table(
     ("text", "expected"),
     [
-        ("旅行の予定", [("旅行", "行の"), ("予定",)]),
-        ("予定です", [("予定", "定で", "です")]),
+        ("旅行の予定", [("旅行", "行の"), ("旅",), ("行",), ("予定",), ("予",), ("定",)]),
+        ("予定です", [("予定", "定で", "です"), ("予",), ("定",)]),
         ("犬を食べた", [("犬", "犬を"), ("食", "食べ", "べた")]),
         ("そばを", [("そば", "ばを")]),
         ("5月に", [("5",), ("5월", "月に")]),
@@ -114,7 +114,7 @@ def test_endings_belong_to_the_character_before(text: str, expected: list[tuple[
 @table(
     ("text", "expected"),
     [
-        ("서윤이는 교사", [("서윤", "윤이", "이는"), ("교사",)]),
+        ("서윤이는 교사", [("서윤", "윤이", "이는", "서유", "이느"), ("교사",)]),
         ("차 한 잔", [("차",), ("한",), ("잔",)]),
         ("2023년 5월에", [("2023",), ("2023년",), ("5",), ("5월", "월에")]),
         ("15인치", [("15",), ("15인", "인치")]),
@@ -130,12 +130,12 @@ def test_korean_words_are_pairs_of_syllables(text: str, expected: list[tuple[str
 @table(
     ("text", "expected"),
     [
-        ("東京タワー", ["東京", "京タ", "タワ", "ワー"]),
+        ("東京タワー", ["東京", "京タ", "タワ", "ワー", "東", "京"]),
         ("すし", ["すし"]),
         ("猫", ["猫"]),
-        ("她喜欢四川菜", ["她", "喜欢", "欢四", "四川", "川菜"]),
+        ("她喜欢四川菜", ["她", "喜欢", "欢四", "四川", "川菜", *"喜欢四川菜"]),
         ("2023年5月17日", ["2023", "2023년", "5", "5월", "17", "17일"]),
-        ("三只猫,两条狗", ["三只", "只猫", "两条", "条狗"]),
+        ("三只猫,两条狗", ["三只", "只猫", *"三只猫", "两条", "条狗", *"两条狗"]),
         ("ภาษาไทย", ["ภา", "าษ", "ษา", "าไ", "ไท", "ทย"]),
     ],
 )
@@ -204,7 +204,6 @@ def test_stems(word: str, snowball: str, plural: str) -> None:
     """Snowball joins the forms of verbs too; without it, only plurals are joined."""
     assert snowball_stem(word) == snowball
     assert plural_stem(word) == plural
-    assert unstemmed(word) == word
 
 
 def test_snowball_is_the_default_if_it_is_installed() -> None:
@@ -268,10 +267,48 @@ def test_threads_do_not_share_a_stemmer() -> None:
     assert together == alone * 400
 
 
-def test_only_english_words_are_stemmed() -> None:
-    """Names with digits, other scripts and stop words keep their endings."""
-    assert words("v3s Катынс does") == [("v3s",), ("катынс",), ("does",)]
-    assert "does" in STOP_WORDS
+@table(
+    ("one", "other"),
+    [
+        ("в мастерской", "мастерская"),
+        ("два велосипеда", "велосипедом"),
+        ("ركبتها", "ركبة"),
+        ("للإيجار", "الإيجار"),
+        ("딸은", "딸이"),
+        ("무슨 약을", "먹는 약"),
+        ("어디에서 자랐어", "자란 곳"),
+        ("订婚了", "订了婚"),
+    ],
+)
+def test_inflected_forms_have_a_common_term(one: str, other: str) -> None:
+    """Endings are removed by script; a Chinese character and a Korean syllable are found alone."""
+    first, second = (set(chain.from_iterable(words(each))) for each in (one, other))
+
+    assert first & second
+
+
+def test_names_with_digits_and_function_words_keep_their_endings() -> None:
+    """A name is not inflected, and the list of function words has whole words."""
+    assert words("v3s does eine") == [("v3s",), ("does",), ("eine",)]
+
+
+@table(
+    ("question", "content"),
+    [
+        ("What does her son do?", [("son",)]),
+        ("¿De quién es la casa y por qué son verdes?", [("casa",), ("verd",)]),
+        ("Was war die Farbe?", [("farb",)]),
+        ("Did the war die down?", [("war",), ("die",), ("down",)]),
+        ("Кем она работает?", [("работа",)]),
+        ("أين تسكن الآن؟", [("تسك",), ("الان",)]),
+        ("the who", []),
+    ],
+)
+def test_function_words_are_those_of_the_questions_language(
+    question: str, content: list[Word]
+) -> None:
+    """ "son", "die" and "war" are function words in one language and nouns or verbs in another."""
+    assert content_words(words(question)) == content
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=200)

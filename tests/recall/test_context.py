@@ -40,10 +40,8 @@ def turn(message: int | None, text: str, conversation: str = "chat", **fields: A
 
 @pytest.fixture(params=[0, 10**9], ids=["numpy", "python"], autouse=True)
 def worth_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute the formula with arrays, and with dictionaries."""
+    """Compute words alone with arrays, and with dictionaries."""
     monkeypatch.setattr("factmem.recall._fact_index._WORTH_NUMPY", request.param)
-    if request.param:
-        monkeypatch.setattr("factmem.recall._fact_index.numpy_or_none", lambda: None)
 
 
 CHAT = [
@@ -68,7 +66,7 @@ async def test_the_message_before_an_answer_finds_it() -> None:
     found = await memory.recall("How does Bob travel to Lisbon?", limit=3)
 
     assert found_values(found)[:2] == ["I booked the trip to Lisbon", "by ferry, with a good book"]
-    assert found[1].relevance < 0.26 < found[0].relevance
+    assert found[1].relevance < found[0].relevance
     assert "the dishwasher leaks" not in found_values(found)[:2]
 
 
@@ -76,16 +74,14 @@ async def test_neighbouring_messages_follow_changes() -> None:
     """Forgotten messages find nothing any more, and new ones do."""
     store = await filled(*CHAT)
     memory = recall_memory(store, subjects=[ALICE, BOB])
-    assert "by ferry, with a good book" in found_values(
-        await memory.recall("Lisbon", min_score=0.0)
-    )
+    assert "by ferry, with a good book" in found_values(await memory.recall("Lisbon"))
 
     said = turn(6, "").concept
     await store.forget(BOB, AGENT, concept=said, value="I booked the trip to Lisbon")
-    assert found_values(await memory.recall("Lisbon", min_score=0.0)) == []
+    assert found_values(await memory.recall("Lisbon")) == []
 
     await store.save(turn(9, "Lisbon is worth it"), ALICE, AGENT)
-    found = await memory.recall("Lisbon", min_score=0.0)
+    found = await memory.recall("Lisbon")
     assert found_values(found) == ["Lisbon is worth it", "by ferry, with a good book"]
 
 
@@ -113,7 +109,7 @@ async def test_a_name_in_the_question_raises_that_entity() -> None:
     memory = recall_memory(await filled(*facts), subjects=[ALICE, BOB])
 
     async def parts(question: str) -> dict[str | None, tuple[float, float]]:
-        found = await memory.recall(question, min_score=0.0)
+        found = await memory.recall(question)
         return {m.place.subject.entity: (m.relevance, m.support) for m in found}
 
     nobody, bob, both = [
@@ -204,7 +200,7 @@ async def test_hidden_places_do_not_affect_scores() -> None:
         results = [
             await recall_memory(store, subjects=[BOB], embedder=embedder)
             .view(scopes=[AGENT], subjects=[BOB])
-            .recall("How does Bob get to Lisbon with Alice?", min_score=0.0)
+            .recall("How does Bob get to Lisbon with Alice?")
             for store in (alone, crowded)
         ]
         parts = [
@@ -309,7 +305,6 @@ async def test_facts_outside_a_filter_do_not_affect_scores() -> None:
                     (m.fact.values, m.score, m.relevance, m.lexical, m.semantic, m.support)
                     for m in await recall_memory(await filled(*facts), embedder=embedder).recall(
                         "Which cat is Miso?",
-                        min_score=0.0,
                         where=RecallFilter(**{name: filters[name]}),
                     )
                 ]
@@ -332,7 +327,7 @@ async def test_the_message_before_a_quote_finds_its_fact() -> None:
                 (ALICE, bare_note("car", "a red car")),
             )
         )
-        results.append({m.fact.values[0]: m for m in await memory.recall("Lisbon", min_score=0.0)})
+        results.append({m.fact.values[0]: m for m in await memory.recall("Lisbon")})
 
     with_it, without = results
     assert with_it["by ferry"].lexical > 0
@@ -341,14 +336,15 @@ async def test_the_message_before_a_quote_finds_its_fact() -> None:
     assert with_it["Lisbon in May"].relevance == without["Lisbon in May"].relevance
 
 
-async def test_a_result_is_sure_if_its_best_match_is_probably_right() -> None:
-    """Whatever the least relevance of the call."""
+async def test_confidence_is_high_if_the_best_match_has_all_words() -> None:
+    """It estimates whether the question has an answer; without a match it is 0."""
     store = await filled((ALICE, bare_note("pet", "a cat")), (ALICE, bare_note("car", "a red car")))
     memory = recall_memory(store)
 
-    assert not await memory.recall("does the cat sleep soundly there at night?")
-    assert (await memory.recall("cat", min_score=0.0)).is_sure
-    assert not (await memory.recall("cat or dog, or anything else?", min_score=0.0)).is_sure
+    sure, unsure = await memory.recall("cat"), await memory.recall("cat or dog, or anything else?")
+    assert sure.confidence > 0.9
+    assert sure.confidence > unsure.confidence > 0
+    assert (await memory.recall("kumquats")).confidence == 0
 
 
 steps = st.lists(

@@ -10,7 +10,8 @@ from typing import Any
 
 from benchmarks.recall.corpus.chats import read_chats
 from factmem.recall._documents import value_words
-from factmem.recall._lexical.analysis import STOP_WORDS, words
+from factmem.recall._lexical.analysis import words
+from factmem.recall._lexical.function_words import FUNCTION_WORDS
 from tests.tables import table
 
 CORPUS = Path(__file__).parent.parent.parent / "benchmarks" / "recall" / "corpus"
@@ -156,7 +157,7 @@ def test_half_of_the_questions_share_few_words_with_their_facts() -> None:
         asked = [
             word
             for word in words(question["question"])
-            if not STOP_WORDS.issuperset(word) and not names.intersection(word)
+            if not FUNCTION_WORDS.issuperset(word) and not names.intersection(word)
         ]
         far += sum(bool(said.intersection(word)) for word in asked) <= len(asked) / 3
 

@@ -5,13 +5,13 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.recall.lexical_index import LexicalIndex
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     date_words,
     fact_fields,
     value_words,
 )
+from tests.recall.lexical_index import LexicalIndex
 from tests.tables import table
 
 MAY = datetime(2023, 5, 7, 23, 30, tzinfo=UTC)

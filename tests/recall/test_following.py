@@ -151,7 +151,7 @@ MEMORIES: dict[str, Callable[[LocalStore], AgentMemory]] = {
 async def agree(followers: dict[str, AgentMemory], stores: Sequence[LocalStore]) -> None:
     for name, follower in followers.items():
         for limit in (2, 20):
-            asked: dict[str, Any] = {"limit": limit, "min_score": 0}
+            asked: dict[str, Any] = {"limit": limit}
             fresh = MEMORIES[name](stores[-1])
             assert outcome(await follower.recall("7 cats", **asked)) == outcome(
                 await fresh.recall("7 cats", **asked)

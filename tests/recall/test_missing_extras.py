@@ -15,7 +15,6 @@ from factmem.errors import MissingExtraError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall import _vector_table as vectors
 from factmem.recall._arrays import numpy_or_none
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder
@@ -92,33 +91,36 @@ def without_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_numpy")
-async def test_vectors_are_compared_without_numpy(store: InMemoryProvider) -> None:
-    """Matches and order are the same, and `failures` does not mention it."""
-    memory = recall_memory(store, embedder=TopicEmbedder())
+async def test_vectors_need_numpy(store: InMemoryProvider) -> None:
+    """The error says what to install; words are searched without it."""
+    embedder = TopicEmbedder()
 
-    result = await memory.recall("Any animal?")
+    with pytest.raises(MissingExtraError, match=r"pip install 'factmem\[recall\]'"):
+        await recall_memory(store, embedder=embedder).recall("Any animal?")
 
-    assert vectors.default_products() is vectors.python_products
-    assert (found_values(result), result.is_semantic, result.failures) == (["kitten"], True, [])
+    assert embedder.calls == []
+    assert found_values(await recall_memory(store).recall("Which kitten?")) == ["kitten"]
 
 
 async def test_numpy_does_not_change_scores(
-    store: InMemoryProvider, request: pytest.FixtureRequest
+    store: InMemoryProvider,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Machines with and without it give the same result, except rounding."""
+    monkeypatch.setattr("factmem.recall._fact_index._WORTH_NUMPY", 0)
 
     async def asked() -> list[list[tuple[Any, ...]]]:
-        memory = recall_memory(store, embedder=TopicEmbedder())
         found = [
-            await memory.recall(question, min_score=0.0)
-            for question in ("an animal that drinks tea", "bicycle or espresso", "kitten")
+            await recall_memory(store).recall(question)
+            for question in ("the kitten on a bicycle", "bicycle or espresso", "kitten")
         ]
         return [
-            [(m.fact.values, *(round(n, 5) for n in (m.score, m.relevance, m.semantic))) for m in r]
-            for r in found
+            [(m.fact.values, round(m.score, 5), round(m.relevance, 5)) for m in r] for r in found
         ]
 
     with_numpy = await asked()
     request.getfixturevalue("without_numpy")
 
     assert await asked() == with_numpy
+    assert all(with_numpy)

@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from factmem.errors import (
-    ChatModelError,
     EmbeddingError,
     MissingExtraError,
     StorageError,
@@ -20,7 +19,6 @@ from factmem.events import (
 )
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall import _semantic as meaning
-from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, PRODUCT, bare_note, bare_notes, recall_memory
 
@@ -115,15 +113,14 @@ async def test_invalid_vectors_are_a_failure(
 async def test_a_recall_with_a_fallback_is_one_completed_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """A failing embedder or chat model adds neither a failed event nor a second one."""
+    """A failing embedder adds neither a failed event nor a second one."""
     embedder = TopicEmbedder()
     embedder.failure = EmbeddingError(SECRET)
-    model = ScriptedChatModel(ChatModelError(SECRET))
-    memory = recall_memory(store, embedder=embedder, chat_model=model, listeners=[events.append])
+    memory = recall_memory(store, embedder=embedder, listeners=[events.append])
 
-    result = await memory.recall("Miso the cat", depth="deep")
+    result = await memory.recall("Miso the cat")
 
-    assert len(result.failures) == 2
+    assert len(result.failures) == 1
     (recalled,) = of(events, OP.RECALL)
     assert (recalled.count, recalled.error_type, recalled.embedding_calls) == (1, None, 1)
     assert [each.error_type for each in of(events, OP.EMBED)] == ["EmbeddingError"]
@@ -133,7 +130,7 @@ async def test_a_recall_with_a_fallback_is_one_completed_event(
 async def test_a_failed_recall_is_one_failed_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """The cause is the store, a missing package, or a depth that needs a model."""
+    """The cause is the store or a missing package."""
 
     class Failing(InMemoryProvider):
         async def version(self, *_: Any) -> str:
@@ -146,14 +143,9 @@ async def test_a_failed_recall_is_one_failed_event(
         await recall_memory(Failing(), listeners=[events.append]).recall("cat")
     with pytest.raises(MissingExtraError):
         await recall_memory(store, embedder=embedder, listeners=[events.append]).recall("cat")
-    with pytest.raises(ValueError, match="needs a chat model"):
-        await recall_memory(store, listeners=[events.append]).recall("cat", depth="deep")
 
-    assert [each.error_type for each in of(events, OP.RECALL)] == [
-        "StorageError",
-        "MissingExtraError",
-        "ValueError",
-    ]
+    failed = [each.error_type for each in of(events, OP.RECALL)]
+    assert failed == ["StorageError", "MissingExtraError"]
     assert [each.error_type for each in of(events, OP.EMBED)] == ["MissingExtraError"]
 
 

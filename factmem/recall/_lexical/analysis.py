@@ -2,10 +2,10 @@
 
 - Width, compatibility forms and case are folded (NFKC and case folding). Accents on Latin letters
   are removed, so that "Umea" finds "Umeå".
-- Words of scripts with spaces are stemmed as English. Scripts without spaces (Han, Kana, Thai, Lao,
-  Khmer, Burmese), and Hangul, whose particles are attached to the noun, are split into overlapping
-  pairs of characters. A single character is a term too, and so is one before an inflectional ending
-  in Japanese and Chinese.
+- Words of scripts with spaces are stemmed, those in Latin letters as English. Scripts without
+  spaces (Han, Kana, Thai, Lao, Khmer, Burmese), and Hangul, whose particles are attached to the
+  noun, are split into overlapping pairs of characters. Each Chinese character is a word too, and a
+  Korean syllable or a Japanese character before a particle or an ending is a term.
 - Identifiers are split: `maxRetryCount`, `max-retry-count` and `max_retry_count` all have the terms
   "max", "retry" and "count". A camel-case word is also a term as a whole ("PostgreSQL"). Two or
   more letters are separated from an adjacent number: `IONIQ5` becomes `IONIQ 5`, but "v3" is not
@@ -23,25 +23,25 @@ Any `str` is accepted, including lone surrogates. The time is linear in its leng
 import re
 import threading
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
+from itertools import chain
 from logging import getLogger
-from typing import Protocol, cast
+from typing import Protocol
 
 from factmem.errors import MissingExtraError
+from factmem.recall._lexical.function_words import FUNCTION_WORDS, function_words
 
 __all__ = [
-    "STOP_WORDS",
     "Stem",
     "Word",
-    "content_terms",
+    "content_words",
     "default_stem",
     "pairs",
     "plural_stem",
     "sentences",
     "snowball_stem",
     "unspaced_words",
-    "unstemmed",
     "words",
 ]
 
@@ -50,17 +50,6 @@ _logger = getLogger(__name__)
 
 Stem = Callable[[str], str]
 """Returns the common stem of a lower-case word's forms."""
-
-STOP_WORDS = frozenset(
-    """
-    a about an and any are as at be been by can could did do does for from had has have he her
-    him his how i if in is it its me my of on or our she should so than that the their them
-    there these they this those to us was we were what when where which who whom whose why will
-    with would you your
-    """.split()  # noqa: SIM905 (eighty quoted words would fill the page)
-)
-"""English function words. `TermIndex.query` removes them from a query. They stay in the index, so
-that a query of only such words still works."""
 
 Word = tuple[str, ...]
 """The terms under which a word is indexed: the overlapping pairs of a Korean word, the forms of an
@@ -115,8 +104,15 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...  # noqa: N802
 
 
+_STEMMED = re.compile(
+    "(?P<english>[a-z])|(?P<russian>[\u0400-\u04ff])|(?P<arabic>[\u0600-\u06ff])"
+    "|(?P<greek>[\u0370-\u03ff])|(?P<hindi>[\u0900-\u097f])"
+)
+"""The language whose endings are removed from the words of a script."""
+
+
 class _Stemmers(threading.local):
-    """One Snowball stemmer per thread, because a stemmer has mutable state."""
+    """One Snowball stemmer per thread and language, because a stemmer has mutable state."""
 
     def __init__(self) -> None:
         try:
@@ -125,7 +121,7 @@ class _Stemmers(threading.local):
             raise MissingExtraError(
                 "Snowball stems need the package snowballstemmer: pip install 'factmem[recall]'"
             ) from exc
-        self.english = cast("_Stemmer", stemmer("english"))
+        self.of: Callable[[str], _Stemmer] = cache(stemmer)
 
 
 @cache
@@ -134,14 +130,16 @@ def _stemmers() -> _Stemmers:
 
 
 def snowball_stem(word: str) -> str:
-    """Stem by the Snowball algorithm for English: "swimming" and "swims" become "swim".
+    """Stem by the Snowball algorithm: "swimming" and "swims" become "swim".
 
-    Needs the package `snowballstemmer`, which the extra `recall` installs. Thread-safe.
+    Latin letters are stemmed as English, and Cyrillic, Arabic, Greek and Devanagari as the language
+    with the most readers. Needs the package `snowballstemmer`, which the extra `recall` installs. Thread-safe.
 
     Raises:
         MissingExtraError: The package is not installed.
     """
-    return _stemmers().english.stemWord(word)
+    script = _STEMMED.match(word)
+    return word if script is None else _stemmers().of(str(script.lastgroup)).stemWord(word)
 
 
 def plural_stem(word: str) -> str:
@@ -158,11 +156,6 @@ def plural_stem(word: str) -> str:
     if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
         return word[:-1]
     return word if word.endswith(("us", "ss")) else word[:-1]
-
-
-def unstemmed(word: str) -> str:
-    """Return the word unchanged, for languages that English stemming would distort."""
-    return word
 
 
 @cache
@@ -245,7 +238,7 @@ def _words(token: str, stem: Stem) -> tuple[Word, ...]:
             found += ((term,) for term in _spaced(piece, stem))
             number = found[-1][0] if piece.isdecimal() else ""
             continue
-        cut = [tuple(pairs(piece))] if script.lastgroup == "hangul" else unspaced_words(piece)
+        cut = [_korean(piece)] if script.lastgroup == "hangul" else unspaced_words(piece)
         if number:
             counted = f"{number}{_COUNTERS.get(piece[0], piece[0])}"
             cut[0] = (counted, *(term for term in cut[0] if len(term) > 1))
@@ -292,11 +285,11 @@ def _folded(word: str) -> str:
     if word.isascii():
         return word
     bare = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
-    return bare if bare.isascii() else word
+    return bare if bare.isascii() else word.replace("\u0451", "\u0435")
 
 
 def _stemmed(word: str, stem: Stem) -> str:
-    return word if word in STOP_WORDS or not word.isascii() or not word.isalpha() else stem(word)
+    return word if word in FUNCTION_WORDS or not word.isalpha() else stem(word)
 
 
 def pairs(run: str) -> list[str]:
@@ -304,8 +297,36 @@ def pairs(run: str) -> list[str]:
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
+_han = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
+
+_PARTICLES = frozenset("은는이가을를에의도로만와과요야서고면지다며게나까랑니")
+"""The last syllables of Korean words that are often a particle or an ending."""
+
+_FIRST, _FINALS = 0xAC00, 28
+_ENDINGS = frozenset({4, 8, 16, 17, 20})
+"""The final consonants of verb endings: ㄴ, ㄹ, ㅁ, ㅂ and ㅆ, as in 자란 and 자랐다."""
+
+
+def _korean(word: str) -> Word:
+    """Return the pairs of a Korean word, and the forms that it has in common with its inflections.
+
+    A noun or a stem of one syllable before a particle is a term too: "딸은" and "딸이" have "딸".
+    Pairs are also terms without the final consonant of an ending: "자랐어" and "자란" have "자라".
+    """
+    found = dict.fromkeys(pairs(word))
+    if len(word) == 2 and word[1] in _PARTICLES:
+        found[word[0]] = None
+    for pair in list(found):
+        final = (ord(pair[-1]) - _FIRST) % _FINALS
+        if len(pair) == 2 and ord(pair[-1]) >= _FIRST and final in _ENDINGS:
+            found[pair[0] + chr(ord(pair[-1]) - final)] = None
+    return tuple(found)
+
+
 def unspaced_words(run: str) -> list[tuple[str, ...]]:
     """Split a run into words: each pair of characters, with an inflectional ending if it has one.
+
+    Each Chinese character is a word as well: "订婚" and "订了婚" have no common pair.
 
     The hiragana after a noun belong to its last pair. A single character before an ending ("食べて",
     "猫的") is a term in addition to the pairs that it begins, so that "食べた" finds it.
@@ -317,6 +338,7 @@ def unspaced_words(run: str) -> list[tuple[str, ...]]:
             *before, last = pairs(head)
             words += [(pair,) for pair in before]
             words.append((last, *(pairs(head[-1] + tail) if tail else ())))
+            words += [(letter,) for letter in _han.findall(head)]
         elif head:
             words.append((head, *(pairs(head + tail) if tail else ())))
         elif tail:
@@ -335,6 +357,13 @@ def content_terms(word: tuple[str, ...]) -> tuple[str, ...]:
     return plain or (() if all(map(_says_nothing.fullmatch, word)) else word)
 
 
+def content_words(asked: Sequence[Word]) -> list[Word]:
+    """Return the words of a question without those that have only a grammatical function."""
+    empty = function_words(chain.from_iterable(asked))
+    found = (content_terms(word) for word in dict.fromkeys(asked) if not empty.issuperset(word))
+    return list(dict.fromkeys(filter(None, found)))
+
+
 def sentences(text: str) -> list[str]:
     """Return the last eight sentences of a text with content words, or else the text itself.
 
@@ -348,4 +377,4 @@ def sentences(text: str) -> list[str]:
 
 
 def _has_content(part: str) -> bool:
-    return any(not STOP_WORDS.issuperset(word) for word in words(part))
+    return bool(content_words(words(part)))

@@ -23,15 +23,18 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from math import inf, log
+from math import log
 from typing import NamedTuple, TypeAlias
 
 from factmem.recall._arrays import Array, numpy_or_none
-from factmem.recall._lexical.analysis import STOP_WORDS, Word, content_terms, words
+from factmem.recall._lexical.analysis import Word, content_words, pairs, words
 from factmem.recall._lexical.postings import Document, PostingLists, Term, TermCounts
 
 __all__ = ["DenseScores", "QueryWords", "TermIndex", "WordScores"]
 
+
+_K1, _B = 1.2, 0.75
+"""The saturation of repeated terms, and the strength of length normalisation."""
 
 _LEAST_WEIGHT = 1.0
 """The least weight of a word in coverage. By rarity alone, a word that all documents have would
@@ -42,6 +45,12 @@ _LEAST_SIZE = 50
 """The least number of documents for the ratio of the weight of a word that no document has to that
 of a word that one document has. With two documents the unknown word would weigh so much that the
 right fact would not cover a question of four words."""
+
+_LEAST_SHARED = 0.6
+"""The least share of common pairs of letters of two similar words."""
+
+_MOST_COMPARED = 5_000
+"""The most different terms that are compared with a question of which no word is known: 5 ms."""
 
 _WEIGHT_STEP = 16
 """Weights are multiples of 1/16, so that their sums are exact in any order."""
@@ -82,33 +91,20 @@ class TermIndex:
     Args:
         weights: The weight of a term in each field, by the field's name. A field that is not named
             has weight 1; 0 omits a field. Weights are rounded to multiples of 1/16.
-        k1: The saturation of repeated terms.
-        b: The strength of length normalisation, from 0 to 1.
         analyze: Splits documents and queries into words and their terms.
-        stop_words: Words that are removed from a query, unless it has no others.
         recurring: Groups of fields whose strings many documents share. The strings of a group are
             analysed together, and this process caches some thousand such analyses.
-
-    Raises:
-        ValueError: k1 or a weight is negative or not finite, or b is not between 0 and 1.
     """
 
     def __init__(
         self,
         *,
         weights: Mapping[str, float] | None = None,
-        k1: float = 1.2,
-        b: float = 0.75,
         analyze: Callable[[str], Sequence[Word]] = words,
-        stop_words: Collection[str] = STOP_WORDS,
         recurring: Sequence[Collection[str]] = (),
     ) -> None:
-        if not 0 <= b <= 1 or not all(0 <= n < inf for n in (k1, *(weights or {}).values())):
-            raise ValueError("k1 and weights must be finite and 0 or more, and b from 0 to 1")
         self._weights = {name: _rounded(weight) for name, weight in (weights or {}).items()}
-        self._k1, self._b = k1, b
         self._analyze = analyze
-        self._stop_words = frozenset(stop_words)
         self._groups = [
             (tuple(group), tuple(self._weights.get(name, 1.0) for name in group))
             for group in recurring
@@ -181,7 +177,7 @@ class TermIndex:
             name: The terms of an entity's name that already restricts the query. Every document of
                 that entity has them, so they do not count in coverage.
         """
-        wanted = self._searched(words)
+        wanted = content_words(words) or list(dict.fromkeys(words))
         covered = [word for word in wanted if not any(term in name for term in word)]
         return QueryWords(wanted, covered or wanted)
 
@@ -197,7 +193,7 @@ class TermIndex:
             size = sum(among)
             average = sum(n for n, is_in in zip(self._lengths, among, strict=False) if is_in)
             average /= size or 1
-        terms = {term: self._lists.term(term, among) for term in chain.from_iterable(query.wanted)}
+        query, terms = self._found(query, lambda term: self._lists.term(term, among))
         return self.scores(query, terms, self._lengths, size=size, average=average)
 
     def scores(
@@ -218,12 +214,11 @@ class TermIndex:
             size: The number of all documents.
             average: The average length of all documents.
         """
-        k1 = self._k1
-        constant, per_length = k1 * (1 - self._b), k1 * self._b / (average or 1.0)
+        constant, per_length = _K1 * (1 - _B), _K1 * _B / (average or 1.0)
         scores: dict[int, float] = {}
         score_so_far = scores.get
         for term in terms.values():
-            weight = _idf(term.holders, size) * (k1 + 1)
+            weight = _idf(term.holders, size) * (_K1 + 1)
             for slot, count in zip(term.slots, term.counts, strict=True):
                 scores[slot] = score_so_far(slot, 0.0) + weight * count / (
                     count + constant + per_length * lengths[slot]
@@ -249,15 +244,12 @@ class TermIndex:
             mask = np.frombuffer(among, np.bool_)[: len(lengths)]
             size = int(np.count_nonzero(mask))
             norms = self._dense_norms(lengths, float(lengths[mask].sum()), size)
-        terms = {
-            term: self._lists.dense_term(np, term, mask)
-            for term in chain.from_iterable(query.wanted)
-        }
+        query, terms = self._found(query, lambda term: self._lists.dense_term(np, term, mask))
         scores, covered = np.zeros(len(norms)), np.zeros(len(norms))
         for held in terms.values():
             if len(held.slots):
                 counts: Array = held.counts
-                parts = counts * (_idf(held.holders, size) * (self._k1 + 1))
+                parts = counts * (_idf(held.holders, size) * (_K1 + 1))
                 parts /= counts + norms[held.slots]
                 scores[held.slots] += parts
         whole, weights = _weights(query.covered, terms, size)
@@ -273,9 +265,23 @@ class TermIndex:
         covered /= whole or 1.0
         return DenseScores(scores, covered)
 
+    def _found(
+        self, query: QueryWords, find: Callable[[str], Term]
+    ) -> tuple[QueryWords, dict[str, Term]]:
+        """Return the terms of a query; if no document has any, also those of similar words."""
+        terms = {term: find(term) for term in chain.from_iterable(query.wanted)}
+        known = self._lists.terms
+        if len(known) > _MOST_COMPARED or any(len(each.slots) for each in terms.values()):
+            return query, terms
+        similar = {word: (*word, *_similar(word, known)) for word in query.wanted}
+        wanted, covered = ([similar[word] for word in words] for words in query)
+        return QueryWords(wanted, covered), {
+            term: find(term) for term in chain.from_iterable(wanted)
+        }
+
     def _dense_norms(self, lengths: Array, total: float, size: int) -> Array:
-        lengths *= self._k1 * self._b / (total / (size or 1) or 1.0)
-        lengths += self._k1 * (1 - self._b)
+        lengths *= _K1 * _B / (total / (size or 1) or 1.0)
+        lengths += _K1 * (1 - _B)
         return lengths
 
     def document(self, fields: Fields, around: Around = ()) -> Document:
@@ -293,11 +299,18 @@ class TermIndex:
         beside = [_recurring(analyze, (text,), (_rounded(weight),)) for text, weight in around]
         return Document(shared, [each for each in own if each[1]], beside)
 
-    def _searched(self, words: Sequence[Word]) -> list[Word]:
-        """Return the words of a query without duplicates, and without stop words if possible."""
-        wanted = dict.fromkeys(words)
-        content = (content_terms(word) for word in wanted if not self._stop_words.issuperset(word))
-        return list(dict.fromkeys(filter(None, content))) or list(wanted)
+
+def _similar(word: Word, known: Iterable[str]) -> Iterator[str]:
+    """Yield the terms that share most pairs of letters with a word of at least three letters.
+
+    "desayuna" finds "desayuno", and "Werkstatt" finds "Familienwerkstatt": languages whose endings
+    are not removed, compounds and misspellings. The measure is the coefficient of Dice.
+    """
+    asked = [set(pairs(term)) for term in word if len(term) > 2 and not term.isdecimal()]
+    for term in (each for each in known if asked and len(each) > 2):
+        own = set(pairs(term))
+        if any(2 * len(own & each) >= _LEAST_SHARED * (len(own) + len(each)) for each in asked):
+            yield term
 
 
 def _rounded(weight: float) -> float:

@@ -4,6 +4,7 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import count, pairwise, repeat
 from typing import NamedTuple
 
@@ -132,6 +133,11 @@ class PostingLists:
         self._postings: dict[str, _Postings] = {}
         self._held: list[_Batch | Sequence[_Postings] | None] = []
         """The postings of each slot, or the batch that has them; None without a document."""
+
+    @property
+    def terms(self) -> AbstractSet[str]:
+        """A live view of the terms that documents have."""
+        return self._postings.keys()
 
     def __contains__(self, slot: int) -> bool:
         return slot < len(self._held) and self._held[slot] is not None

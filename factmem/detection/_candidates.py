@@ -10,19 +10,20 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from factmem.detection._evidence import DoubtFinder, Statement, ends, is_telling, word_count
+from factmem.detection._evidence import DoubtFinder, Statement, ends, is_telling
 from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
-from factmem.detection._spelling import Keywords, given_values, text_of, tidy_keyword
+from factmem.detection._spelling import Keywords, given_values, text_of, tidy_keyword, word_count
+from factmem.detection._voices import Prose
 from factmem.detection.report import Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.llm._lenient_json import unwrapped
 from factmem.models._text import normalized
 from factmem.models._values import Canonical
 from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import MemoryScopeType, Place
-from factmem.models.sources import MAX_BEFORE, FactSource
+from factmem.models.sources import MAX_BEFORE, FactSource, SourceKind
 from factmem.prompt._transcript import SaidMessage, Transcript
 
-__all__ = ["Candidate", "RejectedItem", "RejectionReason", "Rules"]
+__all__ = ["Candidate", "Rules"]
 
 
 MAX_DESCRIPTION = 300
@@ -32,7 +33,7 @@ MAX_QUOTE = 500
 ORDINARY = 0.5
 """The importance of an item without a valid one; the prompt names the same number."""
 
-_ABOUT_THE_WAY = frozenset({Doubt.CONDITION, Doubt.QUOTATION, Doubt.QUESTION, Doubt.JOKE})
+_ABOUT_THE_WAY = frozenset(Doubt) - {Doubt.NUMBER, Doubt.YEAR, Doubt.WORDS, Doubt.NEGATION}
 """The doubts that apply to retractions: their value is an old one and not in the message."""
 
 
@@ -53,8 +54,10 @@ class Candidate:
     is_declared: bool = True
     """Whether the application declared the concept, so that its type is fixed."""
     replaces: bool = False
-    """Whether the item says that the value replaces an earlier one."""
+    """Whether the item says that it replaces an earlier one."""
     doubts: tuple[Doubt, ...] = ()
+    is_own: bool = True
+    """Whether quote and value stand in the writer's own prose; only asked about messages of users."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -82,6 +85,7 @@ class Rules:
         declared: The concepts that the application declared, with their types.
         known: The concepts that have facts.
         is_closed: Whether other concepts are rejected.
+        followed: The keywords of instructions.
         conversation: The conversation for the source of each fact.
         model: The model for the source of each fact.
     """
@@ -94,6 +98,7 @@ class Rules:
         declared: Iterable[AnyConcept],
         known: Iterable[AnyConcept] = (),
         is_closed: bool = False,
+        followed: frozenset[str] = frozenset(),
         conversation: str | None = None,
         model: str | None = None,
     ) -> None:
@@ -109,6 +114,8 @@ class Rules:
         self._asked_for = asks_for_secrets(self._declared.values())
         self._doubts = DoubtFinder(transcript)
         self._is_closed = is_closed
+        self.followed = followed
+        self._prose: dict[int, Prose] = {}
         self._conversation = conversation
         self._model = model
 
@@ -144,12 +151,21 @@ class Rules:
                 candidate,
                 key=key,
                 value=value,
+                is_own=self._is_own(citation, text_of(key)),
                 doubts=self._doubts_about(
                     concept, key, citation, is_retraction=action == "retract"
                 ),
             )
             for key, value in values.items()
         ]
+
+    def _is_own(self, citation: _Citation, value: str) -> bool:
+        if not self.followed or citation.message.kind is not SourceKind.USER:
+            return True
+        number = citation.message.number
+        if number not in self._prose:
+            self._prose[number] = Prose(self._transcript.text(number).plain)
+        return self._prose[number].holds(citation.start, citation.end, value)
 
     def near(self, keyword: str) -> AnyConcept | None:
         """Return the known concept whose keyword has the words of a new one, or None."""
@@ -252,8 +268,8 @@ class Rules:
         if message is None:
             raise self._unknown(number)
         if span is None:
-            detail = f"message {message.number} does not have its quote"
-            detail = detail if given.strip() else "it has no quote"
+            has_none = f"message {message.number} does not have its quote"
+            detail = has_none if given.strip() else "it has no quote"
             raise Refusal(RejectionReason.QUOTE_NOT_FOUND, detail)
         text = self._transcript.text(message.number)
         if not any(is_telling(given, text, text_of(key)) for key in values):
@@ -264,8 +280,7 @@ class Rules:
     def _unknown(self, number: int | None) -> Refusal:
         why_not = None if number is None else self._transcript.why_not(number)
         if why_not is None:
-            detail = "there is no message of that number"
-            return Refusal(RejectionReason.UNKNOWN_MESSAGE, detail)
+            return Refusal(RejectionReason.UNKNOWN_MESSAGE, "there is no message of that number")
         detail = f"its message must not be cited: {why_not}"
         return Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
 
@@ -279,7 +294,9 @@ class Rules:
     ) -> None:
         words = [text_of(key) for key in values]
         if is_retraction:
-            if not ends(self._sentence(citation), (concept.keyword, concept.description, *words)):
+            plain = self._transcript.text(citation.message.number).plain
+            sentence = plain[max(citation.start - 40, 0) : citation.end + 40]
+            if not ends(sentence, (concept.keyword, concept.description, *words)):
                 detail = "its quote has no negation and no word of the concept or the value"
                 raise Refusal(RejectionReason.WEAK_QUOTE, detail)
         elif concept.keyword not in self._asked_for and any(
@@ -297,18 +314,11 @@ class Rules:
         return FactSource(kind, self._conversation, message.number, quote, self._model, before)
 
     def _before(self, number: int) -> str | None:
-        """Return the end of the message before a cited one; nothing of one that holds a secret.
-
-        Of a private key only the first line has a pattern, so masking is not enough here.
-        """
+        """Return the end of the message before a cited one; nothing of one that holds a secret."""
         text = self._transcript.before(number)
         if not text or masked(text) != text:
-            return None
+            return None  # masking is not enough: only the first line of a private key has a pattern
         return text[-MAX_BEFORE:].strip() or None
-
-    def _sentence(self, citation: _Citation) -> str:
-        plain = self._transcript.text(citation.message.number).plain
-        return plain[max(citation.start - 40, 0) : citation.end + 40]
 
     def _doubts_about(
         self, concept: AnyConcept, key: Canonical, citation: _Citation, *, is_retraction: bool

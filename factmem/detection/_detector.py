@@ -293,6 +293,7 @@ def _rules(chat_model: ChatModel, request: DetectionRequest, found: Sequence[Pla
         declared=request.declared,
         known=[placed.fact.concept for placed in found],
         is_closed=request.is_closed,
+        followed=request.followed,
         conversation=request.conversation,
         model=model if isinstance(model, str) else None,
     )
@@ -311,4 +312,5 @@ def _report(verdict: Verdict, usage: Usage, *, dry_run: bool) -> DetectionReport
         verdict.joined,
         verdict.erased,
         verdict.refused,
+        verdict.proposed,
     )

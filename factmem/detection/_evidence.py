@@ -17,25 +17,20 @@ from factmem.detection._numbers import (
     written_numbers,
     years_in,
 )
+from factmem.detection._spelling import has_unspaced_script, stems, word_count
+from factmem.detection._voices import Sentence, is_quoted, is_sure, quoted_spans
 from factmem.detection.report import Doubt
 from factmem.models._text import normalized
 from factmem.prompt._quotes import FoldedText, has_negation
 from factmem.prompt._transcript import SaidMessage, Transcript
 
 __all__ = [
-    "MOST_UNQUOTED",
     "DoubtFinder",
     "Statement",
     "ends",
-    "has_unspaced_script",
     "is_telling",
-    "stems",
-    "word_count",
 ]
 
-
-MOST_UNQUOTED = 3
-"""The most values beyond the number of its words that one quote can prove."""
 
 _SHORT = 8
 """A single word of fewer letters is in too many messages to prove anything."""
@@ -44,7 +39,6 @@ _SHORT_UNSPACED = 2
 
 _CLAUSE_END = re.compile(r"[.!?;,:\n()。！？，；、]|\s-\s")  # noqa: RUF001 - full width, on purpose
 """Where a clause ends: a negation beyond it belongs to something else."""
-_SENTENCE_END = re.compile(r"[.!?\n。！？]+(?=\s|$|[^\x00-\x7f])|[;\n]")  # noqa: RUF001
 _NOT_ONLY = re.compile(
     r"not (?:only|just)|no (?:doubt|problem)|nicht nur|뿐(?:만)? 아니라", re.IGNORECASE
 )
@@ -57,42 +51,14 @@ _NEGATIVE = re.compile(
     re.IGNORECASE,
 )
 """Words of a concept or a value that agree with a negation in the quote, as in "dislikes"."""
-_IF = re.compile(
-    r"\b(?:if|unless|suppos(?:e|ing)|imagine|assuming|provided that|wenn|falls|angenommen)\b"
-    r"|만약|만일|\w(?:다면|으면)(?=[\s,.])|이라면|如果|要是|もし",
-    re.IGNORECASE,
-)
-"""Words that begin a condition."""
-_UNSURE = re.compile(
-    r"\b(?:if|may|might|could|maybe|perhaps|possibl\w*|would|unless|when|depend\w*|consider\w*"
-    r"|wenn|falls|vielleicht|eventuell|könnte)\b|면|수도|아마|만약|如果|可能",
-    re.IGNORECASE,
-)
-"""Words by which a value itself says that it is uncertain."""
-_ASKED = re.compile(
-    r"\s*(?:and |so |but |or )?(?:am|was|should|could|can|do|did|will|would|may|might|shall|have|has"
-    r"|is|are|bin|soll|kann|habe)\s+(?:i|my|we|our|ich|mein\w*|wir)\b",
-    re.IGNORECASE,
-)
-"""The beginning of a question about the writer ("Am I ...")."""
 _JOKE = re.compile(
     r"\b(?:just |only )?(?:kidding|joking)\b|\bj/?k\b|(?<!\w)/s\b|\b(?:nur|kleiner) (?:ein )?scherz"
     r"|\bspaß beiseite|\bwar nur spaß|농담|개그였|장난이|ㅋㅋ+\s*농|开玩笑|冗談",
     re.IGNORECASE,
 )
 """Words that take a message back as a joke."""
-_QUOTED = re.compile(
-    r"\"[^\"\n]{1,2000}\"|«[^»\n]{1,2000}»|「[^」\n]{1,2000}」|『[^』\n]{1,2000}』"
-    r"|```.{1,5000}?```|(?m:^[ \t]{0,8}>[^\n]*)",
-    re.DOTALL,
-)
-"""Quoted passages: quotation marks, code blocks and quoted lines of a reply."""
-_FEW_WORDS = 3
-"""Quotation marks around so few words enclose a name or a title."""
 _OPENING = 40
 """The characters of the next message of the writer in which a joke may be taken back."""
-_FEW_LETTERS = 12
-"""The same in characters, for scripts without spaces."""
 
 
 def is_telling(quote: str, text: FoldedText, value: str) -> bool:
@@ -157,13 +123,7 @@ class DoubtFinder:
             found.add(Doubt.WORDS)
         if _is_negated(statement, plain, quote):
             found.add(Doubt.NEGATION)
-        sentence = _Sentence(plain, statement.start, statement.end)
-        if sentence.has_condition() and not _UNSURE.search(statement.text):
-            found.add(Doubt.CONDITION)
-        if sentence.is_question():
-            found.add(Doubt.QUESTION)
-        if self._is_quoted(statement, plain):
-            found.add(Doubt.QUOTATION)
+        found |= self._voice_doubts(statement, plain)
         if _JOKE.search(plain, statement.start) or _JOKE.search(near.next_words):
             found.add(Doubt.JOKE)
         return tuple(each for each in Doubt if each in found)
@@ -218,16 +178,26 @@ class DoubtFinder:
             self._near[number] = _Near(around, cited)
         return self._near[number]
 
-    def _is_quoted(self, statement: Statement, plain: str) -> bool:
+    def _voice_doubts(self, statement: Statement, plain: str) -> set[Doubt]:
+        """Return the doubts about who says it, about whom, and how surely."""
+        sentence = Sentence(plain, statement.start, statement.end)
+        about = f"{statement.keyword.replace('-', ' ')} {statement.description} {statement.text}"
+        found: set[Doubt] = set()
+        if is_sure(f"{statement.keyword} {statement.text}"):
+            if sentence.has_condition():
+                found.add(Doubt.CONDITION)
+            if sentence.is_hedged():
+                found.add(Doubt.HEDGE)
+        if sentence.is_question():
+            found.add(Doubt.QUESTION)
+        if sentence.is_about_another(about):
+            found.add(Doubt.PERSON)
         if statement.number not in self._quoted:
-            spans = [found.span() for found in _QUOTED.finditer(plain)]
-            self._quoted[statement.number] = [
-                (start, end) for start, end in spans if _is_long(plain[start:end])
-            ]
-        return any(
-            start <= statement.start and statement.end <= end
-            for start, end in self._quoted[statement.number]
-        )
+            self._quoted[statement.number] = quoted_spans(plain)
+        spans = self._quoted[statement.number]
+        if is_quoted(spans, plain, statement.start, statement.end) or sentence.is_reported(about):
+            found.add(Doubt.QUOTATION)
+        return found
 
 
 class _Near:
@@ -252,29 +222,6 @@ def _is_foreign(text: str, near: _Near) -> bool:
     return bool(words) and not words & near.stems and not has_number
 
 
-class _Sentence:
-    """The sentence around a quote."""
-
-    def __init__(self, plain: str, start: int, end: int) -> None:
-        ends = [found.end() for found in _SENTENCE_END.finditer(plain, max(start - 400, 0), start)]
-        self.before = plain[ends[-1] if ends else max(start - 400, 0) : start]
-        self.quote = plain[start:end]
-        closing = _SENTENCE_END.search(plain, max(end - 1, start), end + 400)
-        self.after = plain[end : closing.end()] if closing else plain[end : end + 400]
-        self.closing = closing.group() if closing else ""
-
-    def has_condition(self) -> bool:
-        after = self.after.partition(",")[0]
-        return any(_IF.search(part) for part in (self.before, self.quote, after))
-
-    def is_question(self) -> bool:
-        if "?" not in self.closing and "?" not in self.quote[-1:]:
-            return False
-        said = f"{self.before}{self.quote}"
-        last = re.split(r"[,.!;\n]", said)[-1] if "," not in self.quote else said
-        return _ASKED.match(said) is not None or _ASKED.match(last) is not None
-
-
 def _is_negated(statement: Statement, plain: str, quote: str) -> bool:
     if has_negation(statement.text):
         return False
@@ -292,61 +239,3 @@ def _is_negated(statement: Statement, plain: str, quote: str) -> bool:
         return True
     after = _CLAUSE_END.split(plain[statement.end : statement.end + 60])[0]
     return has_negation(" ".join(after.split()[:1])) and not _NEGATIVE.search(about)
-
-
-def _is_long(quoted: str) -> bool:
-    """Whether quotation marks enclose a statement, not a name or title."""
-    inside = quoted.strip('"«»「」『』`> \n')
-    return len(inside.split()) > _FEW_WORDS or (not inside.isascii() and len(inside) > _FEW_LETTERS)
-
-
-_WORD = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_HANGUL = re.compile("[\uac00-\ud7a3]")
-_STOP = frozenset(
-    word
-    for words in (
-        "a about after all also am an and are as at be been before but by can could did do does",
-        "for from had has have he her him his i if in into is it its just likes me my no not now",
-        "of on or our she should so some than that the their them then there they this to too up",
-        "us user very was we were what when where which who will with would you your says said",
-        "der die das ein eine einen und oder ist sind war im auf zu mit von für ich mein meine",
-        "sie er es wir nicht",
-    )
-    for word in words.split()
-)
-"""Words that do not distinguish values."""
-_STEM = 4
-"""The number of letters that remain of a word."""
-
-
-def stems(text: str) -> set[str]:
-    """Return the words of a string in a reduced form: first letters, and pairs of characters.
-
-    Words of letters with inflection are cut to their first four letters, Korean ones to two
-    syllables; Chinese and Japanese give pairs of characters. Stop words and digits are left out.
-    """
-    found: set[str] = set()
-    for word in _WORD.findall(normalized("NFKC", text[:100_000]).casefold()):
-        if word in _STOP or word.isdigit():
-            continue
-        if _UNSPACED.search(word):
-            found |= {word[i : i + 2] for i in range(max(len(word) - 1, 1))}
-        elif _HANGUL.search(word):
-            found |= {word[:2]} | ({word[i : i + 2] for i in range(len(word) - 1)})
-        else:
-            found.add(word[:_STEM])
-    return found
-
-
-def word_count(text: str) -> int:
-    """Return the number of words; two characters of Chinese or Japanese count as one."""
-    return sum(
-        max(len(_UNSPACED.findall(word)) // 2, 1)
-        for word in _WORD.findall(normalized("NFKC", text))
-    )
-
-
-def has_unspaced_script(text: str) -> bool:
-    """Whether a string has Chinese, Japanese or Korean characters, whose words are short."""
-    return bool(_UNSPACED.search(text) or _HANGUL.search(text))

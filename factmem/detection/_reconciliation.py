@@ -12,10 +12,9 @@ from pydantic import JsonValue
 
 from factmem.detection._candidates import Candidate, Rules
 from factmem.detection._current_values import CurrentValues, Topic, same_value, topic_of
-from factmem.detection._evidence import MOST_UNQUOTED, stems, word_count
-from factmem.detection._spelling import text_of
 from factmem.detection._synonyms import Synonym, join_keywords
 from factmem.detection.report import (
+    Doubt,
     DoubtfulItem,
     JoinedKeyword,
     RejectedItem,
@@ -64,6 +63,7 @@ class Verdict:
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
     refused: list[Retraction] = field(default_factory=list[Retraction])
+    proposed: list[PlacedFact] = field(default_factory=list[PlacedFact])
     ended: set[tuple[Topic, Canonical]] = field(default_factory=set[tuple[Topic, Canonical]])
     """The values of `retracted`, for a fast look-up."""
 
@@ -113,12 +113,12 @@ def reconcile(
         keeps_doubtful: Whether flagged items are kept.
     """
     verdict = Verdict(rejected=list(read.rejected))
-    candidates = _proven(read.candidates, verdict)
+    candidates = list(read.candidates)
     if not keeps_doubtful:
         candidates = _without_doubtful(candidates, current, verdict)
     topics: dict[Topic, list[Candidate]] = {}
     candidates, verdict.joined = join_keywords(candidates, rules, synonyms, current)
-    for candidate in candidates:
+    for candidate in _own(candidates, rules, verdict):
         topics.setdefault(topic_of(candidate), []).append(candidate)
     for topic in topics.values():
         settled = _settled(topic, current)
@@ -129,28 +129,18 @@ def reconcile(
     return verdict
 
 
-def _proven(candidates: Sequence[Candidate], verdict: Verdict) -> list[Candidate]:
-    """Reject more values than one quote has words, if none of them is in the quote."""
-    unquoted: dict[FactSource, set[Canonical]] = {}
+def _own(candidates: Sequence[Candidate], rules: Rules, verdict: Verdict) -> list[Candidate]:
+    """Return the candidates without instructions that may be pasted, which become proposals."""
+    own: list[Candidate] = []
     for each in candidates:
-        if not each.is_retraction and not _is_quoted(each):
-            unquoted.setdefault(each.source, set()).add(each.key)
-    too_many = {
-        source
-        for source, keys in unquoted.items()
-        if len(keys) > max(MOST_UNQUOTED, word_count(source.quote or ""))
-    }
-    proven: list[Candidate] = []
-    for each in candidates:
-        if each.source in too_many and each.key in unquoted[each.source]:
-            verdict.rejected.append(_refused(each, RejectionReason.WEAK_QUOTE))
-        else:
-            proven.append(each)
-    return proven
-
-
-def _is_quoted(candidate: Candidate) -> bool:
-    return bool(stems(text_of(candidate.key)) & stems(candidate.source.quote or ""))
+        is_pasted = not each.is_own or Doubt.QUOTATION in each.doubts
+        if not (is_pasted and each.concept.keyword in rules.followed):
+            own.append(each)
+            continue
+        verdict.rejected.append(_refused(each, RejectionReason.PASTED))
+        if not each.is_retraction:
+            verdict.proposed.append(PlacedFact(each.place, fact_of(each, each.importance)))
+    return own
 
 
 def _without_doubtful(
@@ -329,10 +319,10 @@ def _message_of(source: FactSource) -> tuple[str, str | None, int | None]:
 _DETAILS = {
     RejectionReason.DOUBTFUL: "it is flagged, and flagged items are rejected",
     RejectionReason.DUPLICATE: "another item states the same",
+    RejectionReason.PASTED: "it is an instruction and may be from pasted text",
     RejectionReason.NOT_STORED: "the value that it retracts is not current in that place",
     RejectionReason.SUPERSEDED: "another item about a later message overrules it",
     RejectionReason.UNSUPPORTED: "the provider cannot forget: it has no method 'forget'",
-    RejectionReason.WEAK_QUOTE: "its quote stands for more values than it has words",
     RejectionReason.NOT_CONFIRMED: "the verification found that it does not follow",
 }
 

@@ -14,7 +14,8 @@ _AROUND = "\"'.,;!?)"
 
 _KEYS = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    r"sk-[A-Za-z0-9_-]{16,}|sk_(?:live|test)_[A-Za-z0-9]{10,}|rk_live_[A-Za-z0-9]{10,}"
+    r"sk-(?=[\w-]*\d|[\w-]*[A-Za-z]{16})[A-Za-z0-9_-]{16,}"
+    r"|sk_(?:live|test)_[A-Za-z0-9]{10,}|rk_live_[A-Za-z0-9]{10,}"
     r"|AKIA[A-Z0-9]{16}|ASIA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
     r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
     r"|xox[abeprs]-[A-Za-z0-9-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}"
@@ -27,24 +28,34 @@ _KEYS = re.compile(
 """Keys with a prefix of their vendor, tokens, private keys, and passwords in addresses."""
 
 _CARD = re.compile(r"(?<![\d.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\d.-])")
-"""Digits that may be a card number; a checksum decides."""
+"""Digits that may be a card number; the issuer's lengths and a checksum decide."""
+_ISSUED = re.compile(
+    r"4\d{15}(?:\d{3})?|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|3[068]\d{12}|35\d{14}"
+    r"|6(?:011|4[4-9]\d|5\d\d)\d{12}|62\d{14,17}|(?:50|5[6-9]|6[0-9])\d{12,17}"
+)
+"""First digits and lengths of the issuers. Without them one article number of ten, which has 13
+digits, would be a card."""
 
-_NAMES = (
-    r"pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pin(?: ?codes?| numbers?)?|cvv|cvc"
+_WORDS = (
+    r"(?:pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pin(?: ?codes?| numbers?)?|cvv|cvc"
     r"|(?:api|secret|private|access|licen[cs]e|encryption|recovery|seed)[ -]?"
     r"(?:keys?|tokens?|codes?|phrases?)"
     r"|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)|kennw(?:ort|örter)|geheimzahl"
-    r"|contraseñas?|mots? de passe|senhas?|парол[ья]|비밀번호|비번|암호|카드 ?번호"
-    r"|パスワード|暗証番号|密码|密碼"
+    r"|contraseñas?|mots? de passe|senhas?|парол[ья])(?![^\W_]|[-/&+])"
 )
-"""What people call a secret when they state one."""
+_KOREAN = r"(?:비밀번호|비번|암호|카드 ?번호)(?:을|를|은|는|이|가)?(?![^\W\d_]|[/&+])"
+_NAMES = rf"{_WORDS}|{_KOREAN}|パスワード|暗証番号|密码|密碼"
+"""What people call a secret when they state one. The name is a whole word: pineapples,
+Pinterest, passwordless logins and password-managers are none."""
 _STATED = re.compile(
-    rf"(?<![^\W_])(?:{_NAMES})(?:을|를|은|는|이|가)?\s*+"
-    r"(?:(?:for|to|of|von|für)\s+(?:\S+\s+){1,4}?)?"
-    r"(is |was |are |ist |lautet |es |est |é |→|=|:|は|是)?\s*+[\"']?(\S{3,200})",
+    rf"(?<![^\W_])(?:{_NAMES})\s*+"
+    r"(?:(?:for|to|of|von|für)\s+(?:\S+\s+){1,4}?(?=is |was |:|ist |lautet ))?"
+    r"(is |was |are |ist |lautet |es |est |é |→|=|:|は|是)?\s*+[\"']?(\S{3,200})([^\n]{0,9})",
     re.IGNORECASE,
 )
 _KEYWORD = re.compile(rf"(?:^|.*[ -])(?:{_NAMES})", re.IGNORECASE)
+_MARKS = frozenset("!@#$%^&*_=+~?")
+"""Marks of passwords. Others join ordinary words: "password/PIN", "passwords (old)"."""
 
 
 def is_secret(keyword: str, value: str, quote: str) -> bool:
@@ -66,7 +77,7 @@ def is_secret(keyword: str, value: str, quote: str) -> bool:
 
 def masked(text: str) -> str:
     """Return a quote without the secrets in it, so that no fact stores them as its evidence."""
-    text = _CARD.sub(lambda card: _MASK if _passes_luhn(card.group()) else card.group(), text)
+    text = _CARD.sub(lambda card: _MASK if _is_card(card.group()) else card.group(), text)
     text = _KEYS.sub(_MASK, text)
     for word in _stated(text):
         if _is_code(word):
@@ -85,30 +96,40 @@ def asks_for_secrets(concepts: Iterable[Concept[Any, Any]]) -> frozenset[str]:
 
 
 def _stated(text: str) -> list[str]:
-    """Return the words that a string states as a password, a key or a card number."""
-    found = [
-        (each.group(1), each.group(2).strip(_AROUND)) for each in _STATED.finditer(text[:4_000])
-    ]
-    return [word for is_said, word in found if is_said or _is_code(word)]
+    """Return the words that a string states as a password, a key or a card number.
+
+    A plain word is one if it ends its clause: "my password is swordfish", but not "my password is
+    too long".
+    """
+    found: list[str] = []
+    for each in _STATED.finditer(text[:4_000]):
+        is_said, given, after = each.groups()
+        word = given.strip(_AROUND)
+        is_last = given != word or not after.strip() or not after[:1].isspace()
+        if _is_code(word) or (is_said and is_last and len(word) > 2):
+            found.append(word)
+    return found
 
 
 def _is_code(value: str) -> bool:
     """Whether one word, or digits, could be the secret itself and no word about it."""
     word = value.strip(_AROUND)
-    if not word or len(word.split()) > 4:
+    if not word or len(word.split()) > 4 or word == _MASK:
         return False
+    if len(word.split()) > 1:
+        return any(map(str.isdigit, word)) and all(not part.isalpha() for part in word.split())
     has_digit = any(char.isdigit() for char in word)
-    has_mark = any(not char.isalnum() and not char.isspace() and char not in "-'" for char in word)
-    is_mixed = len(word.split()) == 1 and any(c.isupper() for c in word[1:]) and not word.isupper()
-    return has_digit or has_mark or is_mixed
+    is_mixed = any(char.isupper() for char in word[1:]) and not word.isupper()
+    return has_digit or bool(_MARKS & set(word)) or (is_mixed and word.isalpha())
 
 
 def _has_card(text: str) -> bool:
-    return any(_passes_luhn(found.group()) for found in _CARD.finditer(text))
+    return any(_is_card(found.group()) for found in _CARD.finditer(text))
 
 
-def _passes_luhn(text: str) -> bool:
-    """Whether digits are a card number: every one satisfies the checksum of ISO/IEC 7812."""
+def _is_card(text: str) -> bool:
+    """Whether digits are a card number: issued, with the checksum of ISO/IEC 7812."""
     digits = [int(char) for char in text if char.isdecimal()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
-    return 13 <= len(digits) <= 19 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+    is_issued = _ISSUED.fullmatch("".join(map(str, digits))) is not None
+    return is_issued and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0

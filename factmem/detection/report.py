@@ -37,8 +37,12 @@ class Doubt(StrEnum):
     """The quote stops just before or after a negation, or its negation is not in the value."""
     CONDITION = "condition"
     """The statement depends on a condition ("if I get the job")."""
+    HEDGE = "hedge"
+    """The writer is not sure, or only wishes it, or it is over, and the value does not say so."""
+    PERSON = "person"
+    """The subject of the quote is another person, whom the item does not name."""
     QUOTATION = "quotation"
-    """The quote is inside quotation marks or a quoted block: it may be the words of another."""
+    """The quote is inside quotation marks, a quoted block or mail, or reports what another said."""
     QUESTION = "question"
     """The quote is part of a question to the assistant ("Am I a vegetarian?")."""
     JOKE = "joke"
@@ -69,8 +73,8 @@ class RejectionReason(StrEnum):
     QUOTE_NOT_FOUND = "quote not found"
     """The message does not contain the quote."""
     WEAK_QUOTE = "weak quote"
-    """The quote is in the message and proves nothing: it is too short, ends nothing that the item
-    retracts, or stands for more values than it has words."""
+    """The quote is in the message and proves nothing: it is too short, or ends nothing that the item
+    retracts."""
     NOT_STORED = "not stored"
     """The value to retract is not current."""
     UNSUPPORTED = "unsupported"
@@ -79,6 +83,8 @@ class RejectionReason(StrEnum):
     """Another item states the same."""
     SUPERSEDED = "superseded"
     """Another item, about a later message, overrules it."""
+    PASTED = "pasted"
+    """It is an instruction, and its words may be from pasted text; see `DetectionReport.proposed`."""
     DOUBTFUL = "doubtful"
     """It is flagged, and the call asked to reject what is flagged."""
     NOT_CONFIRMED = "not confirmed"
@@ -172,3 +178,5 @@ class DetectionReport(Displayed):
     refused: list[Retraction] = field(default_factory=list[Retraction])
     """Retractions that changed nothing: the value was said again later, or the place was erased after
     the chat was read."""
+    proposed: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    """Instructions that may be pasted: not saved. Save one if the user confirms it."""

@@ -62,6 +62,8 @@ class DetectionRequest:
     """The concepts whose value types the application declared."""
     is_closed: bool = False
     """Whether facts about other concepts are ignored."""
+    followed: frozenset[str] = frozenset()
+    """The keywords of instructions, which must stand in the user's own prose."""
     conversation: str | None = None
     """The name of the conversation, which becomes part of each fact's source."""
     dry_run: bool = False

@@ -46,6 +46,7 @@ def judge(
     known: Sequence[Known] = (),
     declared: Sequence[Concept[Any, Any]] = (),
     keeps_doubtful: bool = True,
+    followed: frozenset[str] = frozenset(),
     **options: Any,
 ) -> Verdict:
     """Return the judgement of items about a chat of Sunday 2024-05-12."""
@@ -56,6 +57,7 @@ def judge(
         [Place(AGENT, ALICE)],
         declared=declared,
         known=[placed.fact.concept for placed in found],
+        followed=followed,
     )
     read = read_items([{"message": 0, "fact_type": "MULTIPLE", **item} for item in items], rules)
     return reconcile(read, rules, CurrentValues(found), keeps_doubtful=keeps_doubtful)

@@ -8,9 +8,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from factmem.detection._candidates import RejectionReason
 from factmem.detection._reconciliation import MAX_ITEMS
-from factmem.detection.report import DetectionReport
+from factmem.detection.report import DetectionReport, RejectionReason
 from factmem.errors import ExtractionError
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import (

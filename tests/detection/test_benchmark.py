@@ -11,6 +11,7 @@ from benchmarks.detection.dialogue import HERE, detect, dialogues
 from benchmarks.detection.score import Score, score
 from tests.chat_server import ChatServer, says
 from tests.detection import test_wrong_answers
+from tests.detection.judging import judge, outcome
 
 
 async def replay(recording: str) -> Score:
@@ -30,6 +31,21 @@ async def test_replayed_answers_are_complete(recording: str, least: float) -> No
     assert total.dated >= 0.9 * total.datable
     assert total.flagged <= 0.1 * total.items
     assert total.f1 >= least
+
+
+@pytest.mark.parametrize("name", ["kinds-1", "kinds-2"])
+def test_hedges_other_persons_and_reports_are_flagged(name: str) -> None:
+    """Of 60 wrong answers at most 6 are stored without a flag, and of 60 right ones none is refused."""
+    given = json.loads((HERE / f"{name}.json").read_text("utf-8"))
+    outcomes = {
+        label: [outcome(judge(each.pop("said"), each)) for each in given[label] if each.pop("kind")]
+        for label in ("wrong", "right")
+    }
+
+    assert [len(found) for found in outcomes.values()] == [30, 30]
+    assert outcomes["wrong"].count("stored") <= 3
+    assert all(each == "stored" or each.startswith("flagged") for each in outcomes["right"])
+    assert sum(each != "stored" for each in outcomes["right"]) <= 2
 
 
 async def test_the_runner_calls_an_endpoint_and_records_its_answers(tmp_path: Path) -> None:
@@ -70,10 +86,10 @@ def wrong_answers() -> str:
         "| wrong answer | said | quote | value | outcome |",
         "|---|---|---|---|---|",
     ]
-    for name, said, quote, keyword, value, outcome, _ in test_wrong_answers.CASES:
+    for name, said, quote, keyword, value, expected, _ in test_wrong_answers.CASES:
         shown = said if isinstance(said, str) else " / ".join(said)
         cells = [name, _cell(shown), _cell(quote), f"{keyword}: {_cell(value)}"]
-        bold = "**stored**" if outcome == "stored" else outcome
+        bold = "**stored**" if expected == "stored" else expected
         lines.append(f"| {' | '.join(cells)} | {bold} |")
     return "\n".join(lines) + "\n"
 

@@ -10,10 +10,9 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from factmem.detection import Detection
-from factmem.detection._candidates import RejectionReason
 from factmem.detection._current_values import OfferedConcept
 from factmem.detection._question import answer_schema, compression_schema
-from factmem.detection.report import DetectionReport
+from factmem.detection.report import DetectionReport, RejectionReason
 from factmem.errors import (
     ChatModelError,
     StorageError,

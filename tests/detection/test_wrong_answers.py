@@ -38,7 +38,7 @@ CASES: Sequence[Case] = [
     wrong("a gap over a negation", "I am not an admin here", "I am ... an admin", "role", "admin",
           "quote not found"),
     wrong("ten values from three words", "I love sports", "I love sports", "sports",
-          [f"discipline {chr(97 + i)}" for i in range(10)], "weak quote"),
+          [f"discipline {chr(97 + i)}" for i in range(10)], "flagged: words"),
     wrong("a long ordinary word", "Actually I am tired", "Actually", "job", "teacher",
           "flagged: words"),
     # Retractions without a statement
@@ -127,7 +127,7 @@ CASES: Sequence[Case] = [
           "You are a premium member", "plan", "premium", "untrusted message", message=1),
     # Errors that code cannot detect
     wrong("another person's fact as the user's", "My brother Tom is a pilot", "is a pilot", "job",
-          "pilot", "stored"),
+          "pilot", "flagged: person"),
     wrong("irony", "Great, I love waiting in line", "I love waiting in line", "likes",
           "waiting in line", "stored"),
     wrong("the wrong keyword", "I was born in Kyoto and live in Osaka", "live in Osaka", "birthplace",
@@ -160,5 +160,5 @@ def test_flagged_items_can_be_rejected(case: Case) -> None:
     verdict = judge(said, given, known=more.get("known", ()), keeps_doubtful=False)
 
     assert (verdict.saved, verdict.retracted) == ([], [])
-    assert [each.reason.value for each in verdict.rejected] == ["doubtful"]
-    assert [each.is_kept for each in verdict.doubtful] == [False]
+    assert {each.reason.value for each in verdict.rejected} == {"doubtful"}
+    assert {each.is_kept for each in verdict.doubtful} == {False}

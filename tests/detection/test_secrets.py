@@ -1,0 +1,98 @@
+"""Secrets: what is refused and masked, and 10,000 ordinary values that are not."""
+
+from itertools import product
+
+from factmem.detection._secret_values import is_secret, masked
+from tests.tables import table
+
+# Words that resemble the name of a secret, or stand beside one, in ordinary sentences.
+THINGS = """
+pineapple pink pinball pinewood pinto Pinterest Pinocchio pins pinhole piñata pint pinstripe
+passport passage passionfruit passengers password-manager passwordless passkeys passable
+keychain keyboard keystone keynote monkey turkey whiskey hockey jockey donkey token-ring tokenizer
+cards cardigan cardamom cardio cardinal cardboard discard postcard flashcards codec codecov barcode
+codeine secretary secretion secrets accessory accession privateer apiary apical recovery seedlings
+seeds licenser cvvc pwdless 1Password KeePassXC Bitwarden LastPass YubiKey-5C GPG-3 TOTP/HOTP
+C++ C# F#/.NET node.js@20 TypeScript/React iPhone-15 Wi-Fi-6E USB-C H2O GmbH&Co. AT&T B&B R2-D2 AC/DC
+Passwörter-Manager Passau Passagier Pinsel Pinguin Pinnwand Kennwortschutz Geheimtipp
+contrasentido passeport senhora пароход парольный 핀란드 비밀스러운 암호화폐 카드지갑 핀셋 パス 密切 密度
+"""
+TEMPLATES = """
+{a}/{b}|{a} & {b}|{a}, {b} (2019)|{a}-{b}: 3 pieces|allergic to {a}/{b}|likes {a} + {b}|{a}+{b}!
+{a} #7 and {b}|wears {a}/{b} shoes|reads {a}@{b}|{a}: {b} 2.0|mag {a}/{b}|le gusta {a}/{b}|{a}와 {b}!
+{a}・{b}|喜欢{a}/{b}
+""".replace("\n", "|").strip("|").split("|")  # fmt: skip
+NUMBERS = """
+4006381333931 4012345678901 9783161484100 DE89 3704 0044 0532 0130 00|FR76 3000 6000 0112 3456 7890 189
++49 170 12345678|+82-10-1234-5678|2024-05-12 18:30|192.168.178.24|3.14159265358979|2,300,000,000
+order 300123456789012|GB29 NWBK 6016 1331 9268 19|51.5074, -0.1278|1Z999AA10123456784|00340434161094015902
+""".replace("\n", "|").strip("|").split("|")  # fmt: skip
+SENTENCES = """
+My password manager is 1Password|I reset my password/PIN last week|My pin collection has 300+ pins
+My password is too long to type|The PIN is easy to remember|I use passwordless/SSO logins
+I lost my credit card, number unknown|My private key/public key setup is boring|Ich habe mein Passwort vergessen
+비밀번호를 잊어버렸어요|我忘了密码|パスワードを忘れました|Mi contraseña es demasiado larga|I got the seed phrase/backup question wrong
+""".replace("\n", "|").strip("|").split("|")  # fmt: skip
+
+
+def ordinary_values() -> list[str]:
+    pairs = [(a, b) for a, b in product(THINGS.split(), repeat=2) if a < b]
+    made = [
+        TEMPLATES[number % len(TEMPLATES)].format(a=a, b=b)
+        for number, (a, b) in enumerate([*pairs, *((b, a) for a, b in pairs)])
+    ]
+    return [*NUMBERS, *SENTENCES, *made][:10_000]
+
+
+def test_no_ordinary_value_is_a_secret(stride: int) -> None:
+    values = ordinary_values()
+    assert len(set(values)) == 10_000
+    values = values[::stride]
+
+    refused = [each for each in values if is_secret("likes", each, f"I said {each} to you")]
+    changed = [each for each in values if masked(each) != each]
+
+    assert refused == []
+    assert changed == []
+
+
+SECRETS = [
+    ("login", "Blue!Horse9", "My password is Blue!Horse9"),
+    ("login", "swordfish", "my password is swordfish"),
+    ("login", "swordfish", "my password is swordfish, remember it"),
+    ("wifi", "tulip77", "the wifi password: tulip77"),
+    ("password", "hunter2", "it is hunter2"),
+    ("door-pin", "4417", "it is 4417 now"),
+    ("pin", "44 17", "it is 44 17"),
+    ("note", "4417", "The PIN for the door is 4417"),
+    ("비밀번호", "hana1234", "비밀번호는 hana1234예요"),
+    ("note", "rosa2020", "Mein Passwort lautet rosa2020"),
+    ("note", "gato55", "mi contraseña es gato55"),
+    ("note", "abc123", "密码是abc123"),
+    ("payment", "5500 0000 0000 0004", "my card"),
+    ("payment", "4111-1111-1111-1111", "my card"),
+    ("payment", "378282246310005", "my card"),
+    ("setup", "sk-live-abcdefghijklmnop1234", "the key"),
+    ("setup", "sk-aaaabbbbccccddddeeeeffff", "the key"),
+    ("setup", "ghp_abcdefghijklmnopqrst12", "the token"),
+    ("db", "postgres://ann:s3cret@db/app", "the address"),
+    ("key", "-----BEGIN RSA PRIVATE KEY-----", "the key"),
+]
+
+
+@table(("keyword", "value", "quote"), SECRETS)
+def test_secrets_are_refused(keyword: str, value: str, quote: str) -> None:
+    assert is_secret(keyword, value, quote)
+
+
+@table(
+    ("text", "expected"),
+    [
+        ("My password is Blue!Horse9, ok?", "My password is [secret], ok?"),
+        ("card 5500 0000 0000 0004 please", "card [secret] please"),
+        ("allergic to pineapple/mango", "allergic to pineapple/mango"),
+        ("key sk-aaaabbbbccccddddeeeeffff", "key [secret]"),
+    ],
+)
+def test_quotes_are_masked(text: str, expected: str) -> None:
+    assert masked(text) == expected

@@ -1,6 +1,6 @@
 """Conditions of forgettings: which current items they remove."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from factmem.ledger._items import Item
@@ -24,6 +24,11 @@ class Condition:
     keywords: frozenset[str] | None = None
     fact_ids: frozenset[str] | None = None
     metadata: Mapping[str, JsonValue] | None = None
+    reading: Callable[[JsonValue], Canonical | None] | None = None
+    """Returns the `key` of a stored value of an older type; None if its concept cannot read it."""
+    is_single: bool = False
+    """Whether `keywords` are those of one SINGLE concept. With the value that was said last, the
+    earlier ones under its other keywords are removed: none of them becomes current."""
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -38,13 +43,16 @@ class Condition:
         return (
             (self.keyword is None or keyword == self.keyword)
             and (self.keywords is None or keyword in self.keywords)
-            and (self.key is None or key == self.key)
+            and (self.key is None or key == self.key or self._reads_as_key(item))
             and (self.fact_id is None or item.fact_id == self.fact_id)
             and (self.fact_ids is None or item.fact_id in self.fact_ids)
             and (self.older_than is None or item.confirmed_at < self.older_than)
             and (self.source is None or self._is_only_source(item))
             and (self.metadata is None or includes(item.metadata or {}, self.metadata))
         )
+
+    def _reads_as_key(self, item: Item) -> bool:
+        return self.reading is not None and self.reading(item.value) == self.key
 
     def _is_only_source(self, item: Item) -> bool:
         sources = [source_of(source) for source in item.sources]

@@ -9,12 +9,15 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from factmem.models._metadata import checked_metadata
 from factmem.models._names import checked_name, checked_text
+from factmem.models._values import codec_of, json_type
 from factmem.models.clock import moment
 from factmem.models.sources import MAX_BEFORE, SourceKind
+from factmem.models.when import When
 
 __all__ = ["check_entry"]
 
@@ -25,13 +28,17 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 def check_entry(entry: object) -> None:
     """Validate an entry, given as plain JSON.
 
-    Unknown fields of later versions are allowed; known fields must be valid.
+    Unknown fields of later versions are allowed; known fields must be valid. What passes can be
+    written and loaded: no number is infinite, and no value is nested too deeply.
 
     Raises:
         ValueError: It is invalid. The message names the field and the mismatch, never a value.
     """
     try:
         _adapter().validate_python(entry)
+        to_json(entry)  # unknown fields are written too
+    except PydanticSerializationError:
+        raise ValueError("the entry is nested too deeply") from None
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the entry"
@@ -46,6 +53,12 @@ def _normal(name: str) -> str:
 
 def _text(text: str) -> str:
     return checked_text(text, "text")
+
+
+def _value(value: Any) -> Any:
+    if type(value) is str:
+        return checked_text(value, "value")
+    return codec_of(json_type()).dump(value, "value")
 
 
 def _time(text: str) -> str:
@@ -68,8 +81,10 @@ def _whole(fact: "_Fact") -> "_Fact":
 
 _Name = Annotated[str, AfterValidator(_normal)]
 _Text = Annotated[str, AfterValidator(_text)]
+_When = Annotated[str, AfterValidator(lambda text: When(text).text)]
 _Stamp = Annotated[str, AfterValidator(_time)]
 _Count = Annotated[int, Field(ge=0)]
+_Value = Annotated[Any, AfterValidator(_value)]
 
 _CONFIG = ConfigDict(strict=True, extra="allow")
 
@@ -93,11 +108,13 @@ class _Fact(TypedDict):
     description: _Text
     type: Literal["SINGLE", "MULTIPLE"]
     timestamp: _Stamp
-    value: NotRequired[Any]
-    values: NotRequired[list[Any]]
+    value: NotRequired[_Value]
+    values: NotRequired[list[_Value]]
     positions: NotRequired[list[_Count]]
     importance: NotRequired[Annotated[float, Field(ge=0, le=1)]]
     expires_at: NotRequired[_Stamp]
+    since: NotRequired[_When]
+    until: NotRequired[_When]
     source: NotRequired[_Source]
     metadata: NotRequired[Annotated[dict[str, Any], AfterValidator(checked_metadata)]]
     stated: NotRequired[Literal[True]]

@@ -7,14 +7,14 @@
 from collections import deque
 from collections.abc import Collection, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from factmem.ledger._statements import Retractions, digest_of, said_at
 from factmem.ledger.entries import SourceEntry, StoredFact
 from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.clock import moment, stamp
 
-__all__ = ["NO_SOURCE", "ChangeLog", "Item", "KeywordItems", "Touched", "outdated", "values_of"]
+__all__ = ["ChangeLog", "Item", "KeywordItems", "LedgerState", "Touched", "outdated", "values_of"]
 
 
 NO_SOURCE: list[SourceEntry | None] = [None]
@@ -33,9 +33,11 @@ class Item:
         "metadata",
         "number",
         "position",
+        "since",
         "source_keys",
         "sources",
         "timestamp",
+        "until",
         "value",
     )
 
@@ -52,6 +54,8 @@ class Item:
         self._said: str | None = None if timestamp <= at else at
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
+        self.since: str | None = fact.get("since")
+        self.until: str | None = fact.get("until")
         self.confirmed_at: str = at
         self.metadata: dict[str, JsonValue] | None = fact.get("metadata")
         source = fact.get("source")
@@ -77,6 +81,8 @@ class Item:
             self.confirmed_at,
             self.metadata,
             None if self.sources is NO_SOURCE else self.sources,
+            self.since,
+            self.until,
         ]
 
     @classmethod
@@ -95,6 +101,8 @@ class Item:
             at,
             item.metadata,
             sources,
+            item.since,
+            item.until,
         ) = fields
         item.confirmed_at = texts.setdefault(at, at)
         item.timestamp = moment(timestamp)
@@ -112,6 +120,8 @@ class Item:
         if "stated" not in fact or said >= last:
             self.importance = fact.get("importance", 0.5)
             self.expires_at = fact.get("expires_at")
+            self.since = fact.get("since", self.since)
+            self.until = fact.get("until", self.until)
         self._said = max(last, said)
         self.confirmed_at = at
         # Models confirm values without knowing their metadata, so a save without any keeps it.
@@ -364,3 +374,20 @@ class ChangeLog:
                 touched.ids.add(fact_id)
                 touched.is_text &= is_text
         return found
+
+
+class LedgerState(NamedTuple):
+    """The state of a ledger, without history."""
+
+    recorded_at: str
+    number: int
+    """The number of the last item."""
+    late: list[str]
+    """The latest superseded statements."""
+    passed: dict[str, str]
+    """The last descriptions of keywords, if they are not current."""
+    by_keyword: dict[str, KeywordItems]
+    free: dict[str, int]
+    """The next free position of each fact."""
+    expiries: list[tuple[str, str]]
+    """The expiries of current values and possibly of others, each with its keyword."""

@@ -4,6 +4,7 @@ A load of a large place spends most of its time here. Facts are therefore made w
 and the usual case, a keyword with one string, has a shorter way.
 """
 
+from collections.abc import Iterable
 from copy import deepcopy
 from datetime import datetime
 from functools import lru_cache
@@ -15,7 +16,7 @@ from factmem.ledger._items import NO_SOURCE, Item, KeywordItems, Touched
 from factmem.ledger.entries import source_of
 from factmem.models._metadata import NO_METADATA, Metadata
 from factmem.models._stored_facts import stored_concept, stored_single
-from factmem.models._values import json_type
+from factmem.models._values import Canonical, json_type
 from factmem.models.clock import moment
 from factmem.models.facts import (
     AnyFact,
@@ -24,8 +25,21 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.models.when import when_of
 
-__all__ = ["all_presented", "changed", "presented", "single"]
+__all__ = [
+    "all_changed",
+    "all_presented",
+    "as_far_as_readable",
+    "as_plain",
+    "in_order_of_statement",
+    "is_misfit",
+    "items_of",
+    "loaded",
+    "misfit_of",
+    "presented",
+    "single",
+]
 
 
 def all_presented(
@@ -34,6 +48,7 @@ def all_presented(
     """Return all current facts of all keywords, by the order of their oldest current values."""
     facts: list[AnyFact] = []
     order: list[int] = []
+    former = {old: each for each in named.values() for old in each.was if old not in named}
     for keyword, held in by_keyword.items():
         only = held.only
         if (
@@ -48,21 +63,55 @@ def all_presented(
             facts.append(single(concept, only))
             order.append(only.number)
             continue
-        items = held.alive(now)
+        declared = named.get(keyword) or former.get(keyword)
+        if declared is not None and declared.was:
+            if keyword != next(each for each in declared.keywords if each in by_keyword):
+                continue  # with the facts of its first keyword
+            items = items_of(by_keyword, declared, now)
+        else:
+            items = held.alive(now)
         if not items:
             continue
-        concept = named.get(keyword) or concept_of(keyword, held, items)
-        if concept.fact_type is FactType.SINGLE:
-            facts.append(single(concept, items[-1]))
-            order.append(items[0].number)
-        else:
-            found = presented(concept, items)
-            facts += found
-            order += [items[0].number] * len(found)
+        concept = declared or concept_of(keyword, held, items)
+        found = as_far_as_readable(concept, items)
+        facts += found
+        order += [items[0].number] * len(found)
     if order != sorted(order):
         places = sorted(range(len(order)), key=order.__getitem__)
         facts = [facts[place] for place in places]
     return facts
+
+
+def items_of(
+    by_keyword: dict[str, KeywordItems], concept: Concept[Any, Any], now: str
+) -> list[Item]:
+    """Return the current items of a concept, under its keyword or a former one, oldest first.
+
+    Of a SINGLE concept only the item that was said last can be current, even if it has expired.
+    """
+    every = in_order_of_statement(by_keyword, concept.keywords)
+    if concept.fact_type is FactType.SINGLE:
+        return [item for _, _, item in every[-1:] if item.is_alive(now)]
+    alive = {key: item for _, key, item in every if item.is_alive(now)}  # the last of equal values
+    return sorted(alive.values(), key=attrgetter("number"))
+
+
+def in_order_of_statement(
+    by_keyword: dict[str, KeywordItems], keywords: Iterable[str]
+) -> list[tuple[str, Canonical, Item]]:
+    """Return the items of several keywords with keyword and key, the last said at the end."""
+    every = [
+        (keyword, key, item)
+        for keyword in keywords
+        if (held := by_keyword.get(keyword)) is not None
+        for key, item in held.items.items()
+    ]
+    return sorted(every, key=_statement)
+
+
+def _statement(each: tuple[str, Canonical, Item]) -> tuple[str, str, int]:
+    item = each[2]
+    return item.said, item.confirmed_at, item.number
 
 
 def concept_of(keyword: str, held: KeywordItems, items: list[Item]) -> Concept[Any, Any]:
@@ -77,7 +126,44 @@ def concept_of(keyword: str, held: KeywordItems, items: list[Item]) -> Concept[A
     return stored_concept(keyword, held.description, fact_type, value_type)
 
 
-def changed(
+def loaded(
+    by_keyword: dict[str, KeywordItems], concept: Concept[Any, Any], now: str
+) -> list[AnyFact]:
+    """Return the current facts of a concept.
+
+    Raises:
+        StoredFactError: A value does not fit the concept's type.
+    """
+    if concept.was:
+        return presented(concept, items_of(by_keyword, concept, now))
+    held = by_keyword.get(concept.keyword)
+    if held is None:
+        return []
+    item = held.only
+    if item is None or item.expires_at is not None or concept.fact_type is not FactType.SINGLE:
+        return presented(concept, held.alive(now))
+    return [single(concept, item)]  # nearly always
+
+
+def all_changed(
+    by_keyword: dict[str, KeywordItems],
+    touched: dict[str, Touched],
+    named: dict[str, Concept[Any, Any]],
+    now: str,
+) -> dict[str, list[AnyFact | str]]:
+    """Return the facts of each keyword that changed; unchanged facts as their ids."""
+    former = {old: each for each in named.values() for old in each.was if old not in named}
+    found: dict[str, list[AnyFact | str]] = {}
+    for keyword, each in touched.items():
+        concept = named.get(keyword) or former.get(keyword)
+        if concept is None or not concept.was:
+            found[keyword] = _changed(keyword, by_keyword[keyword], each, concept, now)
+        else:
+            found[concept.keyword] = [*presented(concept, items_of(by_keyword, concept, now))]
+    return found
+
+
+def _changed(
     keyword: str, held: KeywordItems, touched: Touched, named: Concept[Any, Any] | None, now: str
 ) -> list[AnyFact | str]:
     """Return the facts of a keyword; unchanged facts as their ids."""
@@ -109,6 +195,54 @@ def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
     return [_multiple(concept, save) for save in saves.values()]
 
 
+def as_far_as_readable(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
+    """Return items as facts; values that do not fit the concept's type as facts of plain JSON."""
+    try:
+        return presented(concept, items)
+    except StoredFactError:
+        pass
+    current = items[-1:] if concept.fact_type is FactType.SINGLE else items
+    misfits = [item for item in current if not _fits(concept, item)]
+    readable = [item for item in current if item not in misfits]
+    return [*presented(concept, readable), *presented(as_plain(concept), misfits)]
+
+
+def as_plain(concept: Concept[Any, Any]) -> Concept[Any, Any]:
+    """Return a concept whose values are plain JSON, as stored."""
+    return stored_concept(concept.keyword, concept.description, concept.fact_type, json_type())
+
+
+def is_misfit(fact: AnyFact, declared: Concept[Any, Any] | None) -> bool:
+    """Return whether a store returned a fact as plain JSON, because it does not fit its type."""
+    return declared is not None and fact.concept.value_type != declared.value_type
+
+
+def misfit_of(fact: AnyFact, declared: Concept[Any, Any]) -> StoredFactError:
+    """Return the error for a fact that a store returned as plain JSON."""
+    reason: object = "does not fit its type"
+    for value in fact.values:
+        try:
+            declared.codec.load(value)
+        except ValueError as exc:
+            reason = exc
+    return _misfit(declared.keyword, reason)
+
+
+def _misfit(keyword: str, reason: object) -> StoredFactError:
+    return StoredFactError(
+        f"A stored value of {keyword!r} {reason}; it stays stored as it is. Load it with "
+        f"the value_type it was saved with, or with load_all, which gives plain JSON"
+    )
+
+
+def _fits(concept: Concept[Any, Any], item: Item) -> bool:
+    try:
+        _value(concept, item)
+    except StoredFactError:
+        return False
+    return True
+
+
 def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
     """Return an item as a fact of a SINGLE concept."""
     value, expires_at = item.value, item.expires_at
@@ -122,6 +256,8 @@ def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
         None if expires_at is None else moment(expires_at),
         None if item.sources is NO_SOURCE else source_of(item.sources[0]),
         _metadata(item) if item.metadata else NO_METADATA,
+        None if item.since is None else when_of(item.since),
+        None if item.until is None else when_of(item.until),
     )
 
 
@@ -151,6 +287,8 @@ def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[An
     _put(fact, "importance", importance)
     _put(fact, "source", source_of(first.sources[0]))
     _put(fact, "expires_at", None if expires_at is None else moment(expires_at))
+    _put(fact, "since", None if last.since is None else when_of(last.since))
+    _put(fact, "until", None if last.until is None else when_of(last.until))
     _put(fact, "id", first.fact_id)
     _put(fact, "metadata", _metadata(last))
     _put(fact, "confirmed_at", moment(last.confirmed_at))
@@ -177,7 +315,4 @@ def _value(concept: Concept[Any, Any], item: Item) -> Any:
     try:
         return concept.codec.load(value)
     except ValueError as exc:
-        raise StoredFactError(
-            f"A stored value of {concept.keyword!r} {exc}; it stays stored as it is. Load it with "
-            f"the value_type it was saved with, or with load_all, which gives plain JSON"
-        ) from None
+        raise _misfit(concept.keyword, exc) from None

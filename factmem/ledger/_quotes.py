@@ -11,7 +11,14 @@ from unicodedata import normalize
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.models._values import JsonValue
 
-__all__ = ["REMOVED", "QuotedValues", "mentioning_facts", "quoting_facts", "without_values"]
+__all__ = [
+    "REMOVED",
+    "QuotedValues",
+    "mentioning_facts",
+    "quoting_facts",
+    "turn_without",
+    "without_values",
+]
 
 
 REMOVED = "[…]"
@@ -136,6 +143,37 @@ def without_values(entry: Entry, values: QuotedValues) -> Entry:
     if all(new is old for new, old in zip(facts, entry.get("facts", ()), strict=True)):
         return entry
     return {**entry, "facts": facts}
+
+
+def turn_without(entry: Entry, values: QuotedValues) -> Entry:
+    """Return a message of a conversation without the values; the same entry if it has none."""
+    turn = entry.get("turn", {})
+    message = turn.get("message")
+    if not isinstance(message, dict):
+        return entry
+    rest = {
+        name: part if name in _KEPT else _part_without(part, values)
+        for name, part in message.items()
+    }
+    return entry if rest == message else {**entry, "turn": {**turn, "message": rest}}
+
+
+_KEPT = frozenset({"role", "tool_call_id"})
+"""The fields of a message that hosts read and nobody wrote."""
+
+
+def _part_without(part: JsonValue, values: QuotedValues) -> JsonValue:
+    if isinstance(part, str):
+        return values.removed_from(part) or REMOVED if part else part
+    if isinstance(part, list):
+        return [_part_without(each, values) for each in part]
+    if isinstance(part, dict):
+        return {name: _part_without(each, values) for name, each in part.items()}
+    return REMOVED if _is_number(part) and values.are_in(str(part)) else part
+
+
+def _is_number(part: JsonValue) -> bool:
+    return isinstance(part, int | float) and not isinstance(part, bool)
 
 
 def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:

@@ -81,6 +81,8 @@ class Purged(NamedTuple):
     """The ids of remaining facts whose quotes contain a purged value."""
     mentioning: tuple[str, ...]
     """The ids of remaining facts whose keyword, description or metadata contains a purged value."""
+    values: QuotedValues
+    """The purged values, to be removed from the messages of conversations too."""
 
 
 def purged(
@@ -113,8 +115,9 @@ def purged(
         quoting = tuple({fact["id"]: None for fact in quoting_facts(rest, values)})
         mentioning = tuple({fact["id"]: None for fact in mentioning_facts(rest, values)})
         if not quotes or not quoting:
-            return Purged(rest, quoting, mentioning)
-        return Purged([each and without_values(each, values) for each in rest], (), mentioning)
+            return Purged(rest, quoting, mentioning, values)
+        unquoted = [each and without_values(each, values) for each in rest]
+        return Purged(unquoted, (), mentioning, values)
 
 
 class _Doomed(NamedTuple):
@@ -179,9 +182,10 @@ def _value_of(key: Canonical) -> JsonValue:
 
 def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:
     """Return the value of a condition; it may have been retracted and never saved."""
-    if condition.keyword is None or condition.key is None:
+    if condition.key is None:
         return set()
-    return {(condition.keyword, condition.key)}
+    named = condition.keywords if condition.keyword is None else [condition.keyword]
+    return {(keyword, condition.key) for keyword in named or ()}
 
 
 class Rest:

@@ -61,6 +61,8 @@ class StoredFact(TypedDict):
     positions: NotRequired[list[int]]
     importance: NotRequired[float]
     expires_at: NotRequired[str]
+    since: NotRequired[str]
+    until: NotRequired[str]
     source: NotRequired[SourceEntry]
     metadata: NotRequired[dict[str, JsonValue]]
     """Missing if a save does not change it; empty if a save removes it."""
@@ -95,6 +97,10 @@ class Entry(TypedDict):
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
     retract: NotRequired[list[RetractedValue]]
+    operations: NotRequired[list[str]]
+    """The operations over a whole store that have changed it: a repeated one skips it."""
+    turn: NotRequired[dict[str, JsonValue]]
+    """A message, in the lines of a conversation, which no ledger reads."""
 
 
 def stored(fact: AnyFact) -> StoredFact:
@@ -119,6 +125,10 @@ def stored(fact: AnyFact) -> StoredFact:
         entry["importance"] = fact.importance
     if fact.expires_at is not None:
         entry["expires_at"] = stamp(fact.expires_at)
+    if fact.since is not None:
+        entry["since"] = fact.since.text
+    if fact.until is not None:
+        entry["until"] = fact.until.text
     if fact.source is not None:
         entry["source"] = _source_entry(fact.source)
     if fact.metadata is not NO_METADATA and fact.metadata:

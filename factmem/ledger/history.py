@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from factmem.ledger._items import Item, values_of
-from factmem.ledger._presentation import presented
+from factmem.ledger._presentation import as_far_as_readable, as_plain, is_misfit, presented
 from factmem.ledger._trace import SavedFact, Trace
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
@@ -43,6 +43,8 @@ class HistoryEntry(Displayed):
     """The saved, confirmed or superseded fact; None for a forgetting."""
     forgotten: tuple[str, ...] = ()
     """The ids of the facts whose values were forgotten; the values are not repeated."""
+    is_unreadable: bool = False
+    """Whether a value of `fact` does not fit the concept's type. All are then plain JSON."""
 
 
 class History(list[HistoryEntry], Displayed):
@@ -85,6 +87,8 @@ _NOTHING: dict[str, Any] = {
     "said": None,
     "confirmed": None,
     "expires": None,
+    "since": None,
+    "until": None,
     "importance": None,
     "source": None,
     "conversation": None,
@@ -94,23 +98,22 @@ _NOTHING: dict[str, Any] = {
 
 
 def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:
-    """Return every save, confirmation and forgetting of a concept's keyword, oldest first.
+    """Return every save, confirmation and forgetting of a concept's keywords, oldest first.
 
     Each fact shows the description and the type that it was saved with, and in `confirmed_at` the
     time at which it was recorded. A save without remaining values is not shown. A statement that
-    was superseded at once is shown with its `timestamp`, which is when it was said.
-
-    Raises:
-        StoredFactError: A value does not fit the concept's `value_type`.
+    was superseded at once is shown with its `timestamp`, which is when it was said. A fact with a
+    value that does not fit the concept's `value_type` is shown as plain JSON.
     """
-    found = list(_concerning(entries, concept.keyword))
+    keywords = frozenset(concept.keywords)
+    found = list(_concerning(entries, keywords))
     trace = Trace(found)
     events = History()
     concepts: dict[tuple[str, str], Concept[Any, Any]] = {}
     for number, (entry, at) in enumerate(zip(found, trace.recorded, strict=True)):
         for saved in trace.saved[number]:
             fact = saved.fact
-            if fact["keyword"] == concept.keyword and saved.values:
+            if fact["keyword"] in keywords and saved.values:
                 kind = (fact["description"], fact["type"])
                 as_saved = concepts.get(kind) or concepts.setdefault(kind, _as_saved(concept, fact))
                 events.append(_event(saved, as_saved))
@@ -124,21 +127,21 @@ def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:
     return events
 
 
-def _concerning(entries: Iterable[Entry], keyword: str) -> Iterator[Entry]:
-    """Yield the parts of entries about a keyword, and about facts that share an id with its facts."""
+def _concerning(entries: Iterable[Entry], keywords: frozenset[str]) -> Iterator[Entry]:
+    """Yield the parts of entries about keywords, and about facts that share an id with its facts."""
     entries = list(entries)
     ids = {
         fact["id"]
         for entry in entries
         for fact in entry.get("facts", ())
-        if fact["keyword"] == keyword
+        if fact["keyword"] in keywords
     }
     at = ""
     for entry in entries:
         at = max(at, entry["at"])
         facts = [fact for fact in entry.get("facts", ()) if fact["id"] in ids]
-        gone = [name for name in entry.get("forget", ()) if name[0] == keyword]
-        retracted = [each for each in entry.get("retract", ()) if each["keyword"] == keyword]
+        gone = [name for name in entry.get("forget", ()) if name[0] in keywords]
+        retracted = [each for each in entry.get("retract", ()) if each["keyword"] in keywords]
         if facts or gone or retracted:
             yield {"at": at, "facts": facts, "forget": gone, "retract": retracted}
 
@@ -153,8 +156,11 @@ def _event(saved: SavedFact, concept: Concept[Any, Any]) -> HistoryEntry:
     items = [
         Item(0, value, saved.fact, position, saved.at) for position, value in values_of(saved.fact)
     ]
-    (fact,) = presented(concept, items)
+    fact, *others = as_far_as_readable(concept, items)
+    is_unreadable = bool(others) or is_misfit(fact, concept)
+    if others:
+        (fact,) = presented(as_plain(concept), items)
     action = HistoryAction.SAVED if is_new else HistoryAction.CONFIRMED
     if saved.is_superseded:
         action = HistoryAction.SUPERSEDED
-    return HistoryEntry(action, moment(saved.at), fact)
+    return HistoryEntry(action, moment(saved.at), fact, is_unreadable=is_unreadable)

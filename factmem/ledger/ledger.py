@@ -19,16 +19,29 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from itertools import count
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from factmem._concurrency.garbage import paused_collection
 from factmem.ledger._condition import Condition
-from factmem.ledger._items import ChangeLog, Item, KeywordItems, Touched, outdated, values_of
-from factmem.ledger._presentation import all_presented, changed, presented, single
+from factmem.ledger._items import (
+    ChangeLog,
+    Item,
+    KeywordItems,
+    LedgerState,
+    Touched,
+    outdated,
+    values_of,
+)
+from factmem.ledger._presentation import (
+    all_changed,
+    all_presented,
+    in_order_of_statement,
+    loaded,
+)
 from factmem.ledger._statements import Retractions, name_of, said_at
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.facts import AnyFact, Concept, FactType, L
+from factmem.models.facts import AnyFact, Concept, L
 
 __all__ = ["Ledger"]
 
@@ -40,23 +53,6 @@ _NONE_LATE: deque[str] = deque(maxlen=0)
 
 _serials = count(1)
 _moment = itemgetter(0)
-
-
-class LedgerState(NamedTuple):
-    """The state of a ledger, without history."""
-
-    recorded_at: str
-    number: int
-    """The number of the last item."""
-    late: list[str]
-    """The latest superseded statements."""
-    passed: dict[str, str]
-    """The last descriptions of keywords, if they are not current."""
-    by_keyword: dict[str, KeywordItems]
-    free: dict[str, int]
-    """The next free position of each fact."""
-    expiries: list[tuple[str, str]]
-    """The expiries of current values and possibly of others, each with its keyword."""
 
 
 class Ledger:
@@ -279,12 +275,17 @@ class Ledger:
         if condition.keyword is not None:
             held = by_keyword.get(condition.keyword)
             by_keyword = {} if held is None else {condition.keyword: held}
-        return [
+        found = [
             (keyword, item.fact_id, item.position)
             for keyword, held in by_keyword.items()
             for key, item in held.items.items()
             if item.is_alive(now) and condition.is_met_by(keyword, key, item)
         ]
+        if found and condition.is_single:
+            family = in_order_of_statement(by_keyword, condition.keywords or ())
+            names = [(keyword, item.fact_id, item.position) for keyword, _, item in family]
+            return names if names[-1] in found else found
+        return found
 
     def is_current(self, name: ForgottenItem, now: str) -> bool:
         """Return whether an item named by a forgetting is current."""
@@ -323,14 +324,7 @@ class Ledger:
         Raises:
             StoredFactError: A value does not fit the concept's type.
         """
-        held = self._by_keyword.get(concept.keyword)
-        if held is None:
-            return []
-        item = held.only
-        if item is None or item.expires_at is not None or concept.fact_type is not FactType.SINGLE:
-            facts: list[Any] = presented(concept, held.alive(now))
-        else:  # nearly always
-            facts = [single(concept, item)]
+        facts: list[Any] = loaded(self._by_keyword, concept, now)
         return facts
 
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
@@ -376,10 +370,7 @@ class Ledger:
         for _, keyword in gone:
             touched.setdefault(keyword, Touched())
         named = {concept.keyword: concept for concept in concepts}
-        return {
-            keyword: changed(keyword, self._by_keyword[keyword], each, named.get(keyword), now)
-            for keyword, each in touched.items()
-        }
+        return all_changed(self._by_keyword, touched, named, now)
 
     def confirmations(self, now: str) -> list[str]:
         """Return when each current value was last confirmed, as stamps in no order."""

@@ -58,11 +58,14 @@ class PlacedFact(Displayed, Generic[F_co]):
 
 @dataclass(frozen=True, slots=True)
 class UnreadableConcept:
-    """A concept with a stored value that does not fit its type. The value stays stored."""
+    """A concept with stored values that do not fit its type. The values stay stored."""
 
     place: Place
     keyword: str
     error: StoredFactError
+    """The first misfit."""
+    count: int = 1
+    """The number of values that do not fit."""
 
 
 @dataclass(frozen=True, slots=True)

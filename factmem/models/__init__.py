@@ -9,6 +9,7 @@ from factmem.models.facts import AnyFact, Concept, Fact, FactType, MultipleFacts
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
+from factmem.models.when import When
 
 __all__ = [
     "AnyFact",
@@ -27,4 +28,5 @@ __all__ = [
     "SingleFact",
     "SourceKind",
     "TimeProvider",
+    "When",
 ]

@@ -53,4 +53,10 @@ def concepts_by_keyword(
     for concept in expect_all(concepts, Concept, argument, f"{argument}=[AGE]"):
         if found.setdefault(concept.keyword, concept) != concept:
             raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
+    for concept in found.values():
+        if again := [keyword for keyword in concept.was if keyword in found]:
+            raise ValueError(
+                f"{again[0]!r} is a former keyword of {concept.keyword!r} and declared as well: "
+                "keep one"
+            )
     return found

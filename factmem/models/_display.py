@@ -12,7 +12,17 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-__all__ = ["Displayed", "Sheet", "fact_cells", "is_active", "one_kind", "shown", "words"]
+__all__ = [
+    "Displayed",
+    "Sheet",
+    "fact_cells",
+    "fact_text",
+    "is_active",
+    "one_kind",
+    "shown",
+    "summary",
+    "words",
+]
 
 _JOINERS = "\u200c\u200d"
 """Needed by Persian, Hindi and emoji, and harmless; all other invisible characters are escaped."""
@@ -127,12 +137,33 @@ def fact_cells(fact: Any, position: int | None = None) -> dict[str, Any]:
         "said": fact.timestamp,
         "confirmed": fact.confirmed_at,
         "expires": fact.expires_at,
+        "since": None if fact.since is None else fact.since.text,
+        "until": None if fact.until is None else fact.until.text,
         "importance": fact.importance,
         "source": None if source is None else source.kind.value,
         "conversation": None if source is None else source.conversation,
         "quote": None if source is None else source.quote,
         "id": fact.id,
     }
+
+
+def fact_text(fact: Any) -> str:
+    """Return description and values of a fact; a value may contain markup."""
+    about = fact.concept.description or fact.concept.keyword
+    return f"{about}: {', '.join(map(words, fact.values))}"
+
+
+def summary(fact: Any) -> str:
+    """Return type, keyword, values and day of a fact in under 100 characters, for logs and cells."""
+    said = ", ".join(
+        repr(each[:40] if isinstance(each, str) else each) for each in fact.values[:_MOST]
+    )
+    keyword, day = _cut(fact.concept.keyword, 28), fact.timestamp.date().isoformat()
+    return f"<{type(fact).__name__} {keyword}: {_cut(said, 38)} ({day})>"
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def one_kind(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing_extensions import TypeVar
 from factmem.models._metadata import Metadata
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.sources import FactSource
+from factmem.models.when import When
 
 __all__ = ["stored_concept", "stored_single"]
 
@@ -33,6 +34,8 @@ class _StoredConcept(Generic[T, F]):
         self.fact_type = fact_type
         self.value_type = value_type
         self.detect = True
+        self.was = ()
+        self.read = None
         self.__class__ = Concept
 
 
@@ -54,6 +57,8 @@ class _StoredSingle(AnyFact):
         expires_at: datetime | None,
         source: FactSource | None,
         metadata: Metadata,
+        since: When | None = None,
+        until: When | None = None,
     ) -> None:
         self.concept = concept  # pyright: ignore[reportIncompatibleMethodOverride]
         self.value = value
@@ -64,6 +69,8 @@ class _StoredSingle(AnyFact):
         self.expires_at = expires_at
         self.source = source
         self.metadata = metadata
+        self.since = since
+        self.until = until
         self.__class__ = SingleFact
 
 

@@ -5,6 +5,7 @@ output and compares: it rejects a value that would not be equal after loading. `
 form in which the ledger compares stored values.
 """
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -79,9 +80,10 @@ class ValueCodec:
     value.
     """
 
-    __slots__ = ("_built", "_form", "_name", "is_plain_text")
+    __slots__ = ("_built", "_form", "_name", "_read", "is_plain_text")
 
-    def __init__(self, value_type: object) -> None:
+    def __init__(self, value_type: object, read: Callable[[Any], object] | None = None) -> None:
+        self._read = read
         self.is_plain_text: bool = value_type is str
         self._name = _type_name(value_type)
         form: Any = value_type
@@ -145,12 +147,19 @@ class ValueCodec:
         """
         if self.is_plain_text and type(plain) is str:
             return plain
+        text = pydantic_core.to_json(plain)
         try:
-            return self._load_json(pydantic_core.to_json(plain))
+            return self._load_json(text)
         except ValidationError as exc:
-            raise ValueError(f"is not a valid {self._name} ({_kinds(exc)})") from None
+            reason = f"is not a valid {self._name} ({_kinds(exc)})"
         except RecursionError:
             raise ValueError("is nested too deeply") from None
+        if self._read is not None:
+            try:
+                return self.check(self._read(pydantic_core.from_json(text)), "")
+            except Exception as exc:  # noqa: BLE001 - the application's; its text may be a value
+                reason += f", and its concept's read raised {type(exc).__name__}"
+        raise ValueError(reason)
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON schema of the type, as models see it."""
@@ -185,6 +194,8 @@ def _in_order(value: object, plain: JsonValue) -> JsonValue:
 
     Python orders a set by hashes that differ between processes.
     """
+    if isinstance(value, BaseModel) and value.__pydantic_root_model__:
+        return _in_order(vars(value)["root"], plain)
     if isinstance(plain, list):
         is_set = isinstance(value, set | frozenset)
         parts = [*value] if isinstance(value, set | frozenset) else _parts(value)
@@ -251,8 +262,13 @@ def _parts(value: Any) -> list[object]:
     return []
 
 
-def codec_of(value_type: object) -> ValueCodec:
-    """Return the codec of a type; cached if the type can be hashed."""
+def codec_of(value_type: object, read: Callable[[Any], object] | None = None) -> ValueCodec:
+    """Return the codec of a type; cached if the type can be hashed.
+
+    `read` returns the value for a stored one of an older type.
+    """
+    if read is not None:
+        return ValueCodec(value_type, read)
     try:
         return _cached_codec(value_type)
     except TypeError:  # some annotations contain unhashable objects

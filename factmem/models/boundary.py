@@ -64,6 +64,17 @@ class Boundary:
             entity is not None and entity.startswith(EVERY) for _, entity in self.subjects
         )
 
+    @property
+    def first_levels(self) -> _Subject | None:
+        """The only subject, if it stands for every entity with some first levels; None otherwise.
+
+        A store can keep its places in an order in which those are next to each other.
+        """
+        if self.subjects is None or len(self.subjects) != 1 or not self.is_wide:
+            return None
+        (subject,) = self.subjects
+        return subject if self.scopes is None or subject[1] != EVERY else None
+
     def identities(self, most: int) -> list[Identity] | None:
         """Return all places that are inside; None if there are more than `most` or no limit."""
         if self.places is not None:
@@ -83,10 +94,8 @@ class Boundary:
         filter them with `allows`.
         """
         if self.places is None:
-            is_open = self.subjects is None or self.is_wide
-            subjects = None if is_open else list(map(_subject_of, self.subjects or ()))
-            scopes = None if self.scopes is None else list(map(_scope_of, self.scopes))
-            return [(subjects, scopes)]
+            subjects, scopes = self.listed()
+            return [(None if self.is_wide else subjects, scopes)]
         by_scope: dict[_Scope, set[_Subject]] = {}
         for identity in self.places:
             if self.allows(identity):
@@ -98,6 +107,11 @@ class Boundary:
             (list(map(_subject_of, subjects)), list(map(_scope_of, scopes)))
             for subjects, scopes in by_subjects.items()
         ]
+
+    def listed(self) -> tuple[list[MemorySubject] | None, list[MemoryScope] | None]:
+        """Return the subjects and the scopes that are inside, as arguments of a listing."""
+        subjects = None if self.subjects is None else list(map(_subject_of, self.subjects))
+        return subjects, None if self.scopes is None else list(map(_scope_of, self.scopes))
 
     def narrowed(
         self,
@@ -186,6 +200,8 @@ def _scope_of(key: _Scope) -> MemoryScope:
 
 def _subject_of(key: _Subject) -> MemorySubject:
     name, entity = key
+    if entity is not None and entity.startswith(EVERY):
+        return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=True).every(*levels_of(entity))
     return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=entity is not None, entity=entity)
 
 

@@ -1,7 +1,6 @@
 """Facts and their concepts: immutable, hashable values, safe to share between tasks.
 
-A `Concept` says what a fact is about and of which type its values are; its codec validates them. A
-`SingleFact` or `MultipleFacts` has the values, and the fields of `AnyFact`, which both share.
+A `SingleFact` or `MultipleFacts` has the values, and the fields of `AnyFact`, which both share.
 Constructors validate. Facts that a store returns were validated when they were saved, and are made
 by `stored_facts` instead. The overloads are for type checkers: they infer the kind of fact that a
 load returns.
@@ -9,201 +8,29 @@ load returns.
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from pydantic import GetCoreSchemaHandler
-from pydantic.errors import PydanticUserError
-from pydantic_core import CoreSchema, SchemaError
-from typing_extensions import TypeForm, TypeVar
+from pydantic_core import CoreSchema
+from typing_extensions import TypeVar
 
-from factmem._arguments import expect, expect_all, expect_member
-from factmem.models._display import Displayed, Sheet, fact_cells
+from factmem._arguments import expect, expect_all
+from factmem.models._display import Displayed, Sheet, fact_cells, fact_text, summary
 from factmem.models._metadata import NO_METADATA, checked_metadata
-from factmem.models._names import checked_name, checked_text
-from factmem.models._schema import concept_schema
-from factmem.models._values import JsonValue, ValueCodec, codec_of
+from factmem.models._names import checked_name
+from factmem.models._values import JsonValue
 from factmem.models.clock import system_clock, utc
+from factmem.models.concepts import Concept, FactType
 from factmem.models.sources import FactSource
+from factmem.models.when import When, WhenLike
 
 __all__ = ["AnyFact", "Concept", "Fact", "FactType", "MultipleFacts", "SingleFact"]
 
 
-class FactType(StrEnum):
-    """The number of values that a concept has at a time: one or many."""
-
-    SINGLE = "SINGLE"
-    MULTIPLE = "MULTIPLE"
-
-
 T = TypeVar("T", default=str)
-F = TypeVar("F", bound="AnyFact", default="SingleFact[T]")
-V = TypeVar("V")
-
-_VALUES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
-"""Types of values that callers pass as `value_type` by mistake."""
-_BY_NAME = "the type of the values is a keyword argument, value_type=int"
-
-
-class Concept(Generic[T, F]):
-    """A topic of facts, such as "the user's preferred IDE theme".
-
-    The keyword identifies it in storage; models read the description. The second type parameter is
-    the kind of fact that a load returns: `Concept("age", "...", value_type=int)` is a
-    `Concept[int]`, and loading it returns a `list[SingleFact[int]]`.
-
-    Args:
-        keyword: Its name, unique within an application: "ide-theme".
-        description: One sentence for people and models.
-        fact_type: Whether the concept has one value at a time, or many.
-        value_type: Any type that pydantic can validate: `int`, `date`, a `Literal`, a union, an
-            `Annotated`, a `BaseModel`.
-        detect: Whether models may write its values. False for values that the application owns:
-            models see them and cannot change them. Not part of equality, and not stored.
-
-    Raises:
-        ValueError: The keyword is invalid.
-        TypeError: `value_type` is a value instead of a type, or a type was passed as `fact_type`.
-    """
-
-    __slots__ = ("_codec", "description", "detect", "fact_type", "keyword", "value_type")
-    keyword: str
-    description: str
-    fact_type: FactType
-    value_type: TypeForm[T]
-    detect: bool
-    _codec: ValueCodec
-
-    @overload
-    def __init__(
-        self: "Concept[str, SingleFact[str]]",
-        keyword: str,
-        description: str,
-        fact_type: Literal[FactType.SINGLE] = ...,
-        *,
-        detect: bool = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Concept[str, MultipleFacts[str]]",
-        keyword: str,
-        description: str,
-        fact_type: Literal[FactType.MULTIPLE],
-        *,
-        detect: bool = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Concept[V, SingleFact[V]]",
-        keyword: str,
-        description: str,
-        fact_type: Literal[FactType.SINGLE] = ...,
-        *,
-        value_type: TypeForm[V],
-        detect: bool = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Concept[V, MultipleFacts[V]]",
-        keyword: str,
-        description: str,
-        fact_type: Literal[FactType.MULTIPLE],
-        *,
-        value_type: TypeForm[V],
-        detect: bool = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Concept[Any, SingleFact[Any] | MultipleFacts[Any]]",
-        keyword: str,
-        description: str,
-        fact_type: FactType,
-        *,
-        value_type: object = ...,
-        detect: bool = ...,
-    ) -> None: ...
-    def __init__(
-        self,
-        keyword: str,
-        description: str,
-        fact_type: FactType = FactType.SINGLE,
-        *,
-        value_type: object = str,
-        detect: bool = True,
-    ) -> None:
-        put = object.__setattr__
-        put(self, "keyword", checked_name(keyword, "keyword"))
-        put(self, "description", checked_text(description, "description"))
-        put(self, "fact_type", expect_member(fact_type, FactType, "fact_type", _BY_NAME))
-        if value_type is not str and isinstance(value_type, _VALUES):
-            raise TypeError(
-                f"The value_type of {self.keyword!r} must be a type, not a value of "
-                f"{type(value_type).__name__}: value_type=int or value_type=list[int]"
-            )
-        put(self, "value_type", value_type)
-        put(self, "detect", bool(detect))
-
-    @property
-    def codec(self) -> ValueCodec:
-        """The codec that converts its values to JSON and back; built at first use."""
-        if self.value_type is str:  # nearly always: a missing attribute costs a microsecond
-            return _TEXT
-        try:
-            return self._codec
-        except AttributeError:
-            object.__setattr__(self, "_codec", self._made_codec())
-            return self._codec
-
-    def _made_codec(self) -> ValueCodec:
-        try:
-            return codec_of(self.value_type)
-        except (PydanticUserError, SchemaError, NameError) as exc:
-            raise TypeError(
-                f"The value_type of {self.keyword!r} is not a type that pydantic can validate "
-                f"({type(exc).__name__}): use a type, an annotation or a BaseModel"
-            ) from None
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Concept):
-            return NotImplemented
-        return self._state() == other._state()
-
-    def __hash__(self) -> int:
-        return hash((self.keyword, self.fact_type))
-
-    def __repr__(self) -> str:
-        keyword, description, fact_type, value_type = self._state()
-        owned = "" if self.detect else ", detect=False"
-        shown = f"{keyword!r}, {description!r}, {fact_type}, value_type={value_type!r}"
-        return f"Concept({shown}{owned})"
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be deleted")
-
-    def __getstate__(self) -> tuple[object, ...]:
-        return (*self._state(), self.detect)
-
-    def __setstate__(self, state: tuple[object, ...]) -> None:
-        for name, value in zip(_PICKLED, state, strict=True):
-            object.__setattr__(self, name, value)
-
-    def _state(self) -> tuple[str, str, FactType, object]:
-        return self.keyword, self.description, self.fact_type, self.value_type
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return concept_schema(cls, source, handler)
-
-
-_TEXT = codec_of(str)
-
-_PICKLED = ("keyword", "description", "fact_type", "value_type", "detect")
 
 
 def _new_id() -> str:
@@ -236,7 +63,11 @@ class AnyFact(Displayed):
     """From 0 to 1. If a budget is too small for all facts, the more important ones are kept."""
     source: FactSource | None = field(default=None, kw_only=True)
     expires_at: datetime | None = field(default=None, kw_only=True)
-    """From this time on, loads do not return the fact."""
+    """From this time on, loads do not return the fact: how long to keep it, not how long it holds."""
+    since: When | None = field(default=None, kw_only=True)
+    """From when the fact holds; None if that was not said."""
+    until: When | None = field(default=None, kw_only=True)
+    """Until when it holds, a day, month or year included; None if no end was said."""
     id: str = field(default_factory=_new_id, kw_only=True)
     """Identifies the save that created the fact; random by default."""
     metadata: Mapping[str, JsonValue] = field(
@@ -250,6 +81,11 @@ class AnyFact(Displayed):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return handler(SingleFact[Any] | MultipleFacts[Any] if source is AnyFact else source)
 
+    @property
+    def text(self) -> str:
+        """The fact for people, such as "The IDE theme: dark"; `Match.text` is for prompts."""
+        return fact_text(self)
+
     def _check_fields(self) -> None:
         # A frozen fact must set its fields through object.__setattr__. Four calls take a fifth of
         # the time to create a fact, so only fields that a check changed are set.
@@ -258,6 +94,8 @@ class AnyFact(Displayed):
             put(self, "timestamp", timestamp)
         if self.expires_at is not None:
             put(self, "expires_at", utc(self.expires_at, "expires_at"))
+        if self.since is not None or self.until is not None:
+            self._check_period()
         given: object = self.importance
         if type(given) is not float or not 0 <= given <= 1:
             # Checked last, because isinstance with an abstract class such as Real is slow.
@@ -271,15 +109,15 @@ class AnyFact(Displayed):
         if self.metadata is not NO_METADATA:
             put(self, "metadata", checked_metadata(self.metadata))
 
+    def _check_period(self) -> None:
+        for name in ("since", "until"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, When.of(given, name))
+        if self.since is not None and self.until is not None and self.until.end <= self.since.begin:
+            raise ValueError("until must not be before since: since='2026-05', until='2026-08'")
+
     def _sheet(self) -> Sheet:
         return Sheet(type(self).__name__, ("field", "value"), [*fact_cells(self).items()])
-
-    def _summary(self, concept: Concept[Any, Any], values: tuple[object, ...]) -> str:
-        """Return keyword, values and day in under 100 characters, to fit logs and cells."""
-        shown = ", ".join(repr(_shortened(value)) for value in values[:_MOST_SHOWN])
-        day = self.timestamp.date().isoformat()
-        keyword, shown = _cut(concept.keyword, 28), _cut(shown, 38)
-        return f"<{type(self).__name__} {keyword}: {shown} ({day})>"
 
 
 def _misfit(concept: Concept[Any, Any], fact: str, other: str) -> ValueError:
@@ -287,17 +125,6 @@ def _misfit(concept: Concept[Any, Any], fact: str, other: str) -> ValueError:
     expect(concept, Concept, "concept", f'{fact}(Concept("theme", "The IDE theme"), ...)')
     many = "many values" if fact == "SingleFact" else "one value"
     return ValueError(f"The concept {concept.keyword!r} has {many}: use {other}")
-
-
-_MOST_SHOWN = 20
-
-
-def _shortened(value: object) -> object:
-    return value[:40] if isinstance(value, str) else value
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -324,6 +151,8 @@ class SingleFact(AnyFact, Generic[T]):
             importance: float = ...,
             source: FactSource | None = ...,
             expires_at: datetime | None = ...,
+            since: WhenLike | None = ...,
+            until: WhenLike | None = ...,
             id: str = ...,  # noqa: A002 - the field's name
             metadata: Mapping[str, JsonValue] = ...,
             confirmed_at: datetime | None = ...,
@@ -338,7 +167,7 @@ class SingleFact(AnyFact, Generic[T]):
         self._check_fields()
 
     def __repr__(self) -> str:
-        return self._summary(self.concept, (self.value,))
+        return summary(self)
 
     @property
     def values(self) -> tuple[T, ...]:
@@ -367,6 +196,8 @@ class MultipleFacts(AnyFact, Generic[T]):
             importance: float = ...,
             source: FactSource | None = ...,
             expires_at: datetime | None = ...,
+            since: WhenLike | None = ...,
+            until: WhenLike | None = ...,
             id: str = ...,  # noqa: A002 - the field's name
             metadata: Mapping[str, JsonValue] = ...,
             confirmed_at: datetime | None = ...,
@@ -387,11 +218,10 @@ class MultipleFacts(AnyFact, Generic[T]):
         self._check_fields()
 
     def __repr__(self) -> str:
-        return self._summary(self.concept, self.values)
+        return summary(self)
 
 
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """A fact of either kind, with values of one type."""
-
 AnyConcept: TypeAlias = Concept[Any, Any]
 L = TypeVar("L", bound=AnyFact)

@@ -314,7 +314,8 @@ class Place:
         return place
 
     def __str__(self) -> str:
-        entity = "" if self.subject.entity is None else f"({self.subject.entity})"
+        levels = ", ".join(self.subject.levels)
+        entity = f"({levels})" if levels else ""
         return f"{self.scope} {self.subject.name}{entity}"
 
 

@@ -1,15 +1,17 @@
 """RecallFilter: the facts that a recall searches."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
+
+import orjson
 
 from factmem._arguments import expect_all
 from factmem.models._metadata import NO_METADATA, checked_metadata
 from factmem.models._values import JsonValue
 from factmem.models.clock import utc
-from factmem.models.facts import Concept
+from factmem.models.facts import AnyFact, Concept
 
 __all__ = ["RecallFilter"]
 
@@ -57,17 +59,31 @@ class RecallFilter:
         return cast("frozenset[str] | None", self.concepts)
 
     @property
+    def marks(self) -> frozenset[bytes]:
+        """The marks that a fact must have, of those of `marks_of`."""
+        return frozenset(_mark("metadata", *pair) for pair in self.metadata.items())
+
+    @property
     def is_open(self) -> bool:
         """Whether it allows all facts."""
         return self == _OPEN
 
-    def within(self, since: datetime | None, until: datetime | None) -> "RecallFilter":
-        """Return the filter for a part of its time range."""
-        begin = max((each for each in (self.since, since) if each), default=None)
-        end = min((each for each in (self.until, until) if each), default=None)
-        if begin and end and begin >= end:
-            return replace(self, concepts=())  # no fact
-        return replace(self, since=begin, until=end)
-
 
 _OPEN = RecallFilter()
+
+
+def marks_of(fact: AnyFact) -> frozenset[bytes]:
+    """Return a mark for each property of a fact that a filter can compare.
+
+    Every index stores and compares marks alone: a further property needs no change of any index.
+    """
+    if not fact.metadata:
+        return _NO_MARKS
+    return frozenset(_mark("metadata", *pair) for pair in fact.metadata.items())
+
+
+def _mark(kind: str, *of: JsonValue) -> bytes:
+    return orjson.dumps([kind, *of], option=orjson.OPT_SORT_KEYS)
+
+
+_NO_MARKS: frozenset[bytes] = frozenset()

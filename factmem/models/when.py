@@ -1,0 +1,138 @@
+"""When: a year, a month, a day or a moment, kept in the precision and the time zone it was given in."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from factmem._arguments import expect
+from factmem.models.clock import stamp
+
+__all__ = ["When"]
+
+_PERIOD = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
+_EXAMPLE = "'2026', '2026-05', '2026-05-03', '2026-05-03[Asia/Seoul]' or an aware datetime"
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A year, a month, a day or a moment: `When("2026-05")`, `When("2026-05-03[Asia/Seoul]")`.
+
+    The text is ISO 8601, followed by the name of a time zone in brackets as in RFC 9557. A year,
+    month or day without a zone is one of UTC; a moment needs an offset or a zone. `since` and
+    `until` of facts also accept a `date`, an aware `datetime` and the text alone.
+
+    Raises:
+        ValueError: The text is no such time, or its zone is unknown.
+    """
+
+    text: str
+    begin: datetime = field(init=False, repr=False, compare=False)
+    """Its first moment, in UTC."""
+    end: datetime = field(init=False, repr=False, compare=False)
+    """The first moment after it, in UTC. Of a moment the moment itself."""
+
+    def __post_init__(self) -> None:
+        begin, end = _bounds(expect(self.text, str, "When", "When('2026-05')"))
+        object.__setattr__(self, "begin", begin)
+        object.__setattr__(self, "end", end)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def of(cls, given: "WhenLike", name: str) -> "When":
+        """Return what an argument means; errors have its name.
+
+        Raises:
+            ValueError: It is a naive datetime, or a string that is no time.
+            TypeError: It is of another type.
+        """
+        if isinstance(given, When):
+            return given
+        if isinstance(given, str):
+            return cls(given)
+        expect(given, (date, datetime), name, f"{name}='2026-05-03'")
+        if not isinstance(given, datetime):
+            return cls(given.isoformat())
+        if given.utcoffset() is None:
+            raise ValueError(f"{name} is naive: give it a time zone, or pass a date")
+        zone = getattr(given.tzinfo, "key", None)
+        return cls(given.isoformat() if zone in {None, "UTC"} else f"{given.isoformat()}[{zone}]")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        text = core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
+        return core_schema.json_or_python_schema(
+            json_schema=text,
+            python_schema=core_schema.no_info_plain_validator_function(
+                lambda given: cls.of(given, "When")
+            ),
+            serialization=core_schema.to_string_ser_schema(),
+        )
+
+
+WhenLike: TypeAlias = When | date | str
+"""What `since`, `until` and `valid_at` accept: a `When`, its text, a date or an aware datetime."""
+
+
+def _bounds(text: str) -> tuple[datetime, datetime]:
+    plain, bracket, zone = text.partition("[")
+    try:
+        if bracket and not zone.endswith("]"):
+            raise ValueError
+        place = _zone(zone[:-1]) if bracket else None
+        if (found := _PERIOD.fullmatch(plain)) is None:
+            moment = datetime.fromisoformat(plain)
+            if moment.tzinfo is None:
+                if place is None:
+                    raise ValueError
+                moment = moment.replace(tzinfo=place)
+            return moment.astimezone(UTC), moment.astimezone(UTC)
+        year, month, day = (None if each is None else int(each) for each in found.groups())
+        first = date(year or 0, month or 1, day or 1)
+        if day is not None:
+            after = first + timedelta(days=1)
+        elif month is not None:
+            after = date(first.year + month // 12, month % 12 + 1, 1)
+        else:
+            after = date(first.year + 1, 1, 1)
+        return _midnight(first, place), _midnight(after, place)
+    except (ValueError, OverflowError):
+        raise ValueError(f"A time must be {_EXAMPLE}") from None
+
+
+def _midnight(day: date, place: tzinfo | None) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=place or UTC).astimezone(UTC)
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo  # few facts name a zone
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError):
+        raise ValueError(name) from None
+
+
+@lru_cache(maxsize=4096)
+def when_of(text: str) -> When:
+    """Return the time of a stored text."""
+    return When(text)
+
+
+@lru_cache(maxsize=4096)
+def begin_of(text: str) -> str:
+    """Return the first moment of a stored text, as a stamp."""
+    return stamp(when_of(text).begin)
+
+
+@lru_cache(maxsize=4096)
+def end_of(text: str) -> str:
+    """Return the first moment after a stored text, as a stamp."""
+    return stamp(when_of(text).end)

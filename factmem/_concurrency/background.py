@@ -1,58 +1,51 @@
 """BackgroundWork: work in one task group that outlives the call that started it."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from dataclasses import dataclass
 from math import inf
 from types import TracebackType
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint, current_token
 
-from factmem._arguments import expect_within
-
-__all__ = [
-    "MAX_FAILURES",
-    "BackgroundWork",
-    "check_deadline",
-    "raise_if_cancelled_inside",
-    "within",
-]
+__all__ = ["MAX_FAILURES", "BackgroundWork", "Topics", "any_of"]
 
 
 MAX_FAILURES = 100
-"""The most failures kept until `drain` raises them; further ones are only counted."""
+"""The most failures kept until `drain` raises them, and the first of each set of topics; further
+ones are only counted."""
+
+_MOST_NAMED = 5
+
+Topics: TypeAlias = frozenset[Hashable]
+"""What work is about, such as its subjects."""
+
+_Wanted: TypeAlias = Callable[[Topics], bool] | None
 
 
-def check_deadline(deadline: float | None) -> None:
-    """Check a deadline in seconds.
-
-    Raises:
-        TypeError: It is not a number.
-        ValueError: It is negative.
-    """
-    if deadline is not None:
-        expect_within(deadline, float, "deadline", "deadline=5.0", least=0)
+def _anything(_: Topics) -> bool:
+    return True
 
 
-@contextmanager
-def within(deadline: float | None, pending: Callable[[], int]) -> Generator[None]:
-    """Limit the time of a block to `deadline` seconds.
-
-    Raises:
-        TimeoutError: Work was pending at the deadline; `pending` counts it. It continues.
-    """
-    check_deadline(deadline)
-    with anyio.move_on_after(deadline) as limit:
-        yield
-    if limit.cancelled_caught:
-        raise TimeoutError(
-            f"{pending()} still pending in the background after {deadline:g} s; the work continues"
-        )
+def any_of(topics: Iterable[Hashable] | None) -> _Wanted:
+    """Return a function that selects work about any of these topics; None selects all work."""
+    wanted = None if topics is None else frozenset(topics)
+    return None if wanted is None else lambda about: not wanted.isdisjoint(about)
 
 
-async def raise_if_cancelled_inside(work: Callable[[], Awaitable[object]]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    run: Callable[[], Awaitable[object]]
+    line: Hashable
+    about: Topics
+    name: str
+    done: anyio.Event
+
+
+async def _raise_if_cancelled_inside(work: Callable[[], Awaitable[object]]) -> None:
     """Run work; an unexpected cancellation from inside it becomes an error.
 
     On asyncio any library may raise one, such as a client that shares a request among its callers
@@ -78,20 +71,21 @@ class BackgroundWork:
     It belongs to the event loop in which it is open.
 
     Args:
+        owner: The name of the object that is opened, for errors: `agent`, `memory`.
         on_failure: Called with each failure, on the event loop, as soon as it happens; it must not
             block. Without it, or if it raises, failures are kept for `drain` and the end
             of `async with`, which raise them in an `ExceptionGroup`.
     """
 
-    def __init__(self, on_failure: Callable[[Exception], None] | None = None) -> None:
+    def __init__(self, owner: str, on_failure: Callable[[Exception], None] | None = None) -> None:
+        self._owner = owner
         self._on_failure = on_failure
         self._tasks: TaskGroup | None = None
         self._token: object = None
         self._last: dict[Hashable, anyio.Event] = {}
-        self._pending: dict[anyio.Event, frozenset[Hashable]] = {}
-        """Pending work, each with its topics."""
-        self._failures: list[tuple[frozenset[Hashable], Exception]] = []
-        self._uncounted: Counter[frozenset[Hashable]] = Counter()
+        self._pending: dict[anyio.Event, _Work] = {}
+        self._failures: list[tuple[_Work, Exception]] = []
+        self._uncounted: Counter[Topics] = Counter()
         """The number of failures that are not kept."""
 
     async def __aenter__(self) -> None:
@@ -102,7 +96,8 @@ class BackgroundWork:
         """
         if self._tasks is not None:
             raise RuntimeError(
-                "The agent is open already: `async with agent` once, around all of its runs"
+                f"The {self._owner} is already open: enter `async with {self._owner}` once, around "
+                "all of its work"
             )
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
@@ -138,10 +133,15 @@ class BackgroundWork:
             self._pending.clear()
             self._last.clear()
         if exc is None:
-            self._raise_failures()
-        elif self._failures:
-            names = ", ".join(sorted({type(failure).__name__ for _, failure in self._failures}))
-            exc.add_note(f"Background work failed too: {names}; `drain` raises it")
+            self._raise_failures(None)
+            return
+        failures, message = self._failed(None)
+        if failures:
+            named = [
+                f"{type(failure).__name__}{f' of {work.name}' if work.name else ''}"
+                for work, failure in failures[:_MOST_NAMED]
+            ]
+            exc.add_note(f"{message} as well: {'; '.join(named)}")
 
     def check_open(self) -> None:
         """Check that work can be started here.
@@ -151,21 +151,21 @@ class BackgroundWork:
         """
         if self._tasks is None:
             raise RuntimeError(
-                "Background work needs an open agent: `async with agent: await agent.run(...)`"
+                f"Work in the background needs an open {self._owner}: `async with {self._owner}`"
             )
         if current_token() != self._token:
             raise RuntimeError(
-                "The agent was opened in another event loop: run it there, or create an agent for "
-                "each loop"
+                f"The {self._owner} was opened in another event loop: use it there, or create one "
+                "for each loop"
             )
 
     def start(
         self,
-        work: Callable[[], Awaitable[None]],
+        work: Callable[[], Awaitable[object]],
         *,
         line: Hashable,
         about: Iterable[Hashable] = (),
-        waiting: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
+        name: str = "",
     ) -> None:
         """Run work as soon as the work before it in its line is done.
 
@@ -173,97 +173,97 @@ class BackgroundWork:
             work: The work.
             line: The line that it waits in.
             about: The topics by which `drain` and `count` select it, such as its subjects.
-            waiting: Returns a context that is entered while the work waits for its turn. Work that
-                is cancelled there never begins.
+            name: What it does, for the note of a failure.
 
         Raises:
             RuntimeError: It is not open, or in another event loop.
         """
         self.check_open()
         assert self._tasks is not None  # noqa: S101 - for type checkers
-        before, done = self._last.get(line), anyio.Event()
-        self._last[line] = done
-        self._pending[done] = frozenset(about)
-        self._tasks.start_soon(self._do, work, line, waiting, before, done)
+        before = self._last.get(line)
+        new = _Work(work, line, frozenset(about), name, anyio.Event())
+        self._last[line] = new.done
+        self._pending[new.done] = new
+        self._tasks.start_soon(self._do, new, before)
 
-    def count(self, about: Iterable[Hashable] | None = None) -> int:
-        """Return the number of pending works, or of those about any of these topics."""
-        return len(self._waiting_for(about))
+    def count(self, is_wanted: _Wanted = None) -> int:
+        """Return the number of pending works, or of those whose topics are wanted."""
+        return len(self._waiting_for(is_wanted))
 
-    async def drain(
-        self, about: Iterable[Hashable] | None = None, *, deadline: float | None = None
-    ) -> None:
+    async def wait(self, is_wanted: _Wanted = None) -> None:
+        """Wait for work that was started before this call; see `drain`."""
+        await checkpoint()
+        for done in self._waiting_for(is_wanted):
+            await done.wait()
+
+    async def drain(self, is_wanted: _Wanted = None) -> None:
         """Wait for work that was started before this call, and raise its failures.
 
         Args:
-            about: Only work about any of these topics.
-            deadline: The most seconds to wait.
+            is_wanted: Selects work by its topics; all by default.
 
         Raises:
             ExceptionGroup: Failures since the last time that `on_failure` did not get.
-            TimeoutError: Work was pending at the deadline. It continues.
         """
-        wanted = None if about is None else frozenset(about)
-        await checkpoint()
-        with within(deadline, lambda: self.count(wanted)):
-            for done in self._waiting_for(wanted):
-                await done.wait()
-        self._raise_failures(wanted)
+        await self.wait(is_wanted)
+        self._raise_failures(is_wanted)
 
-    def _waiting_for(self, about: Iterable[Hashable] | None) -> list[anyio.Event]:
-        wanted = None if about is None else frozenset(about)
+    def _waiting_for(self, is_wanted: _Wanted) -> list[anyio.Event]:
         return [
-            done
-            for done, mine in self._pending.items()
-            if wanted is None or not wanted.isdisjoint(mine)
+            work.done
+            for work in self._pending.values()
+            if is_wanted is None or is_wanted(work.about)
         ]
 
     async def _do(
         self,
-        work: Callable[[], Awaitable[None]],
-        line: Hashable,
-        waiting: Callable[[], AbstractAsyncContextManager[object]],
+        work: _Work,
         before: anyio.Event | None,
-        done: anyio.Event,
     ) -> None:
         try:
             if before is not None:
-                async with waiting():
-                    await before.wait()
-            await raise_if_cancelled_inside(work)
+                await before.wait()
+            await _raise_if_cancelled_inside(work.run)
         except Exception as exc:  # noqa: BLE001 - one failure must not end the other work
-            self._report(self._pending.get(done, frozenset()), exc)
+            if work.name:
+                exc.add_note(f"In the background: {work.name}")
+            self._report(work, exc)
         finally:
-            done.set()
-            self._pending.pop(done, None)
-            if self._last.get(line) is done:
-                del self._last[line]
+            work.done.set()
+            self._pending.pop(work.done, None)
+            if self._last.get(work.line) is work.done:
+                del self._last[work.line]
 
-    def _report(self, about: frozenset[Hashable], failure: Exception) -> None:
+    def _report(self, work: _Work, failure: Exception) -> None:
         if self._on_failure is not None:
             try:
                 self._on_failure(failure)
-            except Exception as exc:  # noqa: BLE001 - kept in its place; its context is the failure
-                self._keep(about, exc)
+            except Exception as exc:  # noqa: BLE001 - kept with the failure that it did not take
+                self._keep(work, exc)
             else:
                 return
-        self._keep(about, failure)
+        self._keep(work, failure)
 
-    def _keep(self, about: frozenset[Hashable], failure: Exception) -> None:
-        if len(self._failures) < MAX_FAILURES:
-            self._failures.append((about, failure))
+    def _keep(self, work: _Work, failure: Exception) -> None:
+        is_first = all(kept.about != work.about for kept, _ in self._failures)
+        if is_first or len(self._failures) < MAX_FAILURES:
+            self._failures.append((work, failure))
         else:
-            self._uncounted[about] += 1
+            self._uncounted[work.about] += 1
 
-    def _raise_failures(self, about: frozenset[Hashable] | None = None) -> None:
-        def is_wanted(mine: frozenset[Hashable]) -> bool:
-            return about is None or not about.isdisjoint(mine)
+    def _failed(self, is_wanted: _Wanted) -> tuple[list[tuple[_Work, Exception]], str]:
+        """Return the kept failures that are wanted, and a message with the number of all."""
+        wants = is_wanted or _anything
+        failures = [each for each in self._failures if wants(each[0].about)]
+        more = sum(count for about, count in self._uncounted.items() if wants(about))
+        beyond = f", of which the first {len(failures)} are here" if more else ""
+        return failures, f"{len(failures) + more} failed in the background{beyond}"
 
-        failures = [failure for mine, failure in self._failures if is_wanted(mine)]
-        self._failures = [each for each in self._failures if not is_wanted(each[0])]
-        besides = [mine for mine in self._uncounted if is_wanted(mine)]
-        more = sum(map(self._uncounted.pop, besides))
+    def _raise_failures(self, is_wanted: _Wanted) -> None:
+        wants = is_wanted or _anything
+        failures, message = self._failed(is_wanted)
+        self._failures = [each for each in self._failures if not wants(each[0].about)]
+        for about in [each for each in self._uncounted if wants(each)]:
+            del self._uncounted[about]
         if failures:
-            beyond = f", of which the first {len(failures)} are here" if more else ""
-            message = f"{len(failures) + more} failed in the background{beyond}"
-            raise ExceptionGroup(message, failures)
+            raise ExceptionGroup(message, [failure for _, failure in failures])

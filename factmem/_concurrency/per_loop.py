@@ -8,7 +8,9 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar, current_token
 
-__all__ = ["PerLoop", "PerLoopResource", "Workers"]
+from factmem.errors import StorageError
+
+__all__ = ["PerLoop", "PerLoopResource", "Workers", "no_thread"]
 
 
 R = TypeVar("R")
@@ -93,7 +95,31 @@ class Workers:
         self._abandon = abandon
 
     async def run(self, work: Callable[[], R]) -> R:
-        """Run `work` in a worker thread and return its result."""
-        return await to_thread.run_sync(
-            work, limiter=self._limiter.get(), abandon_on_cancel=self._abandon
-        )
+        """Run `work` in a worker thread and return its result.
+
+        Raises:
+            StorageError: The system has no thread left. `work` was not called.
+        """
+        has_begun = False
+
+        def begun() -> R:
+            nonlocal has_begun
+            has_begun = True
+            return work()
+
+        try:
+            return await to_thread.run_sync(
+                begun, limiter=self._limiter.get(), abandon_on_cancel=self._abandon
+            )
+        except RuntimeError as exc:
+            if has_begun:
+                raise
+            raise no_thread() from exc
+
+
+def no_thread() -> StorageError:
+    """Return the error of a thread that cannot be started."""
+    return StorageError(
+        "No thread could be started, so nothing was done: this process has too many, or Python is "
+        "exiting. Close what you no longer use, or raise the limit of processes (ulimit -u)"
+    )

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from factmem.providers._place_lists import place_info
     from factmem.providers._postgres.driver import Pool
     from factmem.providers.base import AgentMemoryProvider, FactStore
+    from factmem.providers.conversations import (
+        ConversationInfo,
+        ConversationStore,
+        LearningState,
+        LearningTask,
+        NewTurn,
+        Turn,
+    )
     from factmem.providers.durable import DurableStore
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
@@ -53,6 +61,8 @@ __all__ = [
     "AgentMemoryProvider",
     "Backend",
     "Change",
+    "ConversationInfo",
+    "ConversationStore",
     "Decision",
     "DurableStore",
     "EncryptedStorage",
@@ -64,9 +74,12 @@ __all__ = [
     "Forgotten",
     "InMemoryProvider",
     "Learned",
+    "LearningState",
+    "LearningTask",
     "LedgerStore",
     "LocalFileMemoryProvider",
     "Moment",
+    "NewTurn",
     "NoMemory",
     "PlaceChanges",
     "PlaceInfo",
@@ -85,6 +98,7 @@ __all__ = [
     "ShredReceipt",
     "SimpleStorage",
     "StoreClock",
+    "Turn",
     "erasing",
     "place_info",
 ]
@@ -105,6 +119,14 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers._clock": ("StoreClock",),
             "factmem.providers._ledger_store": ("LedgerStore",),
             "factmem.providers._place_lists": ("place_info",),
+            "factmem.providers.conversations": (
+                "ConversationInfo",
+                "ConversationStore",
+                "LearningState",
+                "LearningTask",
+                "NewTurn",
+                "Turn",
+            ),
             "factmem.providers._postgres.driver": ("Pool",),
             "factmem.providers.provider_keys": ("ProviderKeys",),
             "factmem.providers.base": (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 from factmem._arguments import expect, expect_all, expect_within
@@ -11,9 +12,9 @@ from factmem.ledger.entries import RetractedValue, StoredFact, stored
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models._metadata import checked_metadata
 from factmem.models._names import checked_name
-from factmem.models._values import JsonValue, canonical
+from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.clock import moment, stamp, utc
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource
 from factmem.providers.results import Purge, RetractedFact
 
@@ -60,8 +61,8 @@ def statements(facts: Iterable[AnyFact]) -> list[StoredFact]:
     return stated
 
 
-def retracted_value(retracted: RetractedFact) -> RetractedValue:
-    """Convert a retraction to its form in an entry.
+def retracted_values(retracted: RetractedFact) -> list[RetractedValue]:
+    """Convert a retraction to its form in an entry: one for each keyword of its concept.
 
     Raises:
         TypeError: It is not a `RetractedFact`.
@@ -70,11 +71,11 @@ def retracted_value(retracted: RetractedFact) -> RetractedValue:
     expect(retracted, RetractedFact, "retracted", "RetractedFact(concept, value, said_at)")
     concept = checked_concept(retracted.concept)
     value = concept.codec.check(retracted.value, concept.keyword)
-    return {
-        "keyword": concept.keyword,
-        "timestamp": stamp(utc(retracted.said_at, "moment said_at")),
-        "digest": digest_of(canonical(concept.codec.dump(value, concept.keyword))),
-    }
+    said_at = stamp(utc(retracted.said_at, "moment said_at"))
+    digest = digest_of(canonical(concept.codec.dump(value, concept.keyword)))
+    return [
+        {"keyword": keyword, "timestamp": said_at, "digest": digest} for keyword in concept.keywords
+    ]
 
 
 def check_purge(purge: Purge) -> None:
@@ -138,22 +139,39 @@ def condition_of(
         )
     if source is not None:
         expect(source, FactSource, "source", "source=FactSource(SourceKind.USER)")
-    keyword = key = None
+    keyword = key = reading = None
     if concept is not None:
         keyword = checked_concept(concept).keyword
         if has_value:
+            reading = None if concept.read is None else partial(_read_key, concept)
             key = canonical(concept.codec.dump(concept.codec.check(value, keyword), keyword))
     name = None if fact_id is None else checked_name(fact_id, "fact_id")
     limit = None if older_than is None else _limit(older_than)
-    named = None if concepts is None else frozenset(c.keyword for c in checked_concepts(concepts))
+    named = None if concepts is None else _keywords(checked_concepts(concepts))
+    is_renamed = concept is not None and bool(concept.was)
+    if concept is not None and is_renamed:
+        keyword, ours = None, frozenset(concept.keywords)
+        named = ours if named is None else ours & named
+    is_single = is_renamed and concept is not None and concept.fact_type is FactType.SINGLE
     ids = None if fact_ids is None else _ids(fact_ids)
     wanted = checked_metadata(metadata) if metadata else None
 
     def condition(now: str) -> Condition:
         old = None if limit is None else limit(now)
-        return Condition(keyword, key, name, source, old, named, ids, wanted)
+        return Condition(keyword, key, name, source, old, named, ids, wanted, reading, is_single)
 
     return condition
+
+
+def _read_key(concept: Concept[Any, Any], plain: JsonValue) -> Canonical | None:
+    try:
+        return canonical(concept.codec.dump(concept.codec.load(plain), concept.keyword))
+    except ValueError:
+        return None
+
+
+def _keywords(concepts: Iterable[Concept[Any, Any]]) -> frozenset[str]:
+    return frozenset(keyword for each in concepts for keyword in each.keywords)
 
 
 def _ids(fact_ids: Iterable[str]) -> frozenset[str]:

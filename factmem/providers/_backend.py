@@ -13,6 +13,14 @@ from factmem.ledger.entries import Edit, Entry, ForgottenItem, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
+from factmem.providers.conversations import (
+    Among,
+    ConversationInfo,
+    LearningState,
+    LearningTask,
+    NewTurn,
+    Turn,
+)
 from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")
@@ -36,6 +44,8 @@ class Change(NamedTuple):
     """Appended with `facts` as one entry; nothing is appended if both are empty."""
     edit: Edit | None = None
     """Applied to all entries, including the new one. The result replaces them."""
+    turns: Edit | None = None
+    """Applied after `edit` to the messages of each conversation of the place."""
 
 
 Decision: TypeAlias = Callable[[Ledger, str], Change]
@@ -51,8 +61,60 @@ class Erased:
     count: int | None
     """How many values were current; None if the place was too damaged to count them."""
     bytes: int
-    key_destroyed: bool
     copies_remain: bool = False
+    is_shreddable: bool = False
+    conversations: int = 0
+
+
+class Conversations(Protocol):
+    """The blocking operations of a `ConversationStore`, with spans of time in microseconds."""
+
+    def append(
+        self, place: Identity, conversation: str, turns: Sequence[NewTurn], learn_after: int | None
+    ) -> list[Turn]:
+        """See `ConversationStore.append`."""
+        ...
+
+    def turns(
+        self, place: Identity, conversation: str, last: int | None, before: int | None
+    ) -> list[Turn]:
+        """See `ConversationStore.turns`."""
+        ...
+
+    def conversations(self, place: Identity) -> list[ConversationInfo]:
+        """See `ConversationStore.conversations`."""
+        ...
+
+    def remove(
+        self,
+        place: Identity,
+        conversation: str,
+        *,
+        before: str | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """See `ConversationStore.remove`; `before` is a stamp."""
+        ...
+
+    def take(self, lease: int, among: Among) -> LearningTask | None:
+        """See `ConversationStore.take`."""
+        ...
+
+    def learnt(self, task: LearningTask, upto: int) -> bool:
+        """See `ConversationStore.learnt`."""
+        ...
+
+    def failed(self, task: LearningTask, again_in: int | None) -> bool:
+        """See `ConversationStore.failed`."""
+        ...
+
+    def retry(self, among: Among) -> int:
+        """See `ConversationStore.retry`."""
+        ...
+
+    def state(self, among: Among) -> LearningState:
+        """See `ConversationStore.state`."""
+        ...
 
 
 class Backend(Protocol):
@@ -160,4 +222,12 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Finish accepted calls and release all resources. Called once."""
+        ...
+
+
+class ConversingBackend(Backend, Protocol):
+    """The storage of a store that keeps conversations as well."""
+
+    async def converse(self, call: Callable[[Conversations], R]) -> R:
+        """Return the result of a blocking call of the conversations of the store."""
         ...

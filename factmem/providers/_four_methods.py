@@ -1,12 +1,15 @@
 """The store made of a provider that has only the four methods of `AgentMemoryProvider`."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NoReturn
 
 from typing_extensions import override
 
-from factmem.models.facts import AnyFact, Concept, L
+from factmem.errors import StoredFactError
+from factmem.models.facts import AnyFact, Concept, FactType, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._provider import AgentMemoryProvider
 from factmem.providers.base import FactStore, fact_store
@@ -53,7 +56,20 @@ class FourMethods(FactStore):
     ) -> list[L]:
         if as_of is not None:
             await self._raise()
-        return await self._provider.load(concept, subject, scope)
+        found: list[Any] = await self._provider.load(concept, subject, scope)
+        for keyword in concept.was:
+            former: Concept[Any, Any] = Concept(
+                keyword,
+                concept.description,
+                concept.fact_type,
+                value_type=concept.value_type,
+                read=concept.read,
+            )
+            facts: list[Any] = await self._provider.load(former, subject, scope)
+            found = [*found, *(replace(fact, concept=concept) for fact in facts)]
+        if concept.was and concept.fact_type is FactType.SINGLE:
+            found = sorted(found, key=attrgetter("timestamp"))[-1:]
+        return found
 
     @override
     async def load_all(
@@ -68,10 +84,14 @@ class FourMethods(FactStore):
             await self._raise()
         known = {concept.keyword: concept for concept in concepts}
         facts = await self._provider.load_all(subject, scope)
-        found = [fact for fact in facts if fact.concept.keyword not in known]
-        for keyword in {fact.concept.keyword: None for fact in facts}:
-            if keyword in known:
-                found += await self._provider.load(known[keyword], subject, scope)
+        named = {keyword: each for each in known.values() for keyword in each.was} | known
+        found = [fact for fact in facts if fact.concept.keyword not in named]
+        held = [named.get(fact.concept.keyword) for fact in facts]
+        for concept in {each.keyword: each for each in held if each is not None}.values():
+            try:
+                found += await self.load(concept, subject, scope)
+            except StoredFactError:
+                found += [fact for fact in facts if fact.concept.keyword in concept.keywords]
         return found
 
     @override

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from anyio import CancelScope, Event, current_effective_deadline
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_token
 
-from factmem._concurrency.per_loop import PerLoop, Workers
+from factmem._concurrency.per_loop import PerLoop, Workers, no_thread
 from factmem.errors import StorageError
 
 _logger = getLogger(__name__)
@@ -182,12 +182,13 @@ class GroupCommit(Generic[W]):
             elif not loop.is_gathering:
                 await self._gather(loop)
             await pending.wait()
-        except BaseException:
+        except BaseException as exc:
             try:
                 self._queue.remove(pending)
             except ValueError:  # its commit has begun
-                # In a cancelled scope only: after Task.cancel the task is expected to end now.
-                if current_effective_deadline() == -inf:
+                # In a cancelled scope only: after Task.cancel the task is expected to end now, and a
+                # collected coroutine has no loop.
+                if not isinstance(exc, GeneratorExit) and current_effective_deadline() == -inf:
                     with CancelScope(shield=True):
                         await pending.wait()
             raise
@@ -253,7 +254,8 @@ class GroupCommit(Generic[W]):
             while True:
                 refused.append(self._queue.popleft())
         for pending in refused:
-            pending.error = error
+            pending.error = no_thread()
+            pending.error.__cause__ = error
         wake(refused)
 
     def serve(self, *, is_rung: bool) -> bool:

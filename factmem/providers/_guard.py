@@ -1,16 +1,19 @@
 """Guard: the checks and the events of one operation of a `GuardedStore`."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import TypeVar
 
 from anyio.lowlevel import checkpoint
 
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
-from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
-from factmem.providers._place_lists import in_order
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
+from factmem.providers._place_lists import checked_page, in_order, page_of
 from factmem.providers.base import FactStore
 from factmem.providers.results import PlaceInfo
+
+C = TypeVar("C")
 
 __all__ = ["Guard"]
 
@@ -26,6 +29,7 @@ class Guard:
 
     def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
         self._store = store
+        self._given = boundary
         self._is_view = boundary is not None
         self._boundary = _boundary_of(store) if boundary is None else boundary
         self._events = events
@@ -63,6 +67,18 @@ class Guard:
                 check_writable(Place(scope, subject), self._boundary)
             yield progress
 
+    async def _change(
+        self,
+        call: Callable[[C, MemorySubject, MemoryScope], Awaitable[int]],
+        change: C,
+        subject: MemorySubject,
+        scope: MemoryScope,
+    ) -> int:
+        """Do an operation that writes entries to one place, and report how many."""
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            operation.count = await call(change, subject, scope)
+            return operation.count
+
     async def _is_outside(self, subject: MemorySubject, scope: MemoryScope) -> bool:
         self._check_open()
         if not self._is_view or self._boundary.allows(identity_of(subject, scope)):
@@ -88,6 +104,41 @@ class Guard:
             found += await self._store.places(subjects=those, scopes=where)
         inside = [info for info in found if wanted.allows(info.place.identity)]
         return inside if len(listings) == 1 else in_order(inside)
+
+    async def list_places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Place]:
+        """Return a page of the places inside the boundary."""
+        async with self._events.operation(MemoryOperation.LIST) as operation:
+            self._check_open()
+            found = await self._listed(subjects, scopes, after, limit)
+            operation.count = len(found)
+            return found
+
+    async def _listed(
+        self,
+        subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[MemoryScope] | None,
+        after: Place | None,
+        limit: int | None,
+    ) -> list[Place]:
+        wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
+        if wanted.places is None:
+            about, where = wanted.listed()
+            return await self._store.list_places(
+                subjects=about, scopes=where, after=after, limit=limit
+            )
+        first, most = checked_page(after, limit)
+        found: list[Identity] = []
+        for about, where in wanted.listings():
+            listed = await self._store.list_places(subjects=about, scopes=where)
+            found += filter(wanted.allows, (place.identity for place in listed))
+        return list(map(Place.of_identity, page_of(found, first, most)))
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -19,6 +19,7 @@ from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
+from factmem.providers._conversations import GuardedConversations
 from factmem.providers._four_methods import as_store
 from factmem.providers._guard import Guard
 from factmem.providers.base import AgentMemoryProvider, FactStore
@@ -64,9 +65,9 @@ class GuardedStore(Guard, FactStore):
 
     A read outside the boundary returns nothing, as for a place that was never written, and does not
     call the wrapped store. A write outside the boundary, or any write if the boundary is read-only,
-    raises `MemoryAccessError` before the wrapped store is called. Places outside the boundary are not listed, counted or exported. A bundle
-    with such a place is not imported: `import_facts` raises `MemoryAccessError` before it writes
-    anything. Reading versions and indexes is not reported.
+    raises `MemoryAccessError` before the wrapped store is called. Places outside are not listed,
+    counted or exported. A bundle with such a place is not imported: `import_facts` raises
+    `MemoryAccessError` before it writes anything. Reading versions and indexes is not reported.
 
     Args:
         store: The wrapped store. A wrapper without a boundary closes it; one with a boundary does
@@ -75,13 +76,15 @@ class GuardedStore(Guard, FactStore):
         events: The listeners, if any.
     """
 
-    def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
-        super().__init__(store, boundary, events)
-
     @property
     @override
     def small_provider(self) -> str | None:
         return self._store.small_provider
+
+    @property
+    @override
+    def conversations(self) -> GuardedConversations:
+        return GuardedConversations(self._store, self._given, self._events)
 
     @override
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
@@ -249,32 +252,30 @@ class GuardedStore(Guard, FactStore):
             return entries
 
     @override
+    async def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
+        if await self._is_outside(subject, scope):
+            return None
+        return await self._store.erased_at(subject, scope)
+
+    @override
     async def replay(
         self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            operation.count = await self._store.replay(entries, subject, scope)
-            return operation.count
+        return await self._change(self._store.replay, entries, subject, scope)
 
     @override
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            operation.count = await self._store.amend(change, subject, scope)
-            return operation.count
+        return await self._change(self._store.amend, change, subject, scope)
 
     @override
     async def amend_current(
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            operation.count = await self._store.amend_current(change, subject, scope)
-            return operation.count
+        return await self._change(self._store.amend_current, change, subject, scope)
 
     @override
     async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            operation.count = await self._store.rewrite(edit, subject, scope)
-            return operation.count
+        return await self._change(self._store.rewrite, edit, subject, scope)
 
     @override
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:

@@ -61,7 +61,7 @@ class LedgerReader(FactStore):
             facts = self._backend.warm(identity, present)
             if facts is not None:
                 return facts
-        keyword = concept.keyword
+        keyword = None if concept.was else concept.keyword
         return await self._backend.present(identity, present, until=until, keyword=keyword)
 
     @override

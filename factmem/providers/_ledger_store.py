@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from types import EllipsisType
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from factmem.models.sources import FactSource
 from factmem.providers._arguments import (
     check_purge,
     condition_of,
-    retracted_value,
+    retracted_values,
     statements,
     stored_fact,
     stored_facts,
@@ -93,11 +94,11 @@ class LedgerStore(LedgerReader):
     ) -> Learned:
         identity = self._enter(subject, scope)
         stated, ended = statements(facts), list(retracted)
-        records = [retracted_value(each) for each in ended]
+        records = [retracted_values(each) for each in ended]
         if not stated and not records:
             await checkpoint_if_cancelled()
             return Learned()
-        body = encoded(stated, retract=records)
+        body = encoded(stated, retract=chain.from_iterable(records))
         if self._limit is not None and stated:
             await self._check_room(self._limit, identity, stated, body)
         try:
@@ -109,7 +110,7 @@ class LedgerStore(LedgerReader):
             refused = zip(ended, records, strict=True)
             return Learned(
                 frozenset(fact["id"] for fact in stated if ledger.is_superseded(fact)),
-                tuple(each for each, record in refused if ledger.is_refused(record)),
+                tuple(each for each, made in refused if any(map(ledger.is_refused, made))),
             )
 
         found = self._backend.warm(identity, present)
@@ -149,15 +150,25 @@ class LedgerStore(LedgerReader):
 
         def decide(ledger: Ledger, now: str) -> Change:
             condition = condition_at(now)
+            forgotten = ledger.matching(condition, now)
+            if not purge:
+                return Change(forget=forgotten)
+            from factmem.ledger._quotes import QuotedValues, turn_without  # slow to import
+            from factmem.ledger._removal import purged
+
+            values = QuotedValues(())
 
             def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-                from factmem.ledger._removal import purged  # slow to import
-
+                nonlocal values
                 found = purged(entries, condition, now, quotes=purge == "quotes")
                 left[:] = [found.quoting, found.mentioning]  # a transaction may be repeated
+                values = found.values
                 return found.entries
 
-            return Change(forget=ledger.matching(condition, now), edit=edit if purge else None)
+            def turns(entries: Sequence[Entry]) -> Sequence[Entry]:
+                return [turn_without(each, values) for each in entries]
+
+            return Change(forget=forgotten, edit=edit, turns=turns)
 
         return Forgotten(await self._backend.change(identity, decide), *left)
 
@@ -172,8 +183,9 @@ class LedgerStore(LedgerReader):
             erased_at=moment(erased.at),
             count=erased.count,
             bytes=erased.bytes,
-            key_destroyed=erased.key_destroyed,
             copies_remain=erased.copies_remain,
+            is_shreddable=erased.is_shreddable,
+            conversations=erased.conversations,
         )
 
     @override

@@ -10,7 +10,9 @@ from factmem.models.places import Identity, Place
 from factmem.providers.results import PlaceInfo
 
 
-def place_info(identity: Identity, ledger: Ledger, size: int, now: str) -> PlaceInfo:
+def place_info(
+    identity: Identity, ledger: Ledger, size: int, now: str, *, conversations: int = 0
+) -> PlaceInfo:
     """Return the contents of a place of `size` bytes at `now`, a stamp."""
     place = Place.of_identity(identity)
     confirmed = ledger.confirmations(now)
@@ -22,6 +24,7 @@ def place_info(identity: Identity, ledger: Ledger, size: int, now: str) -> Place
         oldest=moment(min(confirmed)) if confirmed else None,
         newest=moment(max(confirmed)) if confirmed else None,
         concepts=tuple(ledger.keywords(now)),
+        conversations=conversations,
     )
 
 

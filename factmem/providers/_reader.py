@@ -1,11 +1,13 @@
 """FactReader: the current facts of several places, read from any provider."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
 from factmem.errors import StoredFactError
+from factmem.ledger._presentation import is_misfit, misfit_of
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept, resolve
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Place
@@ -70,6 +72,16 @@ class FactReader:
 
         return _together(await each_of(read, places))
 
+    async def as_stored(self, places: Sequence[Place]) -> list[PlacedFact]:
+        """Return all current facts of the places, unresolved; misfits as plain JSON."""
+
+        async def read(place: Place) -> list[PlacedFact]:
+            known = self._concepts.values()
+            facts = await self._store.load_all(place.subject, place.scope, concepts=known)
+            return [PlacedFact(place, fact) for fact in facts]
+
+        return [placed for found in await each_of(read, places) for placed in found]
+
     async def changes(self, place: Place, since: str) -> PlaceChanges | None:
         """Return the changes in a place since a version; None if they are unknown.
 
@@ -84,37 +96,41 @@ class FactReader:
 
     async def _load(self, concept: Concept[Any, L], place: Place) -> "_Found[L]":
         try:
-            facts = await self._store.load(concept, place.subject, place.scope)
-        except StoredFactError as exc:
-            return [], [UnreadableConcept(place, concept.keyword, exc)]
-        return [PlacedFact(place, fact) for fact in facts], []
+            facts: list[Any] = await self._store.load(concept, place.subject, place.scope)
+        except StoredFactError:  # read the others of its values, and find the misfits
+            facts = await self._store.load_all(place.subject, place.scope, concepts=[concept])
+            facts = [fact for fact in facts if fact.concept.keyword == concept.keyword]
+        return _separated(place, facts, {concept.keyword: concept})
 
     async def _load_all(
         self, place: Place, known: Mapping[str, Concept[Any, Any]]
     ) -> "_Found[AnyFact]":
-        subject, scope = place.subject, place.scope
-        try:
-            facts = await self._store.load_all(subject, scope, concepts=known.values())
-        except StoredFactError:  # load each concept separately, to find those that are unreadable
-            return await self._load_each(place, known)
-        return [PlacedFact(place, fact) for fact in facts], []
-
-    async def _load_each(
-        self, place: Place, known: Mapping[str, Concept[Any, Any]]
-    ) -> "_Found[AnyFact]":
-        """Read a place as plain JSON, and the concepts of known type one by one."""
-        facts = await self._store.load_all(place.subject, place.scope)
-        found = [PlacedFact(place, fact) for fact in facts if fact.concept.keyword not in known]
-        unreadable: list[UnreadableConcept] = []
-        for keyword in {fact.concept.keyword: None for fact in facts}:
-            if keyword in known:
-                typed, misfits = await self._load(known[keyword], place)
-                found += typed
-                unreadable += misfits
-        return found, unreadable
+        facts = await self._store.load_all(place.subject, place.scope, concepts=known.values())
+        return _separated(place, facts, known)
 
 
 _Found: TypeAlias = tuple[list[PlacedFact[L]], list[UnreadableConcept]]
+
+
+def _separated(
+    place: Place, facts: Iterable[Any], known: Mapping[str, Concept[Any, Any]]
+) -> "_Found[Any]":
+    """Separate the facts of a place from those that a store returned as plain JSON."""
+    placed: list[PlacedFact[Any]] = []
+    misfits: dict[str, UnreadableConcept] = {}
+    for fact in facts:
+        declared = known.get(fact.concept.keyword)
+        if declared is None or not is_misfit(fact, declared):
+            placed.append(PlacedFact(place, fact))
+            continue
+        count = len(fact.values)
+        before = misfits.get(declared.keyword)
+        misfits[declared.keyword] = (
+            UnreadableConcept(place, declared.keyword, misfit_of(fact, declared), count)
+            if before is None
+            else replace(before, count=before.count + count)
+        )
+    return placed, list(misfits.values())
 
 
 def _together(found: Iterable["_Found[L]"]) -> "_Found[L]":

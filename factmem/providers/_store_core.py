@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
 from factmem._arguments import expect_function
+from factmem.ledger._presentation import is_misfit, misfit_of
 from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry, history
@@ -70,6 +71,9 @@ class StoreCore(AgentMemoryProvider):
         checked_concept(concept)
         facts = await self.load_all(subject, scope, concepts=[concept], as_of=as_of)
         found: list[Any] = [fact for fact in facts if fact.concept.keyword == concept.keyword]
+        for fact in found:
+            if is_misfit(fact, concept):
+                raise misfit_of(fact, concept)
         return found
 
     @override
@@ -85,10 +89,11 @@ class StoreCore(AgentMemoryProvider):
         """Return all facts that are current, or were at `as_of`.
 
         A store does not know value types, so values are plain JSON. The facts of the concepts in
-        `concepts` are returned as by `load`, with their types.
+        `concepts` are returned as by `load`, with their types. Values that do not fit the type are
+        returned in facts of their own, as plain JSON; the `value_type` of such a fact's concept is
+        not that of the concept in `concepts`.
 
         Raises:
-            StoredFactError: A stored value does not fit the type of a concept in `concepts`.
             StorageError: The store could not be read.
             ValueError: `as_of` is naive.
         """
@@ -105,8 +110,10 @@ class StoreCore(AgentMemoryProvider):
     ) -> list[HistoryEntry]:
         """Return every save, confirmation and forget of a concept, oldest first.
 
+        A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
+        and its entry `is_unreadable`.
+
         Raises:
-            StoredFactError: A value in the history does not fit the concept's `value_type`.
             StorageError: The store could not be read.
         """
         checked_concept(concept)

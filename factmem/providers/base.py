@@ -7,15 +7,27 @@ contract of both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from factmem.errors import StorageError
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.providers._place_lists import checked_page, page_of
 from factmem.providers._provider import AgentMemoryProvider
 from factmem.providers._store_core import StoreCore
+from factmem.providers.conversations import ConversationStore
 from factmem.providers.erasures import moment_of, unless_erased
-from factmem.providers.results import Learned, Moment, PlaceChanges, RetractedFact, ShredReceipt
+from factmem.providers.results import (
+    ErasureReceipt,
+    Learned,
+    Moment,
+    PlaceChanges,
+    RetractedFact,
+    ShredReceipt,
+)
 from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 
 __all__ = ["AgentMemoryProvider", "FactStore"]
@@ -35,6 +47,18 @@ class FactStore(StoreCore):
         """The class of the wrapped provider, if it has only four methods; else None."""
         return None
 
+    @property
+    def conversations(self) -> ConversationStore:
+        """The conversations of the store.
+
+        Raises:
+            StorageError: This store keeps none.
+        """
+        raise StorageError(
+            f"{type(self).__name__} keeps no conversations: use LocalFileMemoryProvider, "
+            f"PostgresMemoryProvider or InMemoryProvider"
+        )
+
     async def list_places(
         self,
         *,
@@ -43,13 +67,14 @@ class FactStore(StoreCore):
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
-        """Return the places that are not empty, in the store's own order.
+        """Return the places that are not empty, in the store's own order, without reading them.
 
         A place that exists for the whole time of a listing is in exactly one page. A place that is
         created or erased meanwhile is in one page or in none. Subjects have no description.
 
         Args:
-            subjects: Only places of these subjects; all by default.
+            subjects: Only places of these subjects; all by default. `USER.every("acme")` stands
+                for all users of a tenant.
             scopes: Only places in these scopes; all by default.
             after: The last place of the page before. It need not exist any more.
             limit: The maximum number of places to return; None for all.
@@ -61,9 +86,11 @@ class FactStore(StoreCore):
             StorageError: The store failed.
         """
         first, most = checked_page(after, limit)
-        found = await self.places(subjects=subjects, scopes=scopes)
-        identities = (info.place.identity for info in found)
-        return [Place.of_identity(each) for each in page_of(identities, first, most)]
+        wanted, found = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes), list[Identity]()
+        for those, where in wanted.listings():
+            infos = await self.places(subjects=those, scopes=where)
+            found += filter(wanted.allows, (info.place.identity for info in infos))
+        return [Place.of_identity(each) for each in page_of(found, first, most)]
 
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
         """Return a string that changes whenever the result of `load_all` may have changed.
@@ -179,6 +206,54 @@ class FactStore(StoreCore):
                 for each in retracted:
                     await self.forget(subject, scope, concept=each.concept, value=each.value)
         return Learned(is_erased=not is_written)
+
+    async def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
+        """Return when a place with facts was last erased; None for never, or if that is unknown.
+
+        An import skips what was recorded before.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return None
+
+    async def replay_erasures(self, erased: Iterable[ErasureReceipt]) -> int:
+        """Erase again what an older copy of the store brought back; return the number of places.
+
+        Each place loses what was recorded in it until the time of its receipt; later entries stay.
+
+        Args:
+            erased: The receipts since the copy was made, which the application keeps elsewhere.
+
+        Raises:
+            StorageError: The store failed. The same call continues.
+        """
+        return sum([await self._erase_again(each) for each in erased])
+
+    async def _erase_again(self, receipt: ErasureReceipt) -> bool:
+        subject, scope, until = receipt.subject, receipt.scope, receipt.erased_at
+        entries = await self.entries(subject, scope)
+        is_old = [entry["at"] <= stamp(until) for entry in entries]
+        try:
+            keeper = self.conversations
+        except StorageError:  # this store keeps none
+            keeper = None
+        chats = [] if keeper is None else await keeper.conversations(subject, scope)
+        if all(is_old) and all(chat.last_at <= until for chat in chats):
+            if entries or chats:
+                await self.erase(subject, scope)
+            return bool(entries or chats)
+        for chat in chats:
+            assert keeper is not None  # noqa: S101 - it has returned the conversations
+            await keeper.remove(chat.id, subject, scope, before=until)
+        if any(is_old):
+            kept = stamp(until)
+            await self.rewrite(
+                lambda entries: [each if each["at"] > kept else None for each in entries],
+                subject,
+                scope,
+            )
+        return any(is_old) or any(chat.first_at <= until for chat in chats)
 
     async def is_searched(self, places: Sequence[Place]) -> bool:
         """Return whether `candidates` searches these places, rather than the recall in memory.

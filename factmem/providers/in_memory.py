@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from threading import Lock
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from anyio.lowlevel import checkpoint
 
@@ -10,8 +10,9 @@ from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry,
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.places import Identity
+from factmem.models.places import Identity, levels_of
 from factmem.providers._backend import (
+    Conversations,
     Decision,
     Erased,
     ErasedSinceError,
@@ -19,7 +20,8 @@ from factmem.providers._backend import (
     Present,
 )
 from factmem.providers._clock import StoreClock
-from factmem.providers._ledger_store import LedgerStore
+from factmem.providers._conversations import ConversingStore
+from factmem.providers._memory_conversations import MemoryConversations
 from factmem.providers._place_lists import page_of, place_info
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.results import PlaceInfo
@@ -28,6 +30,9 @@ __all__ = ["InMemoryProvider"]
 
 
 R = TypeVar("R")
+
+_Prefix: TypeAlias = tuple[str, tuple[str, ...]]
+"""A subject, and the first levels of an entity."""
 
 
 class _Shelf:
@@ -67,7 +72,17 @@ def _line(entry: Entry) -> bytes:
     return stamped(encoded_entry(entry), entry["at"])
 
 
-class InMemoryProvider(LedgerStore):
+def _prefix(subject: str, entity: str | None) -> _Prefix:
+    return subject, () if entity is None else levels_of(entity)
+
+
+def _prefixes(identity: Identity) -> list[_Prefix]:
+    """Return the prefixes of a place's entity, from none of its levels to all of them."""
+    subject, levels = _prefix(*identity[2:])
+    return [(subject, levels[:count]) for count in range(len(levels) + 1)]
+
+
+class InMemoryProvider(ConversingStore):
     """A `FactStore` in a dictionary. Its facts are lost with the instance.
 
     Safe for any number of tasks and threads, each with its own event loop. Every call is one
@@ -93,6 +108,8 @@ class _Shelves:
     def __init__(self, clock: StoreClock) -> None:
         self.clock = clock
         self.by_place: dict[Identity, _Shelf] = {}
+        self._conversations = MemoryConversations(clock)
+        self._by_prefix: dict[_Prefix, dict[Identity, None]] = {}
         self._lock = Lock()
         self.erasures = 0
         self._nothing = _Shelf()
@@ -133,7 +150,9 @@ class _Shelves:
         with self._lock:
             if since is not None and self._is_erased(identity, since):
                 raise ErasedSinceError
-            shelf = self.by_place.setdefault(identity, _Shelf())
+            shelf = self.by_place.get(identity)
+            if shelf is None:
+                shelf = self._add(identity, _Shelf())
             shelf.append(stamped(body, self.clock.recording(shelf.ledger.recorded_at)))
 
     async def change(self, identity: Identity, decide: Decision) -> int:
@@ -150,8 +169,10 @@ class _Shelves:
                 self.erasures += 1
                 shelf.life = object()
                 shelf.edit(change.edit)
+                if change.turns is not None:
+                    self._conversations.edit(identity, change.turns)
                 if not shelf.lines:
-                    del self.by_place[identity]
+                    self._remove(identity)
             return len(change.forget)
 
     async def extend(self, identity: Identity, extend: Extension) -> int:
@@ -162,31 +183,37 @@ class _Shelves:
             for entry in new:
                 shelf.append(_line(entry))
             if new:
-                self.by_place[identity] = shelf
+                self._add(identity, shelf)
             return len(new)
 
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         await checkpoint()
         with self._lock:
-            if only_empty and self.by_place.get(identity, self._nothing).entries():
-                return Erased(self.now(self._nothing), 0, 0, key_destroyed=False)
+            is_used = self.by_place.get(identity, self._nothing).entries()
+            if only_empty and (is_used or self._conversations.conversations(identity)):
+                return Erased(self.now(self._nothing), 0, 0)
             self.erasures += 1
-            shelf = self.by_place.pop(identity, self._nothing)
+            shelf = self._remove(identity)
+            count, size = self._conversations.erase(identity)
             now = self.now(shelf)
             return Erased(
-                now, len(shelf.ledger.confirmations(now)), shelf.size, key_destroyed=False
+                now,
+                len(shelf.ledger.confirmations(now)),
+                shelf.size + size,
+                conversations=count,
             )
 
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         await checkpoint()
         with self._lock:
+            chats = self._conversations.places()
             named = wanted.identities(most=len(self.by_place))
             if named is None:
-                named = [identity for identity in self.by_place if wanted.allows(identity)]
+                named = list(filter(wanted.allows, self.by_place | chats))
             return [
-                place_info(identity, shelf.ledger, shelf.size, self.now(shelf))
+                self._info(identity, *chats.get(identity, (0, 0)))
                 for identity in named
-                if (shelf := self.by_place.get(identity)) is not None
+                if identity in self.by_place or identity in chats
             ]
 
     async def identities(
@@ -194,7 +221,10 @@ class _Shelves:
     ) -> list[Identity]:
         await checkpoint()
         with self._lock:
-            return page_of(filter(wanted.allows, self.by_place), after, limit)
+            first = wanted.first_levels
+            inside = self.by_place if first is None else self._by_prefix.get(_prefix(*first), ())
+            found = {*inside, *self._conversations.places()}
+            return page_of(filter(wanted.allows, found), after, limit)
 
     async def read_index(self, identity: Identity) -> bytes | None:
         await checkpoint()
@@ -209,10 +239,38 @@ class _Shelves:
             shelf.index = bytes(index)
             return True
 
+    async def converse(self, call: Callable[[Conversations], R]) -> R:
+        await checkpoint()
+        with self._lock:
+            return call(self._conversations)
+
     async def close(self) -> None:
         await checkpoint()
         with self._lock:
             self.by_place.clear()
+            self._by_prefix.clear()
+
+    def _add(self, identity: Identity, shelf: _Shelf) -> _Shelf:
+        for prefix in _prefixes(identity):
+            self._by_prefix.setdefault(prefix, {})[identity] = None
+        self.by_place[identity] = shelf
+        return shelf
+
+    def _remove(self, identity: Identity) -> _Shelf:
+        shelf = self.by_place.pop(identity, None)
+        if shelf is None:
+            return self._nothing
+        for prefix in _prefixes(identity):
+            below = self._by_prefix[prefix]
+            del below[identity]
+            if not below:
+                del self._by_prefix[prefix]
+        return shelf
+
+    def _info(self, identity: Identity, chats: int, size: int) -> PlaceInfo:
+        shelf = self.by_place.get(identity, self._nothing)
+        now = self.now(shelf)
+        return place_info(identity, shelf.ledger, shelf.size + size, now, conversations=chats)
 
     def _is_erased(self, identity: Identity, since: object) -> bool:
         shelf = self.by_place.get(identity)

@@ -1,22 +1,28 @@
 """A store in a folder: one SQLite database, durable when a save returns."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from anyio import CancelScope
+
 from factmem._arguments import kind_of
+from factmem.ledger.entries import Entry
 from factmem.models._display import Displayed
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.places import Place
+from factmem.models.places import Identity, Place
 from factmem.providers._arguments import check_span
 from factmem.providers._clock import StoreClock
 from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.store import SqlStore
-from factmem.providers._sqlite.copies import backup, check_new, readable
+from factmem.providers._sqlite.copies import Restoration, backup, check_new, readable
 from factmem.providers._sqlite.database import Database
 from factmem.providers._sqlite.places import SqlitePlaces
+from factmem.providers.conversations import conversation_of
 from factmem.providers.limits import PlaceLimit
+from factmem.providers.results import ErasureReceipt
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
 __all__ = ["LocalFileMemoryProvider", "SalvagedStore"]
@@ -27,9 +33,9 @@ class SalvagedStore(Displayed):
     """The result of `salvage`."""
 
     places: int
-    """The places that were saved."""
+    """The places and conversations that were saved."""
     lost: int
-    """The places whose names cannot be read."""
+    """The places and conversations whose names cannot be read."""
     missing: int
     """The lines that cannot be read; each is a save or a part of one."""
 
@@ -118,6 +124,49 @@ class LocalFileMemoryProvider(SqlStore):
         target = _folder_of(folder)
         return await self._database.work(lambda: backup(self._places, target))
 
+    async def restore(
+        self,
+        backup: str | Path,
+        *,
+        anchor: str | None = None,
+        erased: Iterable[ErasureReceipt] = (),
+    ) -> int:
+        """Replace the store by a backup, without the places that were erased since.
+
+        The erasures that this store knows are replayed, and those of receipts that were kept
+        elsewhere. After an error or a crash the store is as it was. Take a new anchor afterwards.
+
+        Args:
+            backup: A folder that `backup` created. It is not changed.
+            anchor: The anchor of the backup, to verify it.
+            erased: Receipts of erasures since the backup, for a store that is lost.
+
+        Returns:
+            The number of places that were left out.
+
+        Raises:
+            ValueError: There is no backup in the folder, or the store is another one.
+            StoreBusyError: Another process or instance has the store open. Nothing was changed.
+            TamperedError: The backup is older than its anchor, or was changed.
+            StorageError: The backup, or this store, is damaged. Nothing was changed.
+        """
+        self._check_open()
+        receipts, source = list(erased), _folder_of(backup)
+        async with LocalFileMemoryProvider(source, storage=self._chosen) as given:
+            await given.verify(anchor)
+        work, database = self._database.work, self._places.database
+        restoration = await work(lambda: Restoration(source, database))
+        try:
+            count = await work(restoration.fill)
+            folder, storage = restoration.folder, self._chosen
+            async with LocalFileMemoryProvider(folder, storage=storage, clock=self._clock) as copy:
+                count += await copy.replay_erasures(receipts)
+            await work(restoration.publish)
+        finally:
+            with CancelScope(shield=True):
+                await work(restoration.close)
+        return count
+
     async def salvage(self, folder: str | Path) -> SalvagedStore:
         """Save what can be read of a damaged store into a store in a new folder.
 
@@ -137,11 +186,19 @@ class LocalFileMemoryProvider(SqlStore):
         async with copy:
             for each in found:
                 if each.identity is not None and each.entries:
-                    place = Place.of_identity(each.identity)
-                    await copy.replay(each.entries, place.subject, place.scope)
+                    await copy._add(each.identity, each.entries)
                     saved += 1
         lost = sum(each.identity is None for each in found)
         return SalvagedStore(saved, lost, sum(each.missing for each in found))
+
+    async def _add(self, identity: Identity, entries: list[Entry]) -> None:
+        """Add the entries of a place or of a conversation that this store does not have."""
+        if conversation_of(identity) is None:
+            place = Place.of_identity(identity)
+            await self.replay(entries, place.subject, place.scope)
+        else:
+            places = self._places
+            await self._database.work(lambda: places.extend(identity, lambda *_: entries))
 
 
 def _folder_of(root: str | os.PathLike[str]) -> Path:

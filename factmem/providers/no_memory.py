@@ -12,9 +12,10 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity, Place
-from factmem.providers._backend import Decision, Erased, Extension, Present
+from factmem.providers._backend import Conversations, Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
-from factmem.providers._ledger_store import LedgerStore
+from factmem.providers._conversations import ConversingStore
+from factmem.providers._memory_conversations import MemoryConversations
 from factmem.providers.results import PlaceInfo
 
 __all__ = ["NoMemory"]
@@ -25,7 +26,7 @@ R = TypeVar("R")
 _logger = getLogger(__name__)
 
 
-class NoMemory(LedgerStore):
+class NoMemory(ConversingStore):
     """A `FactStore` that stores nothing and returns nothing.
 
     It raises the same exceptions for wrong calls as every other store, so an application that works
@@ -83,7 +84,7 @@ class _Nothing:
 
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         await _called("erase", identity)
-        return Erased(self._clock.now(), 0, 0, key_destroyed=False)
+        return Erased(self._clock.now(), 0, 0)
 
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         await checkpoint()
@@ -102,6 +103,10 @@ class _Nothing:
     async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
         await checkpoint()
         return False
+
+    async def converse(self, call: Callable[[Conversations], R]) -> R:
+        await checkpoint()
+        return call(MemoryConversations(StoreClock()))
 
     async def close(self) -> None:
         await checkpoint()

@@ -41,6 +41,8 @@ class PlaceInfo(Displayed):
     newest: datetime | None
     concepts: tuple[str, ...] = ()
     """The keywords with a current value, sorted."""
+    conversations: int = 0
+    """How many conversations it has; their messages are part of its size."""
 
     @property
     def place(self) -> Place:
@@ -60,11 +62,18 @@ class ErasureReceipt(Displayed):
     to count them."""
     bytes: int
     """How many bytes of storage were removed."""
-    key_destroyed: bool
-    """Whether the key of the place's file was destroyed with it (encrypted stores)."""
     copies_remain: bool = False
-    """Whether the storage still has copies, such as a database in its logs and standbys. Backups
-    made by others are not included."""
+    """Whether the store itself still has copies, such as a database in its logs and standbys."""
+    is_shreddable: bool = False
+    """Whether `shred` makes the place unreadable in all copies made before it: in backups, logs and
+    standbys. Otherwise they can be read until they are deleted, if encrypted by the store's key."""
+    conversations: int = 0
+    """How many conversations of the place were erased with it."""
+
+    @property
+    def place(self) -> Place:
+        """The place itself."""
+        return Place(self.scope, self.subject)
 
 
 Purge: TypeAlias = bool | Literal["quotes"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
+    from factmem.testing.adapters import AdapterContract, AdapterHost
     from factmem.testing.chat import ScriptedChatModel
     from factmem.testing.clock import SettableClock
     from factmem.testing.durable import (
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AdapterContract",
+    "AdapterHost",
     "Damage",
     "DurableStoreContract",
     "EncryptedStoreContract",
@@ -47,6 +50,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
+            "factmem.testing.adapters": ("AdapterContract", "AdapterHost"),
             "factmem.testing.chat": ("ScriptedChatModel",),
             "factmem.testing.clock": ("SettableClock",),
             "factmem.testing.durable": (

@@ -12,6 +12,7 @@ from factmem.testing._contracts.amending import Amending
 from factmem.testing._contracts.batches import Batches
 from factmem.testing._contracts.changes import Changes
 from factmem.testing._contracts.concurrency import Concurrency
+from factmem.testing._contracts.conversations import Queue, Turns
 from factmem.testing._contracts.current import CurrentFacts, FactsByDescription
 from factmem.testing._contracts.faults import Faults
 from factmem.testing._contracts.forgetting import Forgetting, Purging
@@ -20,6 +21,7 @@ from factmem.testing._contracts.indexes import Indexes
 from factmem.testing._contracts.isolation import Isolation
 from factmem.testing._contracts.metadata import FactMetadata, Rewriting
 from factmem.testing._contracts.places import Closing, Places
+from factmem.testing._contracts.renaming import Renaming
 from factmem.testing._contracts.replay import Replay
 from factmem.testing._contracts.search_vectors import SearchVectors
 from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters, Searching
@@ -30,6 +32,7 @@ from factmem.testing._contracts.values import Values
 from factmem.testing._contracts.versions import Versions
 
 __all__ = [
+    "ConversationContract",
     "FactStoreContract",
     "FaultContract",
     "FollowedStoreContract",
@@ -66,6 +69,7 @@ class FactStoreContract(
     Clocks,
     LookingBack,
     History,
+    Renaming,
     Places,
     Replay,
     Amending,
@@ -108,6 +112,14 @@ class FaultContract(SecondInstances, Faults):
     Override the fixture `interrupt` too. It returns a function that makes the next answer of the
     storage get lost, for example a proxy that closes the connection. The fixture `second` returns an
     instance over the same facts, as another process has it.
+    """
+
+
+class ConversationContract(Turns, Queue):
+    """The contract of a store that keeps conversations.
+
+    Inherit from `FactStoreContract` too; the same factory serves both. If two instances can share
+    their data, override the fixture `second` too.
     """
 
 

@@ -10,11 +10,9 @@ import argparse
 import sys
 import tempfile
 import uuid
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import anyio
 import psycopg
@@ -25,39 +23,20 @@ from factmem.models.places import Identity, MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, languages, theme
 from tests.postgres.cluster import Cluster
+from tests.storms.changed_rows import (
+    TABLES,
+    Outcome,
+    Tables,
+    changes,
+    copied,
+    print_counts,
+    unnoticed,
+)
 
-Table: TypeAlias = list[dict[str, Any]]
-Tables: TypeAlias = dict[str, Table]
-
-TABLES = ("stores", "places", "entries")
 PERSON = MemorySubject("person", "", 1, per_entity=True)
-FLIPPED = {
-    "places": (
-        "made",
-        "snapshot",
-        "last",
-        "bytes",
-        "scope",
-        "subject",
-        "names",
-        "data_key",
-        "tail",
-    ),
-    "entries": ("number", "at", "line"),
-    "stores": ("slots", "anchors", "generation"),
-}
-"""The columns that decide on what is read. The others hold sizes and marks of repeated saves."""
-
-
-class Outcome(NamedTuple):
-    """What became of a change."""
-
-    kind: str
-    is_noticed_alone: bool
-    """True if a read of every place raised without an anchor."""
-    is_noticed: bool
-    is_harmless: bool
-    """True if everything that is read is what was saved."""
+KINDS = changes(
+    without={"store", "name", "id", "mode", "place", "mark", "recorded_at", "purged", "erasures"}
+)
 
 
 def _read_rows(connection: psycopg.Connection, store: int) -> Tables:
@@ -80,107 +59,6 @@ def _write_rows(connection: psycopg.Connection, store: int, tables: Tables) -> N
                     f"VALUES ({marks})",
                     list(row.values()),
                 )
-
-
-def _flip(random: Random, now: Tables, _: list[Tables]) -> None:
-    table = random.choice(list(FLIPPED))
-    row, column = random.choice(now[table]), random.choice(FLIPPED[table])
-    row[column] = _flipped(random, row[column])
-
-
-def _flipped(random: Random, value: Any) -> Any:
-    if isinstance(value, bytes):
-        position = random.randrange(len(value))
-        changed = bytearray(value)
-        changed[position] ^= 1 << random.randrange(8)
-        return bytes(changed)
-    if isinstance(value, str):  # base64 in JSON
-        position = random.randrange(len(value))
-        return value[:position] + random.choice("abcXYZ019") + value[position + 1 :]
-    return value ^ 1 << random.randrange(20)
-
-
-def _swap(random: Random, now: Tables, _: list[Tables]) -> None:
-    one, two = random.sample(now["entries"], 2)
-    one["line"], two["line"] = two["line"], one["line"]
-    if random.random() < 0.5:
-        one["at"], two["at"] = two["at"], one["at"]
-
-
-def _remove_lines(random: Random, now: Tables, _: list[Tables]) -> None:
-    for _line in range(random.choice((1, 1, 2, 5))):
-        now["entries"].remove(random.choice(now["entries"]))
-
-
-def _remove_end(random: Random, now: Tables, _: list[Tables]) -> None:
-    place = random.choice(now["places"])
-    lines = [row for row in now["entries"] if row["place"] == place["place"]]
-    last = max(lines, key=lambda row: int(row["number"]))
-    now["entries"].remove(last)
-    place["last"] -= 1
-
-
-def _remove_place(random: Random, now: Tables, _: list[Tables]) -> None:
-    place = random.choice(now["places"])
-    now["places"].remove(place)
-    if random.random() < 0.5:
-        now["entries"] = [row for row in now["entries"] if row["place"] != place["place"]]
-
-
-def _move_place(random: Random, now: Tables, _: list[Tables]) -> None:
-    one, two = (row["place"] for row in random.sample(now["places"], 2))
-    names = {one: two, two: one}
-    tables = random.choice((("places", "entries"), ("entries",)))
-    for table in tables:
-        for row in now[table]:
-            row["place"] = names.get(row["place"], row["place"])
-
-
-def _move_line(random: Random, now: Tables, _: list[Tables]) -> None:
-    line, place = random.choice(now["entries"]), random.choice(now["places"])
-    if line["place"] != place["place"]:
-        place["last"] += 1
-        line["place"], line["number"] = place["place"], place["last"]
-
-
-def _old_place(random: Random, now: Tables, older: list[Tables]) -> None:
-    """Put a place back as it was at some time, perhaps one that was erased since."""
-    then = random.choice(older)
-    place = random.choice(then["places"])["place"]
-    for table in ("places", "entries"):
-        now[table] = [row for row in now[table] if row["place"] != place]
-        now[table] += [dict(row) for row in then[table] if row["place"] == place]
-
-
-def _old_lines(random: Random, now: Tables, older: list[Tables]) -> None:
-    then = random.choice(older)
-    old = random.choice(then["entries"])
-    names = ("place", "number")
-    for row in now["entries"]:
-        if all(row[name] == old[name] for name in names):
-            row.update(old)
-            return
-    now["entries"].append(dict(old))
-
-
-def _old_store(random: Random, now: Tables, older: list[Tables]) -> None:
-    then = random.choice(older)
-    for table in random.choice((TABLES, ("stores",), ("places", "entries"))):
-        now[table] = [dict(row) for row in then[table]]
-
-
-KINDS: dict[str, Callable[[Random, Tables, list[Tables]], None]] = {
-    "flipped": _flip,
-    "swapped": _swap,
-    "lines removed": _remove_lines,
-    "last line removed and counted": _remove_end,
-    "place removed": _remove_place,
-    "places moved": _move_place,
-    "line moved": _move_line,
-    "old copy of a place": _old_place,
-    "old copy of a line": _old_lines,
-    "old copy of the store": _old_store,
-}
 
 
 class Trial:
@@ -234,7 +112,7 @@ class Trial:
     async def change(self, random: Random) -> Outcome | None:
         """Change rows, and look; None where the change left all as it was."""
         kind = random.choice(list(KINDS))
-        changed = {table: [dict(row) for row in rows] for table, rows in self._now.items()}
+        changed = copied(self._now)
         KINDS[kind](random, changed, self._older)
         if all(_same(changed[table], self._now[table]) for table in TABLES):
             return None
@@ -263,7 +141,7 @@ class Trial:
         return Outcome(kind, is_alone, is_alone or is_noticed, is_harmless)
 
 
-def _same(one: Table, two: Table) -> bool:
+def _same(one: list[dict[str, Any]], two: list[dict[str, Any]]) -> bool:
     def order(row: dict[str, Any]) -> str:
         return str(row)
 
@@ -283,11 +161,6 @@ async def run(dsn: str, cases: int, seed: int) -> list[Outcome]:
     return outcomes
 
 
-def unnoticed(outcomes: list[Outcome]) -> list[Outcome]:
-    """Return the changes that altered what is read without an error."""
-    return [each for each in outcomes if not each.is_harmless and not each.is_noticed]
-
-
 def main() -> int:
     """Run as many cases as the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -299,17 +172,7 @@ def main() -> int:
         Cluster(Path(folder) / "data", fsync="off") as server,
     ):
         outcomes = anyio.run(run, server.dsn(), given.cases, given.seed)
-    for kind in KINDS:
-        counts = Counter[str]()
-        for each in (outcome for outcome in outcomes if outcome.kind == kind):
-            counts["all"] += 1
-            counts["alone"] += each.is_noticed_alone
-            counts["noticed"] += each.is_noticed
-            counts["harmless"] += each.is_harmless and not each.is_noticed
-        print(
-            f"{kind:32} {counts['all']:5}, noticed by reads {counts['alone']:5}, with an anchor "
-            f"{counts['noticed']:5}, nothing changed for readers {counts['harmless']:5}"
-        )
+    print_counts(KINDS, outcomes)
     print(f"{len(unnoticed(outcomes))} unnoticed of {len(outcomes)}")
     return 1 if unnoticed(outcomes) else 0
 

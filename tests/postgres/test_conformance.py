@@ -7,6 +7,7 @@ import pytest
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import (
+    ConversationContract,
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
@@ -15,7 +16,13 @@ from factmem.testing.providers import (
 from tests.postgres.conftest import NewStore
 
 
-class Suites(FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract):
+class Suites(
+    FactStoreContract,
+    IndexedStoreContract,
+    FollowedStoreContract,
+    LearningStoreContract,
+    ConversationContract,
+):
     """All suites over one kind of store."""
 
     options: ClassVar[dict[str, Any]] = {}

@@ -13,7 +13,6 @@ from tests.postgres.conftest import NewStore
 from tests.regressions.test_erased_facts import (  # noqa: F401 - collected here too
     Workers,
     test_a_purged_value_is_not_learned_again,
-    test_a_queued_text_counts_as_read_when_it_is_queued,
     test_an_erased_place_stays_erased,
     test_one_that_was_saved_to_again_does_not_take_it,
     test_so_does_one_that_was_empty,

@@ -9,7 +9,9 @@ from tests.postgres.conftest import NewStore
 from tests.providers.test_listing import (  # noqa: F401 - collected here too
     test_a_listing_can_be_filtered,
     test_a_listing_continues_after_an_erased_place,
+    test_a_view_lists_its_places,
     test_every_place_is_in_one_page,
+    test_the_users_of_a_tenant_are_listed,
     test_wrong_arguments_raise,
 )
 

@@ -125,8 +125,8 @@ async def fill(store: Any, count: int, person: MemorySubject = ANN) -> None:
 async def same(memory: AgentMemory, model: AgentMemory, **options: Any) -> None:
     """Assert that both answer alike; vectors are in half precision in one of them."""
     for question in QUESTIONS:
-        ours = await memory.recall(question, min_score=0.0, limit=8, **options)
-        theirs = await model.recall(question, min_score=0.0, limit=8, **options)
+        ours = await memory.recall(question, limit=8, **options)
+        theirs = await model.recall(question, limit=8, **options)
         assert not ours.failures
         assert ours.is_semantic == theirs.is_semantic
         found = {match.fact.id: match for match in theirs}
@@ -238,12 +238,12 @@ async def test_filters_leave_the_same_facts(new_store: NewStore, options: dict[s
     fused, both = memory_of(store, FUSED, ANN, BEN), memory_of(model, FUSED, ANN, BEN)
     some = 0
     for question in QUESTIONS:
-        wanted = await theirs.recall(question, min_score=0.0, limit=60, **options)
-        found = await ours.recall(question, min_score=0.0, limit=60, **options)
+        wanted = await theirs.recall(question, limit=60, **options)
+        found = await ours.recall(question, limit=60, **options)
         assert {match.fact.id for match in found} == {match.fact.id for match in wanted}
         some += len(found)
-        near = await fused.recall(question, min_score=0.0, limit=60, **options)
-        allowed = await both.recall(question, min_score=0.0, limit=60, **options)
+        near = await fused.recall(question, limit=60, **options)
+        allowed = await both.recall(question, limit=60, **options)
         assert {match.fact.id for match in near} <= {match.fact.id for match in allowed}
     assert some
 
@@ -258,9 +258,9 @@ async def test_a_fact_of_a_nearer_place_stands_in_the_place_of_others(new_store:
     await store.save(MultipleFacts(notes, ["the library"]), ANN, APP)
     memory = memory_of(store, None, ANN, TEAM)
 
-    assert values_in(await memory.recall("harbour", min_score=0.0)) == []
-    assert values_in(await memory.recall("harbour", min_score=0.0, subjects=[TEAM])) == ["harbour"]
-    found = await memory.recall("library garden", min_score=0.0)
+    assert values_in(await memory.recall("harbour")) == []
+    assert values_in(await memory.recall("harbour", subjects=[TEAM])) == ["harbour"]
+    found = await memory.recall("library garden")
     assert sorted(map(str, values_in(found))) == ["the garden", "the library"]
     assert {match.place.subject.name for match in found} == {"user", "team"}
 
@@ -275,7 +275,7 @@ async def test_purged_words_are_in_no_row(new_store: NewStore, dsn: str) -> None
     await store.save(SingleFact(KNOWN[2], "garden", source=beside), ANN, APP)
     memory = memory_of(store, FUSED)
     assert (await memory.recall("zanzibar")).is_semantic
-    assert len(await memory_of(store).recall("zanzibar", min_score=0.0)) == 2
+    assert len(await memory_of(store).recall("zanzibar")) == 2
     texts = rows_of(dsn, "SELECT text FROM factmem.items WHERE words::text LIKE '%zanzibar%'")
     assert len(texts) == 2  # the value, and the one that was said after it
 
@@ -289,7 +289,7 @@ async def test_purged_words_are_in_no_row(new_store: NewStore, dsn: str) -> None
         given = [[text for (text,) in texts]]
         query = "SELECT 1 FROM factmem.vectors WHERE text = ANY (%s)"
         assert connection.execute(query, given).fetchall() == []
-    assert not await memory_of(store).recall("zanzibar", min_score=0.0)
+    assert not await memory_of(store).recall("zanzibar")
     assert values_in(await memory.recall("city garden", limit=1)) == ["garden"]
     assert rows_of(dsn, "SELECT 1 FROM factmem.terms WHERE term = 'zanzibar'") == []
 
@@ -299,7 +299,7 @@ async def test_an_erased_place_has_no_rows(new_store: NewStore, dsn: str, store:
     provider = new_store(search_from=1)
     await fill(provider, 20)
     memory = memory_of(provider, FUSED)
-    assert await memory.recall("library", min_score=0.0)
+    assert await memory.recall("library")
     tables = ("searches", "items", "terms", "spaces", "vectors")
 
     def counts() -> list[int]:
@@ -311,7 +311,7 @@ async def test_an_erased_place_has_no_rows(new_store: NewStore, dsn: str, store:
     assert min(counts()) > 0
     await provider.erase(ANN, APP)
     assert counts() == [0] * len(tables)
-    assert not await memory.recall("library", min_score=0.0)
+    assert not await memory.recall("library")
     await provider.save_many([MultipleFacts(NOTES, ["a new library"])] * 2, ANN, APP)
     assert values_in(await memory.recall("library")) == ["a new library"]
 
@@ -330,7 +330,7 @@ async def test_nothing_of_another_place_or_store_is_found(new_store: NewStore, s
             memory_of(one, embedder),
             both.view(subjects=[ANN]),
         ):
-            found = await memory.recall("secret mountain harbour", min_score=0.0, limit=40)
+            found = await memory.recall("secret mountain harbour", limit=40)
             assert found
             assert {match.place.subject for match in found} == {ANN}
             assert not any("secret" in str(value) for value in values_in(found))

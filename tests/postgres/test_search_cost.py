@@ -13,7 +13,6 @@ from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.driver import Session
 from factmem.recall import _fact_index as fact_index
 from factmem.recall._lexical import analysis
-from factmem.testing.chat import ScriptedChatModel
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.test_search import (
     ANN,
@@ -22,7 +21,6 @@ from tests.postgres.test_search import (
     FUSED,
     NOTES,
     USER,
-    embed,
     fill,
     memory_of,
     values_in,
@@ -68,7 +66,7 @@ async def test_a_warm_recall_takes_two_statements_and_one_thread(
     await memory.recall("the first one makes the rows")
     del statements[:], threads[:]
 
-    assert "number7" in str(values_in(await memory.recall("number7", min_score=0.0)))
+    assert "number7" in str(values_in(await memory.recall("number7")))
 
     assert (len(statements), len(threads)) == (2, 1)
 
@@ -92,7 +90,7 @@ async def test_a_question_with_thousands_of_words_is_answered(
 
     monkeypatch.setattr(fact_index, "words", analysed)
 
-    found = await memory.recall(" ".join(words), min_score=0.0)
+    found = await memory.recall(" ".join(words))
 
     assert " 3st " in str(values_in(found))
     assert threading.main_thread() not in used
@@ -107,7 +105,7 @@ async def test_a_recall_after_a_save_finds_it_by_meaning(new_store: NewStore) ->
     await memory.recall("the first one makes the rows")
     await store.save(MultipleFacts(NOTES, ["kilimanjaro spices"]), ANN, APP)
 
-    result = await memory.recall("kilimanjaro", min_score=0.0)
+    result = await memory.recall("kilimanjaro")
 
     assert result.is_semantic
     assert values_in(result)[0] == "kilimanjaro spices"
@@ -116,7 +114,7 @@ async def test_a_recall_after_a_save_finds_it_by_meaning(new_store: NewStore) ->
 
 
 async def test_a_search_in_the_store_asks_a_failing_embedder_once(new_store: NewStore) -> None:
-    """Also when the filter of the model leaves nothing, and the search is widened."""
+    """The words of the question still find the fact."""
     store = new_store(search_from=1)
     await fill(store, 10)
     calls: list[int] = []
@@ -125,41 +123,13 @@ async def test_a_search_in_the_store_asks_a_failing_embedder_once(new_store: New
         calls.append(len(texts))
         raise OSError("unreachable")
 
-    narrow = {"queries": ["number7"], "subjects": [], "since": "1999-01-01", "until": "1999-01-02"}
-    memory = memory_of(
-        store, CallableEmbedder(failing, model="down"), chat_model=ScriptedChatModel(narrow)
-    )
+    memory = memory_of(store, CallableEmbedder(failing, model="down"))
 
-    result = await memory.recall("What was number7?", depth="deep")
+    result = await memory.recall("What was number7?")
 
     assert "number7" in str(values_in(result))
     assert calls == [1]
     assert len(result.failures) == 1
-
-
-async def test_a_search_in_the_store_embeds_failing_facts_once(new_store: NewStore) -> None:
-    """An embedder that fails only for facts is not asked again for the wider search."""
-    store = new_store(search_from=1)
-    await fill(store, 10)
-    calls: list[int] = []
-
-    def failing(texts: Sequence[str]) -> list[list[float]]:
-        calls.append(len(texts))
-        if len(texts) > 1:
-            raise OSError("unreachable")
-        return embed(texts)
-
-    narrow = {"queries": ["number7"], "subjects": [], "since": "1999-01-01", "until": "1999-01-02"}
-    memory = memory_of(
-        store, CallableEmbedder(failing, model="weak"), chat_model=ScriptedChatModel(narrow)
-    )
-
-    result = await memory.recall("What was number7?", depth="deep")
-
-    assert "number7" in str(values_in(result))
-    assert calls == [1, 10]
-    assert len(result.failures) == 1
-    assert not result.is_semantic
 
 
 async def test_a_recall_in_memory_asks_about_all_places_together(
@@ -175,7 +145,7 @@ async def test_a_recall_in_memory_asks_about_all_places_together(
     await memory.recall("number1")
     del statements[:]
 
-    assert len(await memory.recall("number1", min_score=0.0, limit=20)) >= 8
+    assert len(await memory.recall("number1", limit=20)) >= 8
 
     assert len(statements) == 2
 
@@ -200,7 +170,7 @@ async def test_words_of_a_new_place_are_found_by_their_index(
     await fill(store, 1000)
     monkeypatch.setattr(Session, "_rows", _rows)
 
-    assert "number7" in str(values_in(await memory_of(store).recall("number7", min_score=0.0)))
+    assert "number7" in str(values_in(await memory_of(store).recall("number7")))
 
     assert ["items_by_word" in plan for plan in plans] == [True]
 
@@ -223,7 +193,7 @@ async def test_new_texts_are_found_first_under_row_level_security(
     await memory.recall("number7")
     monkeypatch.setattr(Session, "_rows", _rows)
 
-    assert "number7" in str(values_in(await memory.recall("number7", min_score=0.0)))
+    assert "number7" in str(values_in(await memory.recall("number7")))
 
     (plan,) = plans
     lines = [each for each in plan if "upto" in each]  # one or two, as the statistics are

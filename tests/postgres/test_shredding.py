@@ -92,7 +92,7 @@ async def test_what_was_erased_opens_in_no_copy(
     before = database.copy()
     receipt = await provider.erase(ALICE, AGENT)
     assert receipt.copies_remain
-    assert not receipt.key_destroyed
+    assert receipt.is_shreddable
     during: list[Copy] = []
     rewrap = StoreKeys._rewrap
 

@@ -1,6 +1,8 @@
 """What a store in PostgreSQL promises beyond the contract."""
 
 import os
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +10,7 @@ import anyio
 import psycopg
 import pytest
 
-from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
+from factmem.errors import StorageError, StoreBusyError, UnreachableError
 from factmem.models.places import MemorySubject, identity_of
 from factmem.providers._postgres import schema
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -216,10 +218,10 @@ async def test_an_unreachable_server_is_an_error_by_the_deadline(new_store: NewS
     """Not sooner: it may be starting."""
     provider = new_store(dsn=f"host=127.0.0.1 port={free_port()} user=postgres", timeout=0.5)
 
-    with anyio.fail_after(5), pytest.raises(StorageError, match="not reached") as caught:
+    with anyio.fail_after(5), pytest.raises(UnreachableError, match="not reached") as caught:
         await provider.save(theme("dark"), USER, AGENT)
 
-    assert not isinstance(caught.value, UnknownOutcomeError)
+    assert "refused" in str(caught.value.__cause__)
 
 
 async def test_a_missing_database_is_an_error_at_once(
@@ -228,8 +230,10 @@ async def test_a_missing_database_is_an_error_at_once(
     """No repetition would open it."""
     provider = new_store(dsn=cluster.dsn(database="nowhere"))
 
-    with anyio.fail_after(5), pytest.raises(StorageError):
+    with anyio.fail_after(5), pytest.raises(StorageError, match=r"refused.*dbname") as caught:
         await provider.load_all(USER, AGENT)
+
+    assert isinstance(caught.value.__cause__, psycopg.OperationalError)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork of a process with threads
@@ -263,12 +267,13 @@ async def test_no_value_is_in_an_error(new_store: NewStore, dsn: str) -> None:
             "ALTER TABLE factmem.entries ADD CONSTRAINT small CHECK (length(line) < 500) NOT VALID"
         )
     try:
-        with pytest.raises(StorageError) as caught:
+        with pytest.raises(StorageError, match=r"refused.*23514: entries small") as caught:
             await provider.save(theme("secret " * 100), USER, AGENT)
     finally:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("ALTER TABLE factmem.entries DROP CONSTRAINT small")
 
+    assert isinstance(caught.value.__cause__, psycopg.errors.CheckViolation)
     error: BaseException | None = caught.value
     while error is not None:
         assert "secret" not in str(error)
@@ -296,6 +301,29 @@ def test_wrong_arguments_raise(arguments: dict[str, object], error: type[Excepti
     """At once, without looking for a server."""
     with pytest.raises(error):
         PostgresMemoryProvider(**{"dsn_or_pool": "host=127.0.0.1", **arguments})  # type: ignore[arg-type]
+
+
+PROGRAM = """
+import anyio, sys
+from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.testing._facts import AGENT, USER, theme
+
+store = PostgresMemoryProvider(sys.argv[1])
+anyio.run(store.save, theme("dark"), USER, AGENT)
+"""
+
+
+def test_a_program_may_end_without_closing(dsn: str) -> None:
+    """Nothing is printed: the server notices by itself."""
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", PROGRAM, dsn],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_its_repr_has_no_password() -> None:

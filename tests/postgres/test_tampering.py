@@ -1,7 +1,8 @@
 """A few random changes to an encrypted store; `python -m tests.postgres.tampering` makes many."""
 
 from tests.postgres.cluster import Cluster
-from tests.postgres.tampering import run, unnoticed
+from tests.postgres.tampering import run
+from tests.storms.changed_rows import unnoticed
 
 
 async def test_no_change_goes_unnoticed(cluster: Cluster) -> None:

@@ -90,11 +90,29 @@ async def test_a_role_that_may_not_create_tables_says_so(
     provider = new_store(dsn=dsn)
 
     assert await provider.load_all(USER, AGENT) == []
-    with pytest.raises(StorageError, match="42501"):
+    with pytest.raises(StorageError, match=r"42501: permission denied for database .* migrate\(\)"):
         await provider.save(theme("dark"), USER, AGENT)
 
     await new_store(dsn=cluster.dsn(database=store), role=login.role).migrate()
     await provider.save(theme("dark"), USER, AGENT)
+
+
+async def test_an_owner_that_may_not_take_the_role_migrates_for_it(
+    new_store: NewStore, login: Login, cluster: Cluster, store: str
+) -> None:
+    """Only a connection that takes the role needs the grant, and its error names it."""
+    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+        connection.execute(f'CREATE ROLE "{store}" LOGIN')
+        connection.execute(f'CREATE DATABASE "{store}" OWNER "{store}"')
+    dsn = cluster.dsn(database=store).replace("user=postgres", f"user={store}")
+    owner = new_store(dsn=dsn, role=login.role)
+
+    await owner.migrate()
+
+    with pytest.raises(StorageError, match=r"42501: permission denied to set role .*GRANT role"):
+        await owner.save(theme("dark"), USER, AGENT)
+    app = new_store(dsn=login.dsn.replace("dbname=postgres", f"dbname={store}"))
+    await app.save(theme("dark"), USER, AGENT)
 
 
 async def test_a_transaction_pooler_is_detected(new_store: NewStore, pooler: Pooler) -> None:

@@ -159,11 +159,11 @@ class DelayedBackend:
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         place, now = await self._follow(identity)
         if only_empty and self._server.tables.get(identity, _Table()).rows:
-            return Erased(now, 0, 0, key_destroyed=False)
+            return Erased(now, 0, 0)
         self._server.erasures += 1
         table = self._server.tables.pop(identity, _Table())
         size = sum(map(len, table.rows))
-        return Erased(now, len(place.ledger.confirmations(now)), size, key_destroyed=False)
+        return Erased(now, len(place.ledger.confirmations(now)), size)
 
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         await anyio.sleep(_DELAY)

@@ -18,6 +18,7 @@ from factmem.testing._facts import (
     theme,
 )
 from factmem.testing.providers import (
+    ConversationContract,
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
@@ -29,7 +30,11 @@ TASKS = 16
 
 
 class TestInMemoryProvider(
-    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+    FactStoreContract,
+    IndexedStoreContract,
+    FollowedStoreContract,
+    LearningStoreContract,
+    ConversationContract,
 ):
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
         return InMemoryProvider(clock=clock)

@@ -9,7 +9,10 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import UnboundSubjectError
+from factmem.events import MemoryEvents
+from factmem.models.boundary import Boundary
 from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.providers._guarded import guarded
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
@@ -76,6 +79,56 @@ async def test_a_listing_can_be_filtered(store: Any) -> None:
     assert (only.subject.entity, only.scope) == ("a", OTHER)
     assert await store.list_places(subjects=[]) == []
     assert await store.list_places(subjects=[PERSON.of("c")], scopes=[OTHER]) == []
+
+
+async def test_the_users_of_a_tenant_are_listed(store: Any) -> None:
+    """Pages of any size have the entities with these first levels, and no others."""
+    entities = [("acme",), ("acme", "a"), ("acme", "b", "c"), ("acme2", "a"), ("a", "acme")]
+    for levels in entities:
+        for scope in (AGENT, OTHER):
+            await store.save(theme("dark"), PERSON.of(*levels), scope)
+    await store.save(theme("dark"), MemorySubject("person", "", 1), AGENT)
+    tenant = {place.identity for place in await store.list_places(subjects=[PERSON.every("acme")])}
+
+    assert {(each[1], each[3]) for each in tenant} == {
+        (scope.name, PERSON.of(*levels).entity)
+        for levels in entities[:3]
+        for scope in (AGENT, OTHER)
+    }
+    for limit in (1, 4, 100):
+        found: list[Place] = []
+        while page := await store.list_places(
+            subjects=[PERSON.every("acme")], after=found[-1] if found else None, limit=limit
+        ):
+            found += page
+        assert {place.identity for place in found} == tenant
+        assert len(found) == 6
+    assert len(await store.list_places(subjects=[PERSON.every("acme", "b")], scopes=[AGENT])) == 1
+    assert len(await store.list_places(subjects=[PERSON.every()])) == 10
+    assert (
+        len(await store.list_places(subjects=[PERSON.every("acme"), PERSON.of("a", "acme")])) == 8
+    )
+    assert await store.list_places(subjects=[PERSON.every("acm")]) == []
+    await store.erase(PERSON.of("acme", "b", "c"), AGENT)
+    assert await store.list_places(subjects=[PERSON.every("acme", "b")], scopes=[AGENT]) == []
+
+
+async def test_a_view_lists_its_places(store: Any) -> None:
+    """A view of a tenant, or of some places, shows no others."""
+    for levels in (("acme", "a"), ("acme", "b"), ("other", "a")):
+        await store.save(theme("dark"), PERSON.of(*levels), AGENT)
+    tenant = guarded(store, Boundary().narrowed(subjects=[PERSON.every("acme")]), MemoryEvents())
+    two = [Place(AGENT, PERSON.of("other", "a")), Place(AGENT, PERSON.of("acme", "b"))]
+    few = guarded(store, Boundary().narrowed(places=two), MemoryEvents())
+
+    assert len(await tenant.list_places()) == 2
+    assert len(await tenant.list_places(limit=1)) == 1
+    assert await tenant.list_places(subjects=[PERSON.every("other")]) == []
+    (first,) = await few.list_places(limit=1)
+    (second,) = await few.list_places(after=first)
+    assert {first.identity, second.identity} == {place.identity for place in two}
+    (only,) = await few.list_places(subjects=[PERSON.every("acme")])
+    assert only.subject.levels == ("acme", "b")
 
 
 async def test_wrong_arguments_raise(store: Any) -> None:

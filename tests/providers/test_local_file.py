@@ -27,6 +27,7 @@ from factmem.testing._facts import (
 )
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.providers import (
+    ConversationContract,
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
@@ -37,7 +38,11 @@ from tests.providers.local_stores import ALICE, BOB, KEY, current, disk
 
 
 class TestPlain(
-    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+    FactStoreContract,
+    IndexedStoreContract,
+    FollowedStoreContract,
+    LearningStoreContract,
+    ConversationContract,
 ):
     """A plain store passes the contract."""
 
@@ -51,7 +56,11 @@ class TestPlain(
 
 
 class TestEncrypted(
-    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+    FactStoreContract,
+    IndexedStoreContract,
+    FollowedStoreContract,
+    LearningStoreContract,
+    ConversationContract,
 ):
     """An encrypted store passes the contract."""
 

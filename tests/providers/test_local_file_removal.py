@@ -149,7 +149,6 @@ async def test_copies_remain_while_another_program_reads(root: Path, storage: St
         receipt = await store.erase(ALICE, AGENT)
 
         assert receipt.copies_remain
-        assert not receipt.key_destroyed
         assert bool(holds(root, SECRET)) is is_plain(storage)
         assert await current(store) == []
         reader.execute("COMMIT")

@@ -53,7 +53,6 @@ async def test_the_receipt_of_an_erasure(store: NoMemory) -> None:
 
     assert (receipt.scope, receipt.subject) == (AGENT, PERSON.of("alice"))
     assert (receipt.erased_at, receipt.count, receipt.bytes) == (START, 0, 0)
-    assert not receipt.key_destroyed
 
 
 @pytest.mark.parametrize("call", sorted(CALLS.keys() - {"places", "async with"}))

@@ -9,6 +9,7 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.models.facts import Concept, SingleFact
+from factmem.providers.conversations import new_turn
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import AGENT, PERSON, THEME, theme
@@ -61,3 +62,56 @@ async def test_entries_around_a_damaged_page_are_saved(tmp_path: Path, storage: 
         facts = await saved.load_all(ALICE, AGENT)
     assert len(facts) == 100 - salvaged.missing
     assert {facts[0].concept.keyword, facts[-1].concept.keyword} == {"note-0", "note-99"}
+
+
+async def test_conversations_are_saved(tmp_path: Path, storage: Storage) -> None:
+    """Their messages keep their numbers, which facts cite; a backup and a rotation keep them too."""
+    async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
+        turns = [new_turn({"role": "user", "content": str(n)}, None, f"m-{n}") for n in range(9)]
+        await store.conversations.append(turns, "chat", ALICE, AGENT)
+        stored = await store.conversations.turns("chat", ALICE, AGENT)
+
+        assert await store.salvage(tmp_path / "saved") == SalvagedStore(1, 0, 0)
+        await store.verify(await store.backup(tmp_path / "copy"))
+
+    for folder in ("saved", "copy"):
+        async with LocalFileMemoryProvider(tmp_path / folder, storage=storage) as saved:
+            assert await saved.conversations.turns("chat", ALICE, AGENT) == stored
+            await saved.verify()
+
+
+async def test_rotated_conversations(tmp_path: Path) -> None:
+    """Their lines are sealed under the new key, and the old key opens nothing."""
+    old, new = Aes256GCMEncryptor(Key.generate()), Aes256GCMEncryptor(Key.generate())
+    storage = EncryptedStorage(old)
+    async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
+        turns = [new_turn({"role": "user", "content": "secret"})]
+        await store.conversations.append(turns, "chat", ALICE, AGENT)
+        await store.keys.rotate(new)
+        assert len(await store.conversations.turns("chat", ALICE, AGENT)) == 1
+        await store.verify()
+
+    again = LocalFileMemoryProvider(tmp_path / "memory", storage=EncryptedStorage(new))
+    async with again as store:
+        assert [turn.text for turn in await store.conversations.turns("chat", ALICE, AGENT)] == [
+            "secret"
+        ]
+    assert b"secret" not in (tmp_path / "memory" / "facts.db").read_bytes()
+
+
+@pytest.mark.parametrize("is_purged", [True, False])
+async def test_erased_messages_leave_no_byte(
+    tmp_path: Path, storage: Storage, is_purged: bool
+) -> None:
+    """Neither an erasure nor a purge of a value leaves it in a file."""
+    root = tmp_path / "memory"
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        turns = [new_turn({"role": "user", "content": f"My theme is xyzzy{n}y"}) for n in range(50)]
+        await store.conversations.append(turns, "chat", ALICE, AGENT)
+        await store.save(theme("xyzzy7y"), ALICE, AGENT)
+        if is_purged:
+            await store.forget(ALICE, AGENT, concept=THEME, purge=True)
+        else:
+            await store.erase(ALICE, AGENT)
+        files = b"".join(file.read_bytes() for file in root.iterdir())
+        assert (b"xyzzy7y" if is_purged else b"xyzzy") not in files

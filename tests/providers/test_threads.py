@@ -15,6 +15,7 @@ import pytest
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
+from factmem.errors import StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import (
@@ -98,6 +99,35 @@ def test_eight_threads_with_their_own_loops(
 ) -> None:
     """They share one store and its writes."""
     apart(in_eight_threads, backends, str(root), text(key), deadline=DEADLINE)
+
+
+def without_a_thread(backend: str, root: str) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    store, start = opened(root, None), threading.Thread.start
+
+    async def main() -> None:
+        threading.Thread.start = refuse  # type: ignore[method-assign]
+        for call in (
+            lambda: store.save(languages("java"), ALICE, AGENT),
+            lambda: store.load_all(ALICE, AGENT),
+            store.places,
+            lambda: store.erase(ALICE, AGENT),
+            store.verify,
+        ):
+            with pytest.raises(StorageError, match=r"No thread could be started.*ulimit"):
+                await call()
+        threading.Thread.start = start  # type: ignore[method-assign]
+        await save(store, "java")
+        assert await values(store) == ["java"]
+
+    anyio.run(main, backend=backend)
+
+
+def test_calls_without_a_thread_raise_a_storage_error(anyio_backend: str, root: Path) -> None:
+    """The system's limit is reached; the next call works when there is a thread again."""
+    apart(without_a_thread, anyio_backend, str(root), deadline=DEADLINE)
 
 
 def from_worker_threads(backend: str, root: str) -> None:

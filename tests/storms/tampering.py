@@ -12,13 +12,12 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import anyio
 
@@ -32,26 +31,22 @@ from factmem import (
 from factmem.errors import FactmemError
 from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
+from tests.storms.changed_rows import (
+    TABLES,
+    Outcome,
+    Tables,
+    changes,
+    copied,
+    print_counts,
+    unnoticed,
+    with_flipped_bit,
+)
 
-__all__ = ["KINDS", "Outcome", "Tables", "read_tables", "run", "unnoticed", "write_tables"]
+__all__ = ["KINDS", "Trial", "run"]
 
-Table: TypeAlias = list[dict[str, Any]]
-Tables: TypeAlias = dict[str, Table]
-
-TABLES = ("stores", "places", "entries", "topics", "indexes")
+BY_SQL = changes()
 PAGE = 4096
 PEOPLE = [PERSON.of(f"p{number}") for number in range(5)]
-
-
-class Outcome(NamedTuple):
-    """What became of a change."""
-
-    kind: str
-    is_noticed_alone: bool
-    """True if a read raised without an anchor."""
-    is_noticed: bool
-    is_harmless: bool
-    """True if everything that is read is what was saved."""
 
 
 def read_tables(path: Path) -> Tables:
@@ -76,122 +71,13 @@ def write_tables(path: Path, tables: Tables) -> None:
                 db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", values)
 
 
-# By SQL: rows as an attacker or a mistaken program changes them
-
-Change: TypeAlias = Callable[[Random, Tables, list[Tables]], None]
-
-
-def _flip(random: Random, now: Tables, _: list[Tables]) -> None:
-    table = random.choice([name for name in ("stores", "places", "entries") if now[name]])
-    row = random.choice(now[table])
-    column = random.choice([name for name, value in row.items() if value not in (None, b"", "")])
-    row[column] = _flipped(random, row[column])
-
-
-def _flipped(random: Random, value: Any) -> Any:
-    if isinstance(value, bytes):
-        return _with_flipped_bit(random, value)
-    if isinstance(value, str):
-        at = random.randrange(len(value))
-        return value[:at] + random.choice("abcXYZ019") + value[at + 1 :]
-    return value ^ 1 << random.randrange(20)
-
-
-def _with_flipped_bit(random: Random, content: bytes) -> bytes:
-    changed = bytearray(content)
-    changed[random.randrange(len(content))] ^= 1 << random.randrange(8)
-    return bytes(changed)
-
-
-def _swap(random: Random, now: Tables, _: list[Tables]) -> None:
-    one, two = random.sample(now["entries"], 2)
-    one["line"], two["line"] = two["line"], one["line"]
-    if random.random() < 0.5:
-        one["at"], two["at"] = two["at"], one["at"]
-
-
-def _remove_lines(random: Random, now: Tables, _: list[Tables]) -> None:
-    for _line in range(random.choice((1, 1, 2, 5))):
-        now["entries"].remove(random.choice(now["entries"]))
-
-
-def _remove_end(random: Random, now: Tables, _: list[Tables]) -> None:
-    place = random.choice(now["places"])
-    last = max(_lines(now, place["place"]), key=lambda row: int(row["number"]))
-    now["entries"].remove(last)
-    place["last"] -= 1
-
-
-def _remove_place(random: Random, now: Tables, _: list[Tables]) -> None:
-    place = random.choice(now["places"])
-    now["places"].remove(place)
-    if random.random() < 0.5:
-        now["entries"] = [row for row in now["entries"] if row["place"] != place["place"]]
-
-
-def _move_place(random: Random, now: Tables, _: list[Tables]) -> None:
-    one, two = (row["place"] for row in random.sample(now["places"], 2))
-    names = {one: two, two: one}
-    for table in random.choice((("places", "entries", "topics"), ("entries",), ("topics",))):
-        for row in now[table]:
-            row["place"] = names.get(row["place"], row["place"])
-
-
-def _move_line(random: Random, now: Tables, _: list[Tables]) -> None:
-    line, place = random.choice(now["entries"]), random.choice(now["places"])
-    if line["place"] != place["place"]:
-        place["last"] += 1
-        line["place"], line["number"] = place["place"], place["last"]
-
-
-def _old_place(random: Random, now: Tables, older: list[Tables]) -> None:
-    """Put a place back as it was at some time, perhaps one that was erased since."""
-    then = random.choice(older)
-    place = random.choice(then["places"])["place"]
-    for table in ("places", "entries", "topics"):
-        now[table] = [row for row in now[table] if row["place"] != place]
-        now[table] += [dict(row) for row in then[table] if row["place"] == place]
-
-
-def _old_line(random: Random, now: Tables, older: list[Tables]) -> None:
-    old = random.choice(random.choice(older)["entries"])
-    for row in now["entries"]:
-        if (row["place"], row["number"]) == (old["place"], old["number"]):
-            row.update(old)
-            return
-    now["entries"].append(dict(old))
-
-
-def _old_store(random: Random, now: Tables, older: list[Tables]) -> None:
-    then = random.choice(older)
-    for table in random.choice((TABLES, ("stores",), ("places", "entries", "topics"))):
-        now[table] = [dict(row) for row in then[table]]
-
-
-def _lines(tables: Tables, place: bytes) -> Table:
-    return [row for row in tables["entries"] if row["place"] == place]
-
-
-BY_SQL: dict[str, Change] = {
-    "column changed": _flip,
-    "lines swapped": _swap,
-    "lines removed": _remove_lines,
-    "last line removed and counted": _remove_end,
-    "place removed": _remove_place,
-    "places exchanged": _move_place,
-    "line moved": _move_line,
-    "old copy of a place": _old_place,
-    "old copy of a line": _old_line,
-    "old copy of the store": _old_store,
-}
-
 # By bytes: the file as a failing disk or an editor leaves it
 
 ByteChange: TypeAlias = Callable[[Random, bytes, list[bytes]], bytes]
 
 
 def _flip_bit(random: Random, now: bytes, _: list[bytes]) -> bytes:
-    return _with_flipped_bit(random, now)
+    return with_flipped_bit(random, now)
 
 
 def _zero(random: Random, now: bytes, _: list[bytes]) -> bytes:
@@ -282,7 +168,7 @@ class Trial:
                 return None
             database.write_bytes(content)
         else:
-            changed = {table: [dict(row) for row in rows] for table, rows in self._tables.items()}
+            changed = copied(self._tables)
             BY_SQL[kind](random, changed, [tables for _, tables in self._older])
             if changed == self._tables:
                 return None
@@ -328,11 +214,6 @@ async def run(folder: Path, cases: int, seed: int, *, is_encrypted: bool) -> lis
     return outcomes
 
 
-def unnoticed(outcomes: list[Outcome]) -> list[Outcome]:
-    """Return the changes that altered what is read without an error."""
-    return [each for each in outcomes if not each.is_harmless and not each.is_noticed]
-
-
 def main() -> int:
     """Run as many cases as the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m tests.storms.tampering")
@@ -347,19 +228,7 @@ def main() -> int:
                 partial(run, is_encrypted=is_encrypted), Path(folder), given.cases // 2, given.seed
             )
         print("encrypted" if is_encrypted else "plain", flush=True)
-        for kind in KINDS:
-            counts = Counter[str]()
-            for each in (outcome for outcome in outcomes if outcome.kind == kind):
-                counts["all"] += 1
-                counts["alone"] += each.is_noticed_alone
-                counts["noticed"] += each.is_noticed
-                counts["harmless"] += each.is_harmless and not each.is_noticed
-                counts["wrong"] += not each.is_harmless and not each.is_noticed
-            print(
-                f"  {kind:30} {counts['all']:5}, noticed by reads {counts['alone']:5}, with an "
-                f"anchor {counts['noticed']:5}, harmless {counts['harmless']:5}, wrong "
-                f"{counts['wrong']:5}"
-            )
+        print_counts(KINDS, outcomes)
         count += len(unnoticed(outcomes))
     print(f"tampering: {count} unnoticed")
     return 1 if count else 0

@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from factmem.providers._sql.sealing import _SUM_END, _CheckedLines
-from tests.storms.tampering import Trial, run, unnoticed
+from tests.storms.changed_rows import unnoticed
+from tests.storms.tampering import Trial, run
 
 both_kinds = pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
 

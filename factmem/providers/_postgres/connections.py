@@ -8,7 +8,7 @@ from contextlib import suppress
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
+from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError, UnreachableError
 from factmem.providers._postgres.driver import (
     DeadlineExceeded,
     Failure,
@@ -16,6 +16,8 @@ from factmem.providers._postgres.driver import (
     Pool,
     described,
     failure_of,
+    remedy_of,
+    without_rows,
 )
 from factmem.providers._postgres.hosts import connect
 from factmem.providers._postgres.session import PostgresSession
@@ -84,7 +86,8 @@ class Connections:
         Raises:
             StoreBusyError: No connection, or no lock, was free in time. Nothing was written.
             UnknownOutcomeError: A commit was sent, and no answer came in time.
-            StorageError: The server refused, or could not be reached in time.
+            UnreachableError: The server could not be reached in time.
+            StorageError: The server refused.
         """
         deadline = time.monotonic() + self._seconds
         attempt = unknown = 0
@@ -95,7 +98,7 @@ class Connections:
             unknown += done.is_unknown and not is_read
             pause = min(_LONGEST_PAUSE, 0.02 * 2**attempt) * random.uniform(0.5, 1.5)  # noqa: S311
             if not done.is_repeatable or time.monotonic() + pause > deadline:
-                raise _error(done, is_unknown=unknown > 0) from _cause(done)
+                raise _error(done, is_unknown=unknown > 0) from without_rows(done.error)
             time.sleep(pause)
             attempt += 1
 
@@ -201,11 +204,14 @@ def _error(failed: _Failed, *, is_unknown: bool) -> StorageError:
         return StoreBusyError(
             f"The database was busy ({described(failed.error)}): nothing was written"
         )
+    remedy = remedy_of(failed.error)
+    is_away = failed.is_repeatable or isinstance(failed.error, DeadlineExceeded)
+    if is_away and not remedy:
+        return UnreachableError(
+            f"The database was not reached in time ({described(failed.error)}): nothing was "
+            f"written. Check that the server runs at this host and port, and call again"
+        )
     return StorageError(
-        f"The database refused or was not reached ({described(failed.error)}): nothing was written"
+        f"The database refused ({described(failed.error)}): nothing was written"
+        + (f". Remedy: {remedy}" if remedy else "")
     )
-
-
-def _cause(failed: _Failed) -> Exception | None:
-    """Return the cause of an error; None if it may quote a row, which holds values."""
-    return failed.error if failed.failure in (Failure.LOST, Failure.BUSY) else None

@@ -288,5 +288,44 @@ def is_state(error: Exception, *states: str) -> bool:
 
 
 def described(error: Exception) -> str:
-    """Name an error without its text, which may quote a row."""
-    return f"{type(error).__name__} {getattr(error, 'sqlstate', None) or ''}".strip()
+    """Name an error; with the server's message, unless it may quote a row."""
+    state, diag = getattr(error, "sqlstate", None) or "", getattr(error, "diag", None)
+    said = getattr(diag, "message_primary", None) or ""
+    if state[:2] in _QUOTING:
+        named = (getattr(diag, name, None) for name in ("table_name", "constraint_name"))
+        said = " ".join(filter(None, named))
+    elif not state:
+        said = " ".join(str(error).split())
+    return f"{type(error).__name__} {state}".strip() + (f": {said}" if said else "")
+
+
+def without_rows(error: Exception) -> Exception:
+    """Return an error of the same class that quotes no row, to be a `__cause__`."""
+    is_safe = not isinstance(error, driver().Error) or not getattr(error, "sqlstate", None)
+    return error if is_safe else type(error)(described(error))
+
+
+_QUOTING = {"21", "22", "23", "P0"}
+"""Classes of errors about data. The messages of others name objects; only their details quote rows."""
+
+_REMEDIES = {
+    "42501": "give the role its rights by migrate() as the owner of the tables, with role=; an owner "
+    "that is no superuser also needs GRANT role TO owner",
+    "42P01": "create the tables with migrate()",
+    "3F000": "create the tables with migrate()",
+    "3D000": "create the database, or correct dbname",
+    "22023": "create the role, or correct role=",
+    "25006": "the server is read-only: connect to the primary",
+    "53100": "free room on the server's disk",
+    "53300": "the server has too many connections: lower max_connections, or use a pooler",
+}
+
+
+def remedy_of(error: Exception) -> str:
+    """Return what to do about an error of the server; empty if there is nothing special."""
+    said, state = str(error), getattr(error, "sqlstate", None)
+    if state is None and "does not exist" in said:
+        return "correct dbname and user"
+    if state is None and ("authentication failed" in said or "pg_hba" in said):
+        return "correct user and password, or pg_hba.conf of the server"
+    return _REMEDIES.get(state or "", "")

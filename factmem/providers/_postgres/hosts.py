@@ -47,6 +47,8 @@ def connect(dsn: str, seconds: float) -> Any:
         # Prepared from the third use on. `Session` turns it off behind a transaction pooler, where
         # the next statement may run on another server connection.
         connection.prepare_threshold = 2
+        # It is pooled, so that a program may end without closing it: psycopg warns of others.
+        connection._pool = None
         return connection
     raise psycopg.OperationalError("\n".join(failed))
 

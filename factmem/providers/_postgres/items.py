@@ -13,8 +13,9 @@ from factmem.ledger._items import Item, KeywordItems
 from factmem.ledger._presentation import concept_of, presented
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
-from factmem.models._values import JsonValue, canonical
+from factmem.models._values import canonical
 from factmem.models.facts import AnyFact, Concept
+from factmem.models.recall_filter import marks_of
 from factmem.providers._postgres.session import numbers
 from factmem.providers._sql.lines import micros
 from factmem.providers.searched import SearchDocument
@@ -139,7 +140,7 @@ class ItemRow(NamedTuple):
     message: int | None
     said_at: float
     expires_at: int | None
-    metadata: str
+    marks: str
     held: str
     length: float
     words: str
@@ -168,19 +169,13 @@ def item_row(
         message,
         fact.timestamp.timestamp(),
         micros(min(expiries)) if expiries else None,
-        numbers(metadata_hashes(fact.metadata)),
+        numbers(map(hashed, marks_of(fact))),
         numbers(hashed(canonical(item.value)) for item in stored.items),
         document.length,
         words,
         stored.stored,
     )
     return row, own
-
-
-def metadata_hashes(metadata: Mapping[str, JsonValue]) -> list[int]:
-    """Return a hash of each pair of a key and its value."""
-    pairs = metadata.items()
-    return [hashed(key, orjson.dumps(value, option=orjson.OPT_SORT_KEYS)) for key, value in pairs]
 
 
 def _words(document: SearchDocument, search: int) -> tuple[str, list[str]]:

@@ -91,6 +91,7 @@ class PostgresPlaces(StoredPlaces):
         warm_places: int,
         keep_history: timedelta | None,
     ) -> None:
+        self._connections = connections
         self.connections = connections(self._prepare)
         self.tables = PostgresTables(role)
         self._server_clock = server_clock
@@ -106,6 +107,12 @@ class PostgresPlaces(StoredPlaces):
 
     def _prepare(self, session: PostgresSession) -> None:
         """Configure a new connection, so that it sees this store and no other."""
+        self._prepare_owner(session)
+        if self.tables.role is not None:
+            session.configure({"role": self.tables.role})
+
+    def _prepare_owner(self, session: PostgresSession) -> None:
+        """Configure a new connection that takes no role."""
         known = self.opening.known
         settings = {
             "factmem.name": self.opening.name,
@@ -113,8 +120,7 @@ class PostgresPlaces(StoredPlaces):
             "lock_timeout": str(int(self._lock_seconds * 1000)),
             "idle_in_transaction_session_timeout": _IDLE,
         }
-        role = self.tables.role
-        session.configure(settings if role is None else {**settings, "role": role})
+        session.configure(settings)
         session.removal = _remove_items
         if self._server_clock is not None:
             (row,) = session.rows(_TIME)
@@ -122,7 +128,15 @@ class PostgresPlaces(StoredPlaces):
 
     def migrate(self) -> None:
         """Create the tables, or bring them to the latest version."""
-        self.connections.run(lambda session, _: self.tables.make(session))
+        self.as_owner(lambda session, _: schema.migrate(session, self.tables.role))
+
+    def as_owner(self, work: Callable[[PostgresSession, int], R]) -> R:
+        """Do work as the role that logged in: it need not be allowed to take the other one."""
+        connections = self._connections(self._prepare_owner)
+        try:
+            return connections.run(work)
+        finally:
+            connections.close()
 
     def _run(self, work: Callable[[CoreSession, int], R]) -> R:
         return self.connections.run(work, is_read=True)

@@ -46,11 +46,13 @@ _TABLES: tuple[str, ...] = (
         names bytea NOT NULL,
         data_key bytea,
         tail bytea,
+        owner bytea NOT NULL,
         void_marks bigint[]
     ) WITH (fillfactor = 80)""",
     "CREATE INDEX places_by_store ON factmem.places (store, place)",
-    "CREATE INDEX places_by_subject ON factmem.places (store, subject)",
+    "CREATE INDEX places_by_subject ON factmem.places (store, subject, owner)",
     "CREATE INDEX places_by_scope ON factmem.places (store, scope)",
+    "CREATE INDEX places_by_owner ON factmem.places (store, owner)",
     """
     CREATE TABLE factmem.entries (
         place bytea NOT NULL,
@@ -76,6 +78,29 @@ _TABLES: tuple[str, ...] = (
         bytes bytea NOT NULL
     )""",
     "ALTER TABLE factmem.indexes ALTER bytes SET STORAGE EXTERNAL",
+    """
+    CREATE TABLE factmem.erased (
+        place bytea NOT NULL,
+        made bigint NOT NULL,
+        store int NOT NULL,
+        at bigint NOT NULL,
+        PRIMARY KEY (place, made)
+    )""",
+    """
+    CREATE TABLE factmem.learning (
+        place bytea PRIMARY KEY,
+        owner bytea NOT NULL,
+        scope bytea NOT NULL,
+        store int NOT NULL,
+        learnt bigint NOT NULL,
+        since bigint,
+        due bigint,
+        lease bigint NOT NULL DEFAULT 0,
+        leased_until bigint NOT NULL DEFAULT 0,
+        attempts int NOT NULL DEFAULT 0,
+        is_failed int NOT NULL DEFAULT 0
+    ) WITH (fillfactor = 80)""",
+    "CREATE INDEX learning_by_due ON factmem.learning (store, due) WHERE due IS NOT NULL",
     # The search tables of large places. They can be rebuilt from the entries.
     """
     CREATE TABLE factmem.searches (
@@ -99,7 +124,7 @@ _TABLES: tuple[str, ...] = (
         message bigint,
         said_at float8 NOT NULL,
         expires_at bigint,
-        metadata bigint[] NOT NULL,
+        marks bigint[] NOT NULL,
         held bigint[] NOT NULL,
         length float8 NOT NULL,
         words tsvector NOT NULL,
@@ -145,7 +170,7 @@ _TABLES: tuple[str, ...] = (
     *(
         statement
         for table in (
-            *("places", "entries", "topics", "indexes"),
+            *("places", "entries", "topics", "indexes", "erased", "learning"),
             *("searches", "items", "terms", "spaces"),
         )
         for statement in (
@@ -175,7 +200,7 @@ GRANT USAGE ON SCHEMA factmem TO {role};
 GRANT SELECT ON factmem.format TO {role};
 GRANT SELECT, INSERT, UPDATE ON factmem.stores TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE
-ON factmem.places, factmem.entries, factmem.topics, factmem.indexes,
+ON factmem.places, factmem.entries, factmem.topics, factmem.indexes, factmem.erased, factmem.learning,
 factmem.searches, factmem.items, factmem.terms, factmem.spaces TO {role}
 """
 

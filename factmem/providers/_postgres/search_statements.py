@@ -76,12 +76,12 @@ BY_TOPIC = "i.topic = ANY (%s::bigint[]) OR i.conversation = ANY (%s::bigint[])"
 
 ADD = """
 INSERT INTO factmem.items (place, store, topic, digest, text, conversation, message, said_at,
-    expires_at, metadata, held, length, words, fact)
+    expires_at, marks, held, length, words, fact)
 SELECT %s::bytea, %s::int, topic, digest, text, conversation, message, said_at, expires_at,
-    metadata::bigint[], held::bigint[], length, words::tsvector, fact
+    marks::bigint[], held::bigint[], length, words::tsvector, fact
 FROM unnest(%s::bigint[], %s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], %s::float8[],
     %s::bigint[], %s::text[], %s::text[], %s::float8[], %s::text[], %s::bytea[])
-    AS r (topic, digest, text, conversation, message, said_at, expires_at, metadata, held, length,
+    AS r (topic, digest, text, conversation, message, said_at, expires_at, marks, held, length,
         words, fact)
 """
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from factmem.models.places import Identity
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.items import hashed, metadata_hashes
+from factmem.providers._postgres.items import hashed
 from factmem.providers._postgres.session import PostgresSession, byte_strings, numbers
 from factmem.providers._postgres.vector_spaces import Space, model_key
 from factmem.providers._sql.places import PlaceReader
@@ -92,6 +92,6 @@ def conditions(wanted: RecallFilter) -> tuple[str, list[object]]:
         found["i.said_at >= %s"] = wanted.since.timestamp()
     if wanted.until is not None:
         found["i.said_at < %s"] = wanted.until.timestamp()
-    if wanted.metadata:
-        found["i.metadata @> %s::bigint[]"] = numbers(metadata_hashes(wanted.metadata))
+    if wanted.marks:
+        found["i.marks @> %s::bigint[]"] = numbers(map(hashed, wanted.marks))
     return " ".join(f"AND {each}" for each in found), [*found.values()]

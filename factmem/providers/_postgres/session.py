@@ -41,10 +41,10 @@ _READ_MANY = _READ.format(
 
 _HEADS = """
     INSERT INTO factmem.places AS p
-        (place, scope, subject, names, made, last, bytes, mark, recorded_at, store)
-    SELECT h.place, h.scope, h.subject, h.names, h.made, h.last, h.bytes, q.mark, q.at, q.store
+        (place, scope, subject, names, owner, made, last, bytes, mark, recorded_at, store)
+    SELECT h.place, h.scope, h.subject, h.names, h.owner, h.made, h.last, h.bytes, q.mark, q.at, q.store
     FROM (SELECT %s::bigint AS mark, %s::bigint AS at, %s::int AS store) q,
-         {heads} AS h (place, scope, subject, names, made, last, bytes)
+         {heads} AS h (place, scope, subject, names, owner, made, last, bytes)
     ON CONFLICT (place) DO UPDATE SET
         last = p.last + excluded.last,
         bytes = p.bytes + excluded.bytes,
@@ -55,12 +55,13 @@ _HEADS = """
 """
 
 _HEAD_ONE = _HEADS.format(
-    heads="(VALUES (%s::bytea, %s::bytea, %s::bytea, %s::bytea, %s::bigint, %s::bigint, %s::bigint))"
+    heads="(VALUES (%s::bytea, %s::bytea, %s::bytea, %s::bytea, %s::bytea, %s::bigint, %s::bigint, "
+    "%s::bigint))"
 )
 
 _HEAD_MANY = _HEADS.format(
-    heads="unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[], "
-    "%s::bigint[])"
+    heads="unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bigint[], "
+    "%s::bigint[], %s::bigint[])"
 )
 
 _APPEND = """
@@ -218,6 +219,7 @@ def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[obje
         byte_strings(head.scope for head in heads),
         byte_strings(head.subject for head in heads),
         byte_strings(head.names for head in heads),
+        byte_strings(head.owner for head in heads),
         numbers(head.made for head in heads),
         numbers(head.added for head in heads),
         numbers(head.size for head in heads),

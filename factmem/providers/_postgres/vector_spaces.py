@@ -183,7 +183,7 @@ class VectorSpaces:
                     with session.transaction():
                         self._partition(session, space, dimensions)
 
-        self._places.ask(make)
+        self._places.as_owner(make)
 
 
 def _column(vectors: Iterable[Sequence[float] | None]) -> str:

@@ -155,10 +155,11 @@ def _rows(session: Session, store: int) -> Iterator[Row]:
 
 def _read_place(session: Session, reader: PlaceReader, row: Row) -> None:
     """Read a whole place, and compare the columns of its row that no read looks at."""
-    key, _, scope, subject, names, data_key = row
+    key, _, scope, subject, names, data_key, owner = row
     identity = reader.sealer(key, data_key).open_names(names)
     expected = reader.new_row(identity)
-    if (reader.key(identity), expected.scope, expected.subject) != (key, scope, subject):
+    known = reader.key(identity), expected.scope, expected.subject, expected.owner
+    if known != (key, scope, subject, owner):
         raise _error("The row of a place has keys of other names", is_sealed=reader.store.is_sealed)
     reader.whole(session, identity)
 

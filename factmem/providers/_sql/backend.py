@@ -17,9 +17,10 @@ from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, Extension, Present
+from factmem.providers._backend import Conversations, Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
+from factmem.providers._sql.conversations import StoredConversations
 from factmem.providers._sql.erasures import Moment
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.writing import Save
@@ -41,6 +42,7 @@ class SqlBackend:
     def __init__(self, places: StoredPlaces, clock: StoreClock) -> None:
         self.blocking = places
         self._clock = clock
+        self._conversations = StoredConversations(places, clock.recording)
         self._start()
         _restarts[self] = weakref.WeakMethod(self._start_in_child)
 
@@ -104,6 +106,9 @@ class SqlBackend:
 
     async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
         return await self.work(lambda: self.blocking.keep_index(identity, index, version))
+
+    async def converse(self, call: Callable[[Conversations], R]) -> R:
+        return await self.work(lambda: call(self._conversations))
 
     async def close(self) -> None:
         await self._commits.close()

@@ -7,7 +7,6 @@ from typing import NamedTuple, TypeAlias
 
 import orjson
 
-from factmem.encryption._ring import KeyRing
 from factmem.encryption.aes256gcm import Encryption, KeySlot
 from factmem.encryption.key_file import RenewableEncryption
 from factmem.errors import WrongKeyError
@@ -94,29 +93,21 @@ class StoreKeys:
         )
 
     def _rewrapped(self, row: StoreRow, encryption: Encryption) -> StoreRow:
-        ring, kid = self._opened_by(row, encryption)
+        ring, kid = self._opening.ring(row)
         others = [each for each in row.slots if each["kid"] != kid]
         return replace(row, slots=[encryption.wrap(ring.dump(), row.id), *others])
 
     def _with_new_generation(self, row: StoreRow, encryption: Encryption) -> StoreRow:
-        ring, kid = self._opened_by(row, encryption)
+        ring, kid = self._opening.ring(row)
         is_begun = len(ring.generations) > 1 and kid == _kid(encryption, row.slots, row.id)
         ring = ring if is_begun else ring.with_new_generation()
         slots = [encryption.wrap(ring.dump(), row.id)]
         return replace(row, slots=slots, generation=ring.generation)
 
     def _without_old_generations(self, row: StoreRow, encryption: Encryption) -> StoreRow:
-        ring, _ = self._opened_by(row, encryption)
+        ring, _ = self._opening.ring(row)
         ring = replace(ring, generations={ring.generation: ring.generations[ring.generation]})
         return replace(row, slots=[encryption.wrap(ring.dump(), row.id)])
-
-    def _opened_by(self, row: StoreRow, encryption: Encryption) -> tuple[KeyRing, str]:
-        """Return the ring, also where only the new key opens it: a rotation was cut short."""
-        try:
-            return self._opening.ring(row)
-        except WrongKeyError:
-            unwrapped = encryption.unwrap(row.slots, row.id)
-            return KeyRing.load(unwrapped.ring), unwrapped.kid
 
     def _change(
         self, change: _Change, encryption: Encryption | None = None, *, is_last: bool = False
@@ -128,7 +119,7 @@ class StoreKeys:
         """
 
         def write(session: Session, _: int) -> bool:
-            self._make(session)
+            self._opening.made(session)
             with session.transaction():
                 row = self._opening.row(session, lock="FOR UPDATE")
                 assert row is not None  # noqa: S101 - stores are never deleted
@@ -141,7 +132,8 @@ class StoreKeys:
                 session.on_removal(b"", None, is_purge=False)
             return True
 
-        # Other threads open the store meanwhile: with either key until this commits, then the new.
+        # Either key opens the store until this commits: for other threads, and after a rotation that
+        # was cut short.
         self._opening.coming = encryption
         try:
             is_done = self._places.write(write)
@@ -165,13 +157,6 @@ class StoreKeys:
             for keys in self._outdated():
                 self._places.write(partial(bring, keys))
             is_done = self._change(change, encryption, is_last=True)
-
-    def _make(self, session: Session) -> None:
-        """Make the store if need be; one that only a new key opens is there already."""
-        try:
-            self._opening.made(session)
-        except WrongKeyError:
-            return
 
     def shred(self) -> Shredded:
         """See `FactStore.shred`.

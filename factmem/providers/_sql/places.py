@@ -16,12 +16,13 @@ from factmem.errors import CorruptJournalError, FactmemError, StorageError, Tamp
 from factmem.ledger._keyword_search import KeywordSearch
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
-from factmem.models.places import Identity
+from factmem.models.places import Identity, levels_of
 from factmem.providers._sql import statements as sql
 from factmem.providers._sql.lines import entries_of, stamp_at, topic_of
-from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer
+from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, Sealing
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stores import OpenStore
+from factmem.providers.conversations import owner_of
 
 FACT_BYTES = 256
 """The size of a usual fact in a line."""
@@ -35,6 +36,8 @@ _MOST_LINES = 4096
 _MOST_KEYS = 10_000
 """Cached keys and sealers of places; each takes about 300 bytes."""
 
+_STEP = 8
+"""The bytes of one level in the key of a subject."""
 
 UNKNOWN = -1
 """The bytes up to a position whose lines were not all read."""
@@ -95,6 +98,8 @@ class NewRow(NamedTuple):
     scope: bytes
     subject: bytes
     names: bytes
+    owner: bytes
+    """The key of the place itself, or of the place that a conversation belongs to."""
 
 
 class Follower(Protocol):
@@ -141,10 +146,11 @@ class PlaceReader:
             if len(self._new_rows) >= _MOST_KEYS:
                 self._new_rows.clear()
             sealing = self.store.sealing
-            scope = sealing.key("scope", identity[:2])
-            subject = sealing.key("subject", identity[2:])
+            owner = owner_of(identity)
+            scope = sealing.key("scope", owner[:2])
+            subject = subject_path(sealing, *owner[2:])
             names = b"" if self.store.is_sealed else sealing.sealer(b"", None).seal_names(identity)
-            row = self._new_rows[identity] = NewRow(scope, subject, names)
+            row = self._new_rows[identity] = NewRow(scope, subject, names, self.key(owner))
         return row
 
     def sealer(self, key: bytes, data_key: bytes | None) -> Sealer:
@@ -156,13 +162,21 @@ class PlaceReader:
             sealer = self._sealers[key, data_key] = self.store.sealing.sealer(key, data_key)
         return sealer
 
-    def names(self, rows: Iterable[Row]) -> list[Identity]:
-        """Return the places of rows with key, names and data key. Nothing is cached."""
+    def owners(self, rows: Iterable[Row]) -> list[Identity]:
+        """Return the places of rows with key, names, data key and owner, each once.
+
+        The rows of one place follow each other. Nothing is cached.
+        """
         sealing = self.store.sealing
-        if not self.store.is_sealed:
-            open_names = sealing.sealer(b"", None).open_names
-            return [open_names(names) for _, names, _ in rows]
-        return [sealing.sealer(key, data_key).open_names(names) for key, names, data_key in rows]
+        plain = None if self.store.is_sealed else sealing.sealer(b"", None)
+        found: list[Identity] = []
+        last = b""
+        for key, names, data_key, owner, *_ in rows:
+            if owner != last:
+                sealer = plain or sealing.sealer(key, data_key)
+                found.append(owner_of(sealer.open_names(names)))
+                last = owner
+        return found
 
     def follow(self, session: Session, views: Mapping[Identity, Follower]) -> None:
         """Read each view's place to its end, with one query for all of them at a time."""
@@ -289,6 +303,17 @@ class PlaceReader:
             search.take([{"at": stamp_at(recorded_at)}])
             return search.ledger()
         return None
+
+
+def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
+    """Return the key of a subject: 8 bytes for its name and for each level of its entity.
+
+    So the key of `USER.every("acme")` is a prefix of the keys of all users of this tenant. Different
+    subjects may have one key: whoever reads it compares the names.
+    """
+    levels = () if entity is None else levels_of(entity)
+    steps = (levels[:count] for count in range(len(levels) + 1))
+    return b"".join(sealing.key("subject", (name, *step))[:_STEP] for step in steps)
 
 
 def _about(keyword: str, bodies: Iterable[bytes], ats: Sequence[int]) -> list[Entry]:

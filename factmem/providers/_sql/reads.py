@@ -20,18 +20,15 @@ from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import Pending
 from factmem.providers._place_lists import place_info
 from factmem.providers._sql import statements as sql
-from factmem.providers._sql.lines import counted
-from factmem.providers._sql.places import PlaceReader
+from factmem.providers._sql.lines import counted, stamp_at
+from factmem.providers._sql.places import PlaceReader, subject_path
 from factmem.providers._sql.sealing import UnknownGenerationError
-from factmem.providers._sql.session import Session
+from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stores import Opening
 from factmem.providers._sql.views import View, Views
 from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")
-
-_LOOKS = 16
-"""Attempts to open a store whose keys other threads and processes are rotating."""
 
 _MOST_LISTED = 1000
 """Places that one query lists or reads."""
@@ -93,7 +90,7 @@ class PlaceReads(ABC):
 
     def _with_keys(self, call: Callable[[], R]) -> R:
         """Call a function; call it again with new keys if they were rotated meanwhile."""
-        for _ in range(_LOOKS):
+        for _ in range(3):
             encryption = self.opening.encryption
             try:
                 return call()
@@ -116,6 +113,18 @@ class PlaceReads(ABC):
         if reader is None or reader.store is not store:
             reader = self._reader = PlaceReader(store)
         return reader
+
+    def erased_at(self, identity: Identity) -> str | None:
+        """Return when a place was last erased with facts in it, as a stamp; None for never."""
+
+        def read(session: Session, _: int) -> str | None:
+            reader = self.reading(session)
+            if reader is None:
+                return None
+            ((at,),) = session.rows(sql.ERASED_AT, [reader.key(identity)])
+            return None if at is None else stamp_at(at)
+
+        return self.run(read)
 
     def time(self) -> str:
         """Return the time of the store's clock, as a stamp; not before a connection was opened."""
@@ -199,11 +208,15 @@ class PlaceReads(ABC):
         if reader is None:
             return
         where, given = _conditions(reader, wanted)
+        first = wanted.first_levels
+        if first is not None:
+            yield from _below(session, reader, wanted, first, after)
+            return
         last, rows = sql.FIRST_PLACE if after is None else reader.key(after), []
         statement, number = sql.LIST.format(where=where), reader.store.number
         while rows := session.rows(statement, [number, last, *given, _MOST_LISTED]):
-            last, found = rows[-1][0], reader.names(rows)
-            yield list(filter(wanted.allows, found))
+            last = rows[-1][3]
+            yield list(filter(wanted.allows, reader.owners(rows)))
             if len(rows) < _MOST_LISTED:
                 return
 
@@ -233,19 +246,21 @@ class PlaceReads(ABC):
                 reader = self.reading(session)
                 if reader is not None and views:
                     reader.follow(session, views)
-                infos += self._infos(views)
+                    infos += self._infos(views, _conversations(session, reader, views))
             return infos
 
         return self.run(read)
 
-    def _infos(self, views: dict[Identity, View]) -> Iterator[PlaceInfo]:
+    def _infos(
+        self, views: dict[Identity, View], chats: Mapping[Identity, tuple[int, int]]
+    ) -> Iterator[PlaceInfo]:
         for identity, view in views.items():
+            count, more = chats.get(identity, (0, 0))
             with view.lock:
-                if (
-                    view.position is not None and view.position.size
-                ):  # not erased since it was listed
+                size = more + (0 if view.position is None else view.position.size)
+                if size:  # not erased since it was listed
                     now = self._clock.now(view.ledger.recorded_at)
-                    yield place_info(identity, view.ledger, view.position.size, now)
+                    yield place_info(identity, view.ledger, size, now, conversations=count)
 
     def index(self, identity: Identity) -> bytes | None:
         """Return the index of a place if there is one and it verifies."""
@@ -262,19 +277,50 @@ class PlaceReads(ABC):
         return self.run(read)
 
 
+def _conversations(
+    session: Session, reader: PlaceReader, places: Iterable[Identity]
+) -> dict[Identity, tuple[int, int]]:
+    """Return how many conversations places have, and their bytes."""
+    keys = {reader.key(identity): identity for identity in places}
+    rows = session.rows(*sql.among(sql.COUNT_OWNED, keys))
+    return {keys[owner]: (count, int(size)) for owner, count, size in rows}
+
+
+def _below(
+    session: Session,
+    reader: PlaceReader,
+    wanted: Boundary,
+    first: tuple[str, str | None],
+    after: Identity | None,
+) -> Iterator[list[Identity]]:
+    """Yield the places of every entity with some first levels, ordered by subject."""
+    start = subject_path(reader.store.sealing, *first)
+    last, key = start, b""
+    if after is not None:
+        last, key = reader.new_row(after).subject, reader.key(after)
+    end = (int.from_bytes(start) + 1).to_bytes(len(start))
+    rows: list[Row] = []
+    while rows := session.rows(sql.LIST_BELOW, [reader.store.number, last, key, end, _MOST_LISTED]):
+        _, _, _, key, last = rows[-1]
+        yield list(filter(wanted.allows, reader.owners(rows)))
+        if len(rows) < _MOST_LISTED:
+            return
+
+
 def _conditions(reader: PlaceReader, wanted: Boundary) -> tuple[str, list[bytes]]:
     """Return an SQL condition that restricts a listing to a boundary, and its parameters."""
     sealing, named = reader.store.sealing, wanted.identities(_MOST_PROBED)
     if named is not None:
-        return _among("place", map(reader.key, named))
+        return among("owner", map(reader.key, named))
     if wanted.subjects is not None and not wanted.is_wide:
-        return _among("subject", (sealing.key("subject", each) for each in wanted.subjects))
+        return among("subject", (subject_path(sealing, *each) for each in wanted.subjects))
     if wanted.scopes is not None:
-        return _among("scope", (sealing.key("scope", each) for each in wanted.scopes))
+        return among("scope", (sealing.key("scope", each) for each in wanted.scopes))
     return "", []
 
 
-def _among(column: str, keys: Iterable[bytes]) -> tuple[str, list[bytes]]:
+def among(column: str, keys: Iterable[bytes]) -> tuple[str, list[bytes]]:
+    """Return an SQL condition that a column is among keys, and its parameters."""
     found = list(keys)
     if not found:
         return "AND 1 = 0", []

@@ -3,7 +3,7 @@
 All methods run inside a transaction that holds the lock of the place.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
 from factmem.ledger.entries import Edit, Entry, encoded_entry
@@ -15,6 +15,7 @@ from factmem.providers._sql.places import Answer, Edited, Position
 from factmem.providers._sql.sealing import NO_TAG, Extent
 from factmem.providers._sql.session import End, Line, Session
 from factmem.providers._sql.writing import NO_MARK, PlaceWriter
+from factmem.providers.conversations import conversation_of
 
 _MOST_DELETED = 1000
 """Lines that one statement deletes."""
@@ -70,14 +71,41 @@ class PlaceRewriter(PlaceWriter):
         purged = count_erasure(session, self._store)
         session.rows(sql.SET_PURGED, [purged, self._reader.key(identity)])
 
-    def erase(self, session: Session, identity: Identity) -> None:
-        """Delete all rows of a place, and count the erasure."""
+    def erase(self, session: Session, identity: Identity, at: int) -> None:
+        """Delete all rows of a place and of its conversations, and note the erasure and its time."""
         count_erasure(session, self._store)
         key = self._reader.key(identity)
+        for each in [*(owned for owned, _ in session.rows(sql.LOCK_OWNED, [key])), key]:
+            session.rows(sql.NOTE_ERASED, [at, each])
+            self.erase_row(session, each)
+
+    def edit_conversations(
+        self, session: Session, identity: Identity, edit_of: Callable[[str], Edit | None]
+    ) -> None:
+        """Edit conversations of a place, under a new data key each; delete those without messages.
+
+        Args:
+            session: A session inside a transaction.
+            identity: The place.
+            edit_of: Returns the edit of a conversation, given its id; None to leave it.
+        """
+        for key, _ in session.rows(sql.LOCK_OWNED, [self._reader.key(identity)]):
+            ((names, data_key),) = session.rows(sql.READ_NAMES, [key])
+            owned = self._reader.sealer(key, data_key).open_names(names)
+            named = conversation_of(owned)
+            edit = None if named is None else edit_of(named[1])
+            if edit is not None:
+                self.edit(session, owned, edit, is_purge=True)
+                if not session.rows(sql.COUNT_LINES, [key])[0][0]:
+                    self.erase_row(session, key)
+
+    def erase_row(self, session: Session, key: bytes) -> None:
+        """Delete the rows of a place or of a conversation."""
         session.on_removal(key, None, is_purge=True)
         session.rows(sql.DELETE_ALL_LINES, [key])
         session.rows(sql.DELETE_ALL_TOPICS, [key])
         session.rows(sql.DELETE_INDEX, [key])
+        session.rows(sql.DELETE_QUEUED, [key])
         session.rows(sql.DELETE_PLACE, [key])
 
     def _replace(

@@ -24,6 +24,7 @@ class Head(NamedTuple):
     scope: bytes
     subject: bytes
     names: bytes
+    owner: bytes
     made: int
     """The number of the place if the row is new."""
     added: int

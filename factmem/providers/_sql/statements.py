@@ -8,7 +8,7 @@ from typing import TypeVar
 
 K = TypeVar("K")
 
-TABLES = ("stores", "places", "entries", "topics", "indexes")
+TABLES = ("stores", "places", "entries", "topics", "indexes", "erased", "learning")
 """The tables of the core."""
 
 FIND_STORE = """
@@ -60,6 +60,82 @@ UPDATE factmem.places SET snapshot = snapshot + 1, bytes = %s WHERE place = %s
 
 SET_PURGED = "UPDATE factmem.places SET purged = %s WHERE place = %s"
 
+LIST_OWNED = """
+SELECT place, recorded_at, names, data_key FROM factmem.places
+WHERE store = %s AND owner = %s AND place <> owner AND bytes > 0 ORDER BY recorded_at DESC, place
+"""
+"""The conversations of a place, by its key."""
+
+LOCK_OWNED = """
+SELECT place, bytes FROM factmem.places WHERE owner = %s AND place <> owner ORDER BY place FOR UPDATE
+"""
+
+COUNT_OWNED = """
+SELECT owner, count(*), sum(bytes) FROM factmem.places
+WHERE owner IN ({keys}) AND place <> owner AND bytes > 0 GROUP BY owner
+"""
+
+READ_NAMES = "SELECT names, data_key FROM factmem.places WHERE place = %s"
+
+READ_HEAD = """
+SELECT made, snapshot, last, bytes, names, data_key, tail FROM factmem.places WHERE place = %s
+"""
+
+READ_LAST = """
+SELECT number, at, line FROM factmem.entries
+WHERE place = %s AND number < %s ORDER BY number DESC LIMIT %s
+"""
+
+READ_FIRST = """
+SELECT number, at, line FROM factmem.entries WHERE place = %s ORDER BY number LIMIT %s
+"""
+
+COUNT_LINES = "SELECT count(*) FROM factmem.entries WHERE place = %s"
+
+QUEUE = """
+INSERT INTO factmem.learning AS l (place, owner, scope, store, learnt, due, since)
+VALUES (%s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (place) DO UPDATE SET
+    since = coalesce(l.since, excluded.since), is_failed = 0,
+    due = CASE WHEN l.since + %s < excluded.due THEN l.since + %s ELSE excluded.due END
+"""
+"""Queues a conversation: due when it has rested, or some time after its first new message."""
+
+TAKE = """
+UPDATE factmem.learning SET lease = %s, leased_until = %s WHERE place IN (
+    SELECT place FROM factmem.learning
+    WHERE store = %s AND is_failed = 0 AND due <= %s AND leased_until <= %s {where}
+    ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED
+) RETURNING place, learnt, attempts
+"""
+
+SET_LEARNT = """
+UPDATE factmem.learning SET learnt = %s, attempts = 0, lease = 0, leased_until = 0,
+    since = CASE WHEN is_left THEN CAST(%s AS bigint) END, due = CASE WHEN is_left THEN due END
+FROM (
+    SELECT EXISTS (SELECT 1 FROM factmem.entries WHERE place = %s AND number > %s) AS is_left
+) AS rest
+WHERE place = %s AND lease = %s RETURNING place
+"""
+
+SET_FAILED = """
+UPDATE factmem.learning
+SET attempts = attempts + 1, lease = 0, leased_until = 0, due = %s, is_failed = %s
+WHERE place = %s AND lease = %s RETURNING place
+"""
+
+QUEUE_FAILED = """
+UPDATE factmem.learning SET is_failed = 0, attempts = 0, due = %s
+WHERE store = %s AND is_failed = 1 {where} RETURNING place
+"""
+
+READ_QUEUE = """
+SELECT count(*), coalesce(sum(is_failed), 0), min(since) FROM factmem.learning
+WHERE store = %s AND since IS NOT NULL {where}
+"""
+
+DELETE_QUEUED = "DELETE FROM factmem.learning WHERE place = %s"
+
 DELETE_EMPTY = "DELETE FROM factmem.places WHERE last = 0 AND place IN ({keys})"
 
 DELETE_LINES = "DELETE FROM factmem.entries WHERE place = %s AND number IN ({keys})"
@@ -71,6 +147,15 @@ DELETE_ALL_LINES = "DELETE FROM factmem.entries WHERE place = %s"
 DELETE_ALL_TOPICS = "DELETE FROM factmem.topics WHERE place = %s"
 
 DELETE_INDEX = "DELETE FROM factmem.indexes WHERE place = %s"
+
+NOTE_ERASED = """
+INSERT INTO factmem.erased (place, made, store, at)
+SELECT place, made, store, %s FROM factmem.places WHERE place = %s AND bytes > 0
+ON CONFLICT (place, made) DO UPDATE SET at = excluded.at
+"""
+"""So that no backup and no bundle brings the place back. Its key is a hash of its names."""
+
+ERASED_AT = "SELECT max(at) FROM factmem.erased WHERE place = %s"
 
 DELETE_PLACE = "DELETE FROM factmem.places WHERE place = %s"
 
@@ -85,10 +170,18 @@ ON CONFLICT (place) DO UPDATE SET bytes = excluded.bytes
 """
 
 LIST = """
-SELECT place, names, data_key FROM factmem.places
-WHERE store = %s AND place > %s AND bytes > 0 {where} ORDER BY place LIMIT %s
+SELECT place, names, data_key, owner FROM factmem.places
+WHERE store = %s AND owner > %s AND bytes > 0 {where} ORDER BY owner LIMIT %s
 """
-"""A place whose history was purged as a whole keeps its row, so that anchors stay true."""
+"""The owner of a place is itself, and that of a conversation is its place. A place whose history was
+purged as a whole keeps its row, so that anchors stay true."""
+
+LIST_BELOW = """
+SELECT place, names, data_key, owner, subject FROM factmem.places
+WHERE store = %s AND (subject, owner) > (%s, %s) AND subject < %s AND bytes > 0
+ORDER BY subject, owner LIMIT %s
+"""
+"""The keys of the entities of one tenant have a common prefix, so they are one range."""
 
 LIST_ENDS = """
 SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line
@@ -97,7 +190,7 @@ WHERE p.store = %s AND p.place > %s ORDER BY p.place LIMIT %s
 """
 
 LIST_ROWS = """
-SELECT place, made, scope, subject, names, data_key FROM factmem.places
+SELECT place, made, scope, subject, names, data_key, owner FROM factmem.places
 WHERE store = %s AND place > %s ORDER BY place LIMIT %s
 """
 

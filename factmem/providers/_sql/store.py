@@ -1,14 +1,14 @@
 """SqlStore: the public methods that stores in databases have beside those of a `FactStore`."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from typing_extensions import override
 
 from factmem.models.clock import moment
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._arguments import check_span
-from factmem.providers._ledger_store import LedgerStore
+from factmem.providers._conversations import ConversingStore
 from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.keys import StoreKeys
@@ -20,7 +20,7 @@ from factmem.providers.results import ShredReceipt
 __all__ = ["SqlStore"]
 
 
-class SqlStore(LedgerStore, DurableStore):
+class SqlStore(ConversingStore, DurableStore):
     """A `FactStore` in a database: compaction, anchors, keys and shredding."""
 
     def __init__(self, backend: SqlBackend, limit: PlaceLimit | None) -> None:
@@ -73,6 +73,12 @@ class SqlStore(LedgerStore, DurableStore):
         check_progress(progress)
         anchors = Anchors(self._database.blocking)
         await self._database.work(lambda: anchors.verify(anchor, progress))
+
+    @override
+    async def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
+        identity, places = self._enter(subject, scope), self._database.blocking
+        found = await self._database.work(lambda: places.erased_at(identity))
+        return None if found is None else moment(found)
 
     @override
     async def shred(self) -> ShredReceipt:

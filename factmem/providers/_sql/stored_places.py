@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TypeAlias, TypeVar
 
+from factmem.encryption.key_file import RenewableEncryption
 from factmem.errors import FactmemError
 from factmem.ledger._condition import Condition
 from factmem.ledger.entries import Edit, decoded, encoded, stamped
@@ -147,6 +148,9 @@ class StoredPlaces(PlaceReads):
                 if change.edit is not None:
                     writer.count_purge(session, identity)
                     edited = writer.edit(session, identity, change.edit, is_purge=True)
+                if change.turns is not None:
+                    turns = change.turns
+                    writer.edit_conversations(session, identity, lambda _: turns)
                 count = len(change.forget)
             return count
 
@@ -197,15 +201,18 @@ class StoredPlaces(PlaceReads):
             nonlocal erased
             if not self.opening.is_prepared(session):
                 self._erased_here += 1
-                return Erased(self._clock.now(), 0, 0, key_destroyed=False)
+                return Erased(self._clock.now(), 0, 0)
             reader, writer = self.writing(session)
             with session.transaction():
                 # Also for an empty place: a process that has read it must not write to it later.
                 writer.lock_or_make(session, identity)
                 found = self._counted(session, reader, identity)
+                owned = session.rows(sql.LOCK_OWNED, [reader.key(identity)])
+                size = found.bytes + sum(bytes_ for _, bytes_ in owned)
+                found = replace(found, bytes=size, conversations=len(owned))
                 if only_empty and (found.bytes or found.count is None):  # None where damaged
-                    return Erased(found.at, 0, 0, key_destroyed=False)
-                writer.erase(session, identity)
+                    return Erased(found.at, 0, 0)
+                writer.erase(session, identity, micros(found.at))
                 if not (unknown and erased is not None):
                     erased = found
             return erased
@@ -214,20 +221,18 @@ class StoredPlaces(PlaceReads):
         self._views.drop(identity)
         if erased is None:  # nothing was removed
             return done
-        is_left = self.finish_erasure()
-        is_sealed = self.opening.known is not None and self.opening.known.is_sealed
-        had_key = is_sealed and (done.bytes > 0 or done.count is None)  # None where damaged
-        return replace(done, key_destroyed=had_key and not is_left, copies_remain=is_left)
+        is_shreddable = isinstance(self.opening.encryption, RenewableEncryption)
+        return replace(done, copies_remain=self.finish_erasure(), is_shreddable=is_shreddable)
 
     def _counted(self, session: Session, reader: PlaceReader, identity: Identity) -> Erased:
         try:
             answer = reader.whole(session, identity)
         except (UnknownGenerationError, FactmemError):
-            return Erased(self._clock.now(), None, 0, key_destroyed=False)
+            return Erased(self._clock.now(), None, 0)
         ledger = Ledger(() if answer is None else answer.entries)
         now = self._clock.now(ledger.recorded_at)
         size = 0 if answer is None else answer.position.size
-        return Erased(now, len(ledger.matching(Condition(), now)), size, key_destroyed=False)
+        return Erased(now, len(ledger.matching(Condition(), now)), size)
 
     def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
         """Store an index of a place; return False if the place has another version by now."""

@@ -207,7 +207,7 @@ def _check_places(session: Session, row: StoreRow, sealing: Sealing) -> None:
 
     With the id of another store, every place would seem to be missing.
     """
-    for place, names, data_key in session.rows(
+    for place, names, data_key, _ in session.rows(
         sql.LIST.format(where=""), [row.number, sql.FIRST_PLACE, 1]
     ):
         identity = sealing.sealer(place, data_key).open_names(names)

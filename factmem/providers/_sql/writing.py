@@ -203,7 +203,7 @@ class PlaceWriter:
             position = Position(extent, last, tag, size, size)
             saved[batch.identities[key]] = Saved(position, before, at, _bodies(parts))
         if any(end.data_key for end in ends):
-            self.check_ring(session)
+            self.check_ring(session, makes_place=True)
         session.insert(self._store, lines, ends if self._is_sealed else ())
         return saved
 
@@ -215,15 +215,19 @@ class PlaceWriter:
         sealer = self._reader.sealer(key, data_key)
         return End(key, None, sealer.seal_names(identity), data_key), sealer
 
-    def check_ring(self, session: Session) -> None:
-        """Raise if the key ring was rotated, or an anchor taken, since the store was opened.
+    def check_ring(self, session: Session, *, makes_place: bool = False) -> None:
+        """Raise if the key ring was rotated since the store was opened.
 
-        A new data key would be wrapped under a dropped key, or an anchor would miss the new place.
+        A new data key would be wrapped under a dropped key. With `makes_place` raise also if an anchor
+        was taken: it would miss the new place.
         The row of the store is locked until the commit, so that neither begins now.
         """
         row, store = self._opening.row(session, lock="FOR SHARE"), self._reader.store
-        known = store.sealing.generation, store.anchors
-        if row is None or (row.generation, row.anchors) != known:
+        if (
+            row is None
+            or row.generation != store.sealing.generation
+            or (makes_place and row.anchors != store.anchors)
+        ):
             raise UnknownGenerationError
 
     # Changes inside a transaction

@@ -1,4 +1,4 @@
-"""Copies of a database: `backup` copies all of it, `readable` yields what salvage can still read.
+"""Copies of a database: `backup`, `Restoration`, and `readable`, which yields what salvage can read.
 
 Copying the files of an open database in another way may miss its log.
 """
@@ -6,21 +6,24 @@ Copying the files of an open database in another way may miss its log.
 import os
 import shutil
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from factmem._concurrency.file_lock import sync_folder
-from factmem.errors import FactmemError, StorageError
+from factmem._concurrency.file_lock import sync_folder, try_lock
+from factmem.errors import CorruptJournalError, FactmemError, StorageError, StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
 from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.lines import counted, entries_of
 from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.sealing import NO_TAG
-from factmem.providers._sqlite.files import NAME
+from factmem.providers._sql.session import Row
+from factmem.providers._sqlite.database import Database
+from factmem.providers._sqlite.files import NAME, DatabaseFiles
 from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers._sqlite.session import SqliteSession
 
@@ -40,41 +43,175 @@ def backup(places: SqlitePlaces, target: Path) -> str:
         if session.db is None:
             raise ValueError("There is nothing to copy: nothing was saved in the store yet")
         anchor = anchors.listed(session, taken)
-        with new_folder(target) as draft:
-            copy = draft / NAME
-            os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            try:
-                with closing(sqlite3.connect(copy, isolation_level=None)) as db:
-                    db.execute("PRAGMA synchronous = full")
-                    session.db.backup(db)
-                    db.execute("UPDATE stores SET remains = 0")
-            except sqlite3.Error as exc:
-                name = getattr(exc, "sqlite_errorname", type(exc).__name__)
-                raise StorageError(f"The copy could not be written ({name})") from exc
+        check_new(target)
+        with _writing(target), closing(Draft(target)) as draft:
+            _copy(session.db, draft.folder)
+            (draft.folder / _ALIVE).unlink()
+            draft.folder.rename(target)  # an empty folder in its place is replaced
+            sync_folder(target.parent)
     return anchor
 
 
-@contextmanager
-def new_folder(target: Path) -> Generator[Path]:
-    """Create a temporary folder next to `target`, and rename it to that when it is complete.
+def _copy(
+    source: sqlite3.Connection, folder: Path, erasures: int = 0, erased: Sequence[Row] = ()
+) -> int:
+    """Copy a database into a folder, without some places; return how many were left out.
+
+    Args:
+        source: The database.
+        folder: A folder without a database.
+        erasures: How many a newer state of the store has counted.
+        erased: Rows of the table `erased` of that state.
+    """
+    copy = folder / NAME
+    os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        with closing(sqlite3.connect(copy, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous = full")
+            source.backup(db)
+            db.execute("PRAGMA secure_delete = on")
+            db.execute("BEGIN")
+            db.executemany("INSERT OR REPLACE INTO erased VALUES (?, ?, ?, ?)", erased)
+            ((count,),) = db.execute(f"SELECT count(DISTINCT owner) {_ERASED}")
+            for table in ("entries", "topics", "indexes", "learning", "places"):
+                db.execute(f"DELETE FROM {table} WHERE place IN (SELECT place {_ERASED})")  # noqa: S608
+            db.execute("UPDATE stores SET remains = 0, erasures = max(erasures, ?)", [erasures])
+            db.execute("COMMIT")
+    except sqlite3.Error as exc:
+        name = getattr(exc, "sqlite_errorname", type(exc).__name__)
+        raise StorageError(f"The copy could not be written ({name})") from exc
+    sync_folder(folder)
+    left_out: int = count
+    return left_out
+
+
+_ERASED = "FROM places WHERE (place, made) IN (SELECT place, made FROM erased)"
+
+
+class Draft:
+    """A temporary folder next to a target, removed by the next one if this process is killed.
+
+    Args:
+        target: The folder to be made or filled.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self.folder = target.parent / f".{target.name}-{token_hex(8)}.tmp"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for other in target.parent.glob(f".{escape(target.name)}-*.tmp"):
+            with suppress(OSError):
+                os.close(_locked(other))
+                shutil.rmtree(other, ignore_errors=True)
+        self.folder.mkdir(mode=0o700)
+        self._lock = _locked(self.folder)
+
+    def close(self) -> None:
+        """Remove the folder, unless it was renamed."""
+        os.close(self._lock)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _locked(folder: Path) -> int:
+    """Return a descriptor with a lock on a draft, until it is closed; raise if it is alive."""
+    fd = os.open(folder / _ALIVE, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try_lock(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+_ALIVE = "draft"
+
+
+class Restoration:
+    """A backup that is about to replace the database of a folder. Every method blocks.
+
+    Args:
+        backup: The folder of the backup.
+        database: The database; it may be missing.
 
     Raises:
-        ValueError: The folder exists and is not empty.
         StorageError: The operating system refused.
     """
-    check_new(target)
-    draft = target.parent / f".{target.name}-{token_hex(8)}.tmp"
+
+    def __init__(self, backup: Path, database: Database) -> None:
+        self._backup = backup
+        self._database = database
+        with _writing(database.root):
+            self._draft = Draft(database.root)
+        self.folder = self._draft.folder
+
+    def fill(self) -> int:
+        """Copy the backup without the places that were erased since; return how many are left out.
+
+        Raises:
+            ValueError: There is no backup, or the database has another store.
+            StoreBusyError: Others have the database open.
+            StorageError: The backup or the database cannot be read.
+        """
+        opened = DatabaseFiles(self._backup, 0.0, allow_network=True).open()
+        if opened is None:
+            raise ValueError(f"There is no backup in {str(self._backup)!r}")
+        with closing(opened[0]) as source:
+            with self._unused():
+                self._known = self._of_store()
+            store, erasures, erased = self._known
+            if store not in (None, source.execute(_STORE).fetchone()[0]):
+                raise ValueError(
+                    f"{str(self._database.root)!r} has another store than the backup: use another "
+                    f"folder"
+                )
+            return _copy(source, self.folder, erasures, erased)
+
+    def publish(self) -> None:
+        """Put the copy, which must be closed, in the place of the database, in one step.
+
+        Raises:
+            StoreBusyError: Others have opened or used the database meanwhile. Nothing was changed.
+        """
+        root = self._database.root
+        with _writing(root), self._unused():
+            if self._of_store() != self._known:
+                raise StoreBusyError("The store was used meanwhile: nothing was changed, try again")
+            (self.folder / NAME).replace(root / NAME)
+            sync_folder(root)
+
+    @contextmanager
+    def _unused(self) -> Generator[None]:
+        try:
+            with self._database.unused():
+                yield
+        except (sqlite3.Error, CorruptJournalError) as exc:
+            raise StorageError(
+                f"The erasures since the backup cannot be read from {str(self._database.root)!r}, "
+                f"which is damaged: move the folder, and pass the receipts of erasures by erased="
+            ) from exc
+
+    def _of_store(self) -> tuple[str | None, int, list[Row]]:
+        """Return the id of the present store, how many erasures it had, and which it knows."""
+        found = self._database.files.open()
+        if found is None:
+            return None, 0, []
+        with closing(found[0]) as db:
+            store, erasures = db.execute(_STORE).fetchone() or (None, 0)
+            return store, erasures, db.execute("SELECT * FROM erased").fetchall()
+
+    def close(self) -> None:
+        """Remove the copy."""
+        self._draft.close()
+
+
+_STORE = "SELECT id, erasures FROM stores"
+
+
+@contextmanager
+def _writing(target: Path) -> Generator[None]:
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir(mode=0o700)
-        yield draft
-        sync_folder(draft)
-        draft.rename(target)  # an empty folder in its place is replaced
-        sync_folder(target.parent)
+        yield
     except OSError as exc:
         raise StorageError(f"{str(target)!r} cannot be written: {exc.strerror}") from exc
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def check_new(target: Path) -> None:

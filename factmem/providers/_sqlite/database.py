@@ -29,7 +29,7 @@ from pathlib import Path
 
 from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
-from factmem.providers._sqlite.files import DAMAGED, ODD_VALUES, DatabaseFiles, code_of
+from factmem.providers._sqlite.files import DAMAGED, LOCK, ODD_VALUES, DatabaseFiles, code_of
 from factmem.providers._sqlite.guards import Guard, abandon, pin, release_abandoned, unpin
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers._sqlite.warm import WarmConnection
@@ -48,12 +48,12 @@ class Database:
     """
 
     def __init__(self, root: Path, busy_timeout: float, *, allow_network: bool) -> None:
-        self._files = DatabaseFiles(root, busy_timeout, allow_network=allow_network)
+        self.files = DatabaseFiles(root, busy_timeout, allow_network=allow_network)
         self._timeout = busy_timeout
         self.root = root
         self.epoch = 0
         """Changes with the connections, and with the file itself."""
-        self._lock = FileLock(str(root / "lock"), busy_timeout)
+        self._lock = FileLock(str(root / LOCK), busy_timeout)
         self._start()
         _databases.add(self)
 
@@ -77,10 +77,6 @@ class Database:
         """What identifies the file that is open."""
         return self._inode
 
-    def exists(self) -> bool:
-        """Whether there is a database."""
-        return self._files.exists()
-
     # Sessions
 
     @contextmanager
@@ -90,14 +86,14 @@ class Database:
             self._check_process()
             try:
                 self._close_replaced()
-                if self._writer is None and self._files.exists():
+                if self._writer is None and self.files.exists():
                     self._writer = self._made()
                 yield SqliteSession(self._writer, self._create, self._lock.held)
             except sqlite3.Error as exc:
                 self._writer = self._dropped(self._writer, exc)
-                raise self._files.error_of(exc) from exc
+                raise self.files.error_of(exc) from exc
             except ODD_VALUES as exc:
-                self._files.check_sound(exc)
+                self.files.check_sound(exc)
                 raise
             finally:
                 self._end_transaction()
@@ -120,6 +116,16 @@ class Database:
         with self._writing, self._lock.held(_PATIENCE):
             yield
 
+    @contextmanager
+    def unused(self) -> Generator[None]:
+        """Hold the store while nobody has the database open; see `DatabaseFiles.unused`."""
+        with self._lock.turn(self._writing), self._reading, self._warming:
+            self._check_process()
+            self._close()
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self._lock.held(), self.files.unused():
+                yield
+
     def _create(self) -> sqlite3.Connection:
         self._writer = self._made()
         return self._writer
@@ -141,9 +147,9 @@ class Database:
                     yield SqliteSession(db, renew=lambda: _begin_snapshot(db))
             except sqlite3.Error as exc:
                 self._reader = self._dropped(self._reader, exc)
-                raise self._files.error_of(exc) from exc
+                raise self.files.error_of(exc) from exc
             except ODD_VALUES as exc:
-                self._files.check_sound(exc)
+                self.files.check_sound(exc)
                 raise
 
     @contextmanager
@@ -167,7 +173,7 @@ class Database:
         The caller releases it.
         """
         db = self._warm
-        if db is None or self._files.identity() != self._inode or self._pid != os.getpid():
+        if db is None or self.files.identity() != self._inode or self._pid != os.getpid():
             return None
         if not self._warming.acquire(blocking=False):
             return None
@@ -193,9 +199,9 @@ class Database:
             if db is not None:
                 db.execute("PRAGMA busy_timeout = 0")
         except sqlite3.Error as exc:
-            raise self._files.error_of(exc) from exc
+            raise self.files.error_of(exc) from exc
         except ODD_VALUES as exc:
-            self._files.check_sound(exc)
+            self.files.check_sound(exc)
             raise
         return db
 
@@ -203,25 +209,25 @@ class Database:
 
     def _made(self) -> sqlite3.Connection:
         """Open the database for writing; create what is missing."""
-        db = self._files.create(self._lock)
-        self._inode = self._files.identity()
+        db = self.files.create(self._lock)
+        self._inode = self.files.identity()
         self._guarded()
         return db
 
     def _opened(self) -> sqlite3.Connection | None:
         """Open the database for reading; return None if nothing was saved yet."""
-        opened = self._files.open()
+        opened = self.files.open()
         if opened is None:
             return None
         db, self._is_fixed = opened
-        self._inode = self._files.identity()
+        self._inode = self.files.identity()
         if not self._is_fixed:
             self._guarded()
         return db
 
     def _guarded(self) -> None:
         if self._guard is None:
-            self._guard = Guard.of(self._files.path)
+            self._guard = Guard.of(self.files.path)
             self._pin = -1 if self._guard is None else self._guard.take_pin()
 
     def _check_process(self) -> None:
@@ -276,7 +282,7 @@ class Database:
 
     def _close_replaced(self) -> None:
         """Close a file that was deleted or replaced: SQLite would go on with the old one."""
-        if self._inode is None or self._files.identity() == self._inode:
+        if self._inode is None or self.files.identity() == self._inode:
             return
         with self._writing, self._reading, self._warming:
             if self._pid == os.getpid():
@@ -338,12 +344,12 @@ class Database:
     def reserve_given_up(self) -> Generator[None]:
         """Free the reserve for an erasure on a full disk, and fill it again if there is room."""
         with self._writing:
-            self._files.give_up_reserve()
+            self.files.give_up_reserve()
             try:
                 yield
             finally:
                 self.truncate()
-                self._files.fill_reserve()
+                self.files.fill_reserve()
 
     def has_remains(self) -> bool:
         """Whether an erasure could not empty the log."""

@@ -12,7 +12,8 @@ import sqlite3
 import struct
 import threading
 import time
-from contextlib import closing, suppress
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from factmem._concurrency.file_lock import FileLock, sync_folder
@@ -20,7 +21,7 @@ from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
 from factmem.providers._sqlite import schema
 from factmem.providers._sqlite.network import network_file_system
 
-NAME = "facts.db"
+NAME, LOCK = "facts.db", "lock"
 _UNLINKED = ".facts-"
 """The names of databases that are not complete yet begin so."""
 
@@ -79,6 +80,32 @@ class DatabaseFiles:
         except OSError as exc:
             raise StorageError(f"{str(self.path)!r} cannot be reached: {exc.strerror}") from exc
         return True
+
+    @contextmanager
+    def unused(self) -> Generator[None]:
+        """Do without a log, so that the database is one file; the caller holds the lock.
+
+        Raises:
+            StoreBusyError: A connection is open, in this process or another one.
+        """
+        if not self.exists():
+            yield
+            return
+        try:
+            with closing(self.connect("rw")) as db:
+                db.execute("PRAGMA busy_timeout = 0")
+                db.execute("PRAGMA journal_mode = delete")  # refused while others are connected
+        except sqlite3.Error as exc:
+            if code_of(exc) not in _BUSY:
+                raise self.error_of(exc) from exc
+            raise StoreBusyError(
+                f"Other processes have {str(self.path)!r} open: stop them. Nothing was changed"
+            ) from exc
+        try:
+            yield
+        finally:
+            with suppress(sqlite3.Error), closing(self.connect("rw")) as db:
+                _set_wal(db)
 
     def create(self, lock: FileLock) -> sqlite3.Connection:
         """Open the database for writing; create what is missing, readable by the owner only."""

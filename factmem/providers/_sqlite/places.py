@@ -160,7 +160,7 @@ class SqlitePlaces(StoredPlaces):
     @override
     def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
         """See `StoredPlaces.keep_index`; an index that a busy store refuses is written later."""
-        if not self.database.exists():
+        if not self.database.files.exists():
             return False
         with self.database.writing_soon():
             return super().keep_index(identity, index, version)

@@ -43,10 +43,12 @@ CREATE TABLE places (
     subject BLOB NOT NULL,
     names BLOB NOT NULL,
     data_key BLOB,
-    tail BLOB
+    tail BLOB,
+    owner BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX places_by_subject ON places (subject);
+CREATE INDEX places_by_subject ON places (subject, owner);
 CREATE INDEX places_by_scope ON places (scope);
+CREATE INDEX places_by_owner ON places (owner);
 CREATE TABLE entries (
     place BLOB NOT NULL,
     number INTEGER NOT NULL,
@@ -65,6 +67,27 @@ CREATE TABLE indexes (
     store INTEGER NOT NULL,
     bytes BLOB NOT NULL
 ) STRICT;
+CREATE TABLE erased (
+    place BLOB NOT NULL,
+    made INTEGER NOT NULL,
+    store INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (place, made)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE learning (
+    place BLOB PRIMARY KEY,
+    owner BLOB NOT NULL,
+    scope BLOB NOT NULL,
+    store INTEGER NOT NULL,
+    learnt INTEGER NOT NULL,
+    since INTEGER,
+    due INTEGER,
+    lease INTEGER NOT NULL DEFAULT 0,
+    leased_until INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    is_failed INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX learning_by_due ON learning (due) WHERE due IS NOT NULL;
 CREATE VIEW statements AS
 SELECT json_extract(CAST(p.names AS TEXT), '$[0]') AS scope_type,
        json_extract(CAST(p.names AS TEXT), '$[1]') AS scope,

@@ -22,8 +22,8 @@ SELECT number, at, line FROM entries WHERE place = ? AND number > ? ORDER BY num
 """
 
 _TAKE_NUMBERS = """
-INSERT INTO places (place, scope, subject, names, made, last, bytes, recorded_at, store)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO places (place, scope, subject, names, owner, made, last, bytes, recorded_at, store)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (place) DO UPDATE SET
     last = last + excluded.last,
     bytes = bytes + excluded.bytes,
@@ -186,6 +186,6 @@ class SqliteSession:
 @lru_cache(maxsize=1024)
 def _translated(query: str) -> str:
     """Return a statement of the core as SQLite parses it."""
-    for name in (" FOR UPDATE", " FOR SHARE", "factmem."):
+    for name in (" FOR UPDATE SKIP LOCKED", " FOR UPDATE", " FOR SHARE", "factmem."):
         query = query.replace(name, "")
     return query.replace("%s", "?").strip()

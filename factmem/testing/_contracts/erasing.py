@@ -10,7 +10,7 @@ from factmem.ledger._removal import tidied
 from factmem.ledger.entries import Entry
 from factmem.models.clock import stamp
 from factmem.models.facts import Concept, SingleFact
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.durable import DurableStore
 from factmem.providers.results import Forgotten
@@ -153,11 +153,10 @@ class Erasing(StoreFolders):
 
             receipt = await store.erase(place, AGENT)
 
-            assert (receipt.subject, receipt.scope) == (place, AGENT)
+            assert receipt.place == Place(AGENT, place)
             assert receipt.count == 1 + len(SECRETS)
             assert receipt.bytes > 0
-            assert receipt.key_destroyed == self.is_encrypted
-            assert not receipt.copies_remain
+            assert (receipt.copies_remain, receipt.is_shreddable) == (False, False)
             assert home.names_with(MARK) == []
             assert [info.subject.entity for info in await store.places()] == ["bob"]
         assert home.names_with(MARK) == []
@@ -166,7 +165,7 @@ class Erasing(StoreFolders):
             assert await values(store, BOB) == ["java"]
 
     async def test_an_erasure_of_nothing_has_an_empty_receipt(self, home: StoreFolder) -> None:
-        """It destroys no key, as there was none."""
+        """Nothing was removed."""
         async with home.open() as store:
             await save(store, "java", BOB)
 

@@ -1,8 +1,10 @@
 """The history of a concept."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
 from factmem.ledger.history import HistoryAction
@@ -94,15 +96,17 @@ class History:
         assert [entry.fact.values for entry in recorded if entry.fact] == [("dark",), ("light",)]
 
     async def test_values_have_the_type_of_the_concept(self, provider: FactStore) -> None:
-        """A value that does not fit raises an error and is never left out."""
+        """A value that does not fit is plain JSON, and never left out."""
         age = Concept("age", "The user's age", value_type=int)
         await provider.save(SingleFact(age, 2**70), USER, AGENT)
 
         recorded = await provider.history(age, USER, AGENT)
 
         assert [entry.fact.values for entry in recorded if entry.fact] == [(2**70,)]
-        with pytest.raises(StoredFactError, match=r"'age'.*value_type"):
-            await provider.history(Concept("age", "As text"), USER, AGENT)
+        (as_text,) = await provider.history(Concept("age", "As text"), USER, AGENT)
+        assert as_text.fact is not None
+        assert (as_text.fact.values, as_text.is_unreadable) == ((2**70,), True)
+        assert not recorded[0].is_unreadable
 
     async def test_expiry_is_no_event(self, provider: FactStore, clock: SettableClock) -> None:
         """An expired fact is still listed; its `expires_at` shows the expiry."""
@@ -125,6 +129,22 @@ class History:
             (age, (2**70,)),
             (THEME, ("dark",)),
         ]
-        wrong = Concept("ide-theme", "A number", value_type=int)
-        with pytest.raises(StoredFactError, match=r"'ide-theme'.*value_type"):
-            await provider.load_all(USER, AGENT, concepts=[wrong])
+
+    async def test_a_value_that_does_not_fit_is_plain_among_all(self, provider: FactStore) -> None:
+        """The other values of its concept are typed, also those of the same save."""
+        years = Concept("years", "Years", FactType.MULTIPLE, value_type=int)
+        written: Concept[Any, Any] = Concept(
+            "years", "Years", FactType.MULTIPLE, value_type=JsonValue
+        )
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(MultipleFacts(written, (1815, "PIN 1234", 1852)), USER, AGENT)
+
+        loaded = await provider.load_all(USER, AGENT, concepts=[years])
+
+        assert {fact.values: fact.concept.value_type for fact in loaded} == {
+            ("dark",): str,
+            (1815, 1852): int,
+            ("PIN 1234",): JsonValue,
+        }
+        with pytest.raises(StoredFactError, match=r"'years'.*value_type"):
+            await provider.load(years, USER, AGENT)

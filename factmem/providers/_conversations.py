@@ -1,0 +1,293 @@
+"""ConversingStore: a store over a backend that keeps conversations, and its guarded form."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from anyio.lowlevel import checkpoint
+from typing_extensions import override
+
+from factmem.events import MemoryOperation
+from factmem.models._names import checked_name
+from factmem.models.boundary import Boundary
+from factmem.models.clock import stamp, utc
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
+from factmem.providers._backend import ConversingBackend
+from factmem.providers._guard import Guard
+from factmem.providers._ledger_store import LedgerStore
+from factmem.providers.conversations import (
+    Among,
+    ConversationInfo,
+    ConversationStore,
+    LearningState,
+    LearningTask,
+    NewTurn,
+    Turn,
+    checked_last,
+    checked_span,
+)
+from factmem.providers.limits import PlaceLimit
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class ConversingStore(LedgerStore):
+    """A `LedgerStore` that keeps conversations.
+
+    Args:
+        backend: Stores the entries and the messages.
+        limit: The most that one place may have.
+    """
+
+    def __init__(self, backend: ConversingBackend, limit: PlaceLimit | None = None) -> None:
+        super().__init__(backend, limit)
+        self._conversations = StoreConversations(backend, self._enter)
+
+    @property
+    @override
+    def conversations(self) -> ConversationStore:
+        return self._conversations
+
+
+class StoreConversations(ConversationStore):
+    """The conversations of a store over a backend.
+
+    Args:
+        backend: The backend of the store.
+        enter: Checks a place, and that the store is open.
+    """
+
+    def __init__(
+        self, backend: ConversingBackend, enter: Callable[[MemorySubject, MemoryScope], Identity]
+    ) -> None:
+        self._backend = backend
+        self._enter = enter
+
+    @override
+    async def append(
+        self,
+        turns: Sequence[NewTurn],
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        learn_after: timedelta | None = None,
+    ) -> list[Turn]:
+        place, name = self._enter(subject, scope), checked_name(conversation, "conversation")
+        rest = _micros(learn_after, "learn_after")
+        if not turns:
+            await checkpoint()
+            return []
+        return await self._backend.converse(lambda stored: stored.append(place, name, turns, rest))
+
+    @override
+    async def turns(
+        self,
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        last: int | None = None,
+        before: int | None = None,
+    ) -> list[Turn]:
+        checked_last(last, before)
+        place, name = self._enter(subject, scope), checked_name(conversation, "conversation")
+        return await self._backend.converse(lambda stored: stored.turns(place, name, last, before))
+
+    @override
+    async def conversations(
+        self, subject: MemorySubject, scope: MemoryScope
+    ) -> list[ConversationInfo]:
+        place = self._enter(subject, scope)
+        return await self._backend.converse(lambda stored: stored.conversations(place))
+
+    @override
+    async def remove(
+        self,
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        before: datetime | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        place, name = self._enter(subject, scope), checked_name(conversation, "conversation")
+        until = None if before is None else stamp(utc(before, "before"))
+        return await self._backend.converse(
+            lambda stored: stored.remove(place, name, before=until, ids=ids)
+        )
+
+    @override
+    async def take(
+        self,
+        lease: timedelta,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> LearningTask | None:
+        span, among = checked_span(lease, "lease") // _MICROSECOND, Among.of(places, scopes)
+        return await self._backend.converse(lambda stored: stored.take(span, among))
+
+    @override
+    async def learnt(self, task: LearningTask, upto: int) -> bool:
+        return await self._backend.converse(lambda stored: stored.learnt(task, upto))
+
+    @override
+    async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
+        pause = _micros(again_in, "again_in")
+        return await self._backend.converse(lambda stored: stored.failed(task, pause))
+
+    @override
+    async def retry(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> int:
+        among = Among.of(places, scopes)
+        return await self._backend.converse(lambda stored: stored.retry(among))
+
+    @override
+    async def state(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> LearningState:
+        among = Among.of(places, scopes)
+        return await self._backend.converse(lambda stored: stored.state(among))
+
+
+class GuardedConversations(Guard, ConversationStore):
+    """The conversations of a guarded store, restricted to its boundary and reported as events."""
+
+    @override
+    async def append(
+        self,
+        turns: Sequence[NewTurn],
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        learn_after: timedelta | None = None,
+    ) -> list[Turn]:
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            added = await self._store.conversations.append(
+                turns, conversation, subject, scope, learn_after=learn_after
+            )
+            operation.count = len(added)
+            return added
+
+    @override
+    async def turns(
+        self,
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        last: int | None = None,
+        before: int | None = None,
+    ) -> list[Turn]:
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            found = await self._store.conversations.turns(
+                conversation, subject, scope, last=last, before=before
+            )
+            operation.count = len(found)
+            return found
+
+    @override
+    async def conversations(
+        self, subject: MemorySubject, scope: MemoryScope
+    ) -> list[ConversationInfo]:
+        async with self._at(MemoryOperation.LIST, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            found = await self._store.conversations.conversations(subject, scope)
+            operation.count = len(found)
+            return found
+
+    @override
+    async def remove(
+        self,
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        before: datetime | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        async with self._writing(MemoryOperation.FORGET, subject, scope) as operation:
+            count = await self._store.conversations.remove(
+                conversation, subject, scope, before=before, ids=ids
+            )
+            operation.count = count
+            return count
+
+    @override
+    async def take(
+        self,
+        lease: timedelta,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> LearningTask | None:
+        among = self._inside(places)
+        return await self._store.conversations.take(lease, places=among, scopes=scopes)
+
+    @override
+    async def learnt(self, task: LearningTask, upto: int) -> bool:
+        return await self._store.conversations.learnt(task, upto)
+
+    @override
+    async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
+        return await self._store.conversations.failed(task, again_in)
+
+    @override
+    async def retry(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> int:
+        return await self._store.conversations.retry(places=self._inside(places), scopes=scopes)
+
+    @override
+    async def state(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> LearningState:
+        return await self._store.conversations.state(places=self._inside(places), scopes=scopes)
+
+    def _inside(self, places: Sequence[Place] | None) -> Sequence[Place] | None:
+        """Return the places of a queue that are inside the boundary."""
+        self._check_open()
+        if not self._is_view:
+            return places
+        if places is None:
+            places = _named(self._boundary)
+        return [place for place in places if self._boundary.allows(place.identity)]
+
+
+def _named(boundary: Boundary) -> list[Place]:
+    """Return the places of a boundary.
+
+    Raises:
+        ValueError: It does not name them.
+    """
+    found = boundary.identities(_MOST_PLACES)
+    if found is None:
+        raise ValueError(
+            "This view does not name its places: learn with the whole memory, or with a view of "
+            "named subjects and scopes"
+        )
+    return [Place.of_identity(identity) for identity in found]
+
+
+_MOST_PLACES = 1000
+
+
+def _micros(span: timedelta | None, argument: str) -> int | None:
+    return None if span is None else checked_span(span, argument) // _MICROSECOND

@@ -1,0 +1,378 @@
+"""StoredConversations: the conversations of a store in a database. Every method blocks.
+
+A conversation is a place of its own: its messages are lines, sealed and chained as those of facts,
+with a data key of its own. Its row names the place that owns it (`owner`), so that listings of places
+have that place, and an erasure finds it. The last lines are read backwards from the end of the
+place, whatever its length.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from secrets import randbits
+from typing import NamedTuple
+
+from factmem.errors import FactmemError
+from factmem.ledger.entries import Entry
+from factmem.models.clock import moment
+from factmem.models.places import Identity, Place
+from factmem.providers._sql import statements as sql
+from factmem.providers._sql.lines import entries_of, micros, stamp_at
+from factmem.providers._sql.places import PlaceReader
+from factmem.providers._sql.reads import among
+from factmem.providers._sql.rewriting import PlaceRewriter
+from factmem.providers._sql.sealing import NO_TAG, Extent, UnknownGenerationError
+from factmem.providers._sql.session import Row, Session
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.writing import new_mark
+from factmem.providers.conversations import (
+    Among,
+    ConversationInfo,
+    LearningState,
+    LearningTask,
+    NewTurn,
+    Turn,
+    conversation_of,
+    identity_in,
+    title_of,
+    turn_of,
+)
+
+_EVERYTHING = 2**62
+"""More than the number of any line."""
+
+_TITLE_LINES = 4
+"""The first lines of a conversation, among which the user's first message is."""
+
+_RESTLESS = 10
+"""A conversation that never rests is due after so many spans of rest."""
+
+
+class StoredConversations:
+    """The conversations and the learning queue of one store. Thread-safe.
+
+    Args:
+        places: The places of the store.
+        now: The store's clock, as a stamp no earlier than a given one.
+    """
+
+    def __init__(self, places: StoredPlaces, now: Callable[[str], str]) -> None:
+        self._places = places
+        self._now = now
+
+    # Messages
+
+    def append(
+        self, place: Identity, conversation: str, turns: Sequence[NewTurn], learn_after: int | None
+    ) -> list[Turn]:
+        """See `ConversationStore.append`."""
+        identity, mark = identity_in(place, conversation), new_mark()
+        added: list[Turn] = []
+
+        def write(session: Session, unknown: int) -> list[Turn]:
+            reader, writer = self._places.writing(session)
+            key = reader.key(identity)
+            with session.transaction():
+                writer.lock_or_make(session, identity)
+                if unknown and writer.is_marked(session, identity, mark):
+                    return added
+                locked = writer.lock(session, key)
+                assert locked is not None  # noqa: S101 - locked or made
+                new = _unknown(turns, lambda: _ids(session, reader, identity))
+                at = self._now(_recorded_at(session, key))
+                added[:] = _numbered(new, locked.extent.last, at)
+                if new:
+                    entries: list[Entry] = [{"at": at, "turn": each.body} for each in new]
+                    writer.add(session, identity, entries, mark)
+                    if learn_after is not None:
+                        now, most = micros(at), _RESTLESS * learn_after
+                        new_row = _queued(reader, place, key, added[0].number)
+                        due = now + learn_after
+                        session.rows(sql.QUEUE, [*new_row, due, now, most, most])
+                else:
+                    writer.delete_empty(session, identity)
+            return added
+
+        return self._places.write(write)
+
+    def turns(
+        self, place: Identity, conversation: str, last: int | None, before: int | None
+    ) -> list[Turn]:
+        """See `ConversationStore.turns`."""
+        identity = identity_in(place, conversation)
+
+        def read(session: Session, _: int) -> list[Turn]:
+            reader = self._places.reading(session)
+            return [] if reader is None else _read(session, reader, identity, last, before)
+
+        return self._places.run(read)
+
+    def conversations(self, place: Identity) -> list[ConversationInfo]:
+        """See `ConversationStore.conversations`."""
+
+        def read(session: Session, _: int) -> list[ConversationInfo]:
+            reader = self._places.reading(session)
+            if reader is None:
+                return []
+            rows = session.rows(sql.LIST_OWNED, [reader.store.number, reader.key(place)])
+            found = (_info(session, reader, place, row) for row in rows)
+            return [info for info in found if info is not None]
+
+        return self._places.run(read)
+
+    def remove(
+        self,
+        place: Identity,
+        conversation: str,
+        *,
+        before: str | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """See `ConversationStore.remove`."""
+        removed = 0
+
+        def edit(entries: Sequence[Entry]) -> list[Entry | None]:
+            nonlocal removed
+            kept = [None if _is_removed(entry, before, ids) else entry for entry in entries]
+            removed = kept.count(None)
+            return kept
+
+        def write(session: Session, _: int) -> None:
+            reader = self._places.reading(session)
+            if reader is not None:
+                writer = PlaceRewriter(reader, self._places.opening)
+                with session.transaction():
+                    writer.count_purge(session, place)  # nobody learns what is removed here
+                    writer.edit_conversations(
+                        session, place, lambda name: edit if name == conversation else None
+                    )
+
+        self._places.write(write)
+        self._places.finish_erasure()
+        return removed
+
+    # The queue
+
+    def take(self, lease: int, among: Among) -> LearningTask | None:
+        """See `ConversationStore.take`."""
+        token = randbits(62) | 1
+
+        def write(session: Session, _: int) -> LearningTask | None:
+            reader = self._places.reading(session)
+            if reader is None:
+                return None
+            now = micros(self._now(""))
+            where, given = _wanted(reader, among)
+            query = sql.TAKE.format(where=where)
+            while True:
+                rows = session.rows(
+                    query, [token, now + lease, reader.store.number, now, now, *given]
+                )
+                if not rows:
+                    return None
+                ((key, learnt, attempts),) = rows
+                identity = _name(session, reader, key)
+                named = None if identity is None else conversation_of(identity)
+                if named is not None:
+                    owner, conversation = named
+                    return LearningTask(
+                        conversation, Place.of_identity(owner), learnt, attempts, token
+                    )
+                session.rows(sql.DELETE_QUEUED, [key])  # its conversation was removed
+
+        return self._places.write(write)
+
+    def learnt(self, task: LearningTask, upto: int) -> bool:
+        """See `ConversationStore.learnt`."""
+        return self._settle(
+            task, lambda key, now: (sql.SET_LEARNT, [upto, now, key, upto, key, task.lease])
+        )
+
+    def failed(self, task: LearningTask, again_in: int | None) -> bool:
+        """See `ConversationStore.failed`."""
+        is_over, pause = int(again_in is None), again_in or 0
+        return self._settle(
+            task, lambda key, now: (sql.SET_FAILED, [now + pause, is_over, key, task.lease])
+        )
+
+    def _settle(
+        self, task: LearningTask, change: Callable[[bytes, int], tuple[str, list[object]]]
+    ) -> bool:
+        identity = identity_in(task.place.identity, task.conversation)
+
+        def write(session: Session, unknown: int) -> bool:
+            reader = self._places.reading(session)
+            if reader is None:
+                return False
+            rows = session.rows(*change(reader.key(identity), micros(self._now(""))))
+            return bool(rows) or unknown > 0  # an earlier attempt may have ended the lease
+
+        return self._places.write(write)
+
+    def retry(self, among: Among) -> int:
+        """See `ConversationStore.retry`."""
+
+        def write(session: Session, _: int) -> int:
+            reader = self._places.reading(session)
+            if reader is None:
+                return 0
+            where, given = _wanted(reader, among)
+            now, number = micros(self._now("")), reader.store.number
+            return len(session.rows(sql.QUEUE_FAILED.format(where=where), [now, number, *given]))
+
+        return self._places.write(write)
+
+    def state(self, among: Among) -> LearningState:
+        """See `ConversationStore.state`."""
+
+        def read(session: Session, _: int) -> LearningState:
+            reader = self._places.reading(session)
+            if reader is None:
+                return LearningState(0, 0, None)
+            where, given = _wanted(reader, among)
+            query = sql.READ_QUEUE.format(where=where)
+            ((count, failed, oldest),) = session.rows(query, [reader.store.number, *given])
+            since = None if oldest is None else moment(stamp_at(oldest))
+            return LearningState(count - int(failed), int(failed), since)
+
+        return self._places.run(read)
+
+
+def _queued(reader: PlaceReader, place: Identity, key: bytes, learnt: int) -> list[object]:
+    """Return the first columns of a row of the queue."""
+    return [key, reader.key(place), reader.new_row(place).scope, reader.store.number, learnt]
+
+
+def _numbered(turns: Iterable[NewTurn], last: int, at: str) -> list[Turn]:
+    return [turn_of(number, each.body, moment(at)) for number, each in enumerate(turns, last)]
+
+
+def _unknown(turns: Sequence[NewTurn], known: Callable[[], set[str]]) -> list[NewTurn]:
+    """Return the messages that are not stored yet; only ids given by the application can be."""
+    if all(each.id is None for each in turns):
+        return list(turns)
+    ids, new = known(), list[NewTurn]()
+    for each in turns:
+        name = str(each.body["id"])
+        if name not in ids:
+            ids.add(name)
+            new.append(each)
+    return new
+
+
+def _ids(session: Session, reader: PlaceReader, identity: Identity) -> set[str]:
+    answer = reader.whole(session, identity)
+    return set() if answer is None else {str(_body(each)["id"]) for each in answer.entries}
+
+
+def _body(entry: Entry) -> dict[str, object]:
+    return dict(entry.get("turn", {}))
+
+
+def _recorded_at(session: Session, key: bytes) -> str:
+    ((at, *_),) = session.rows("SELECT recorded_at FROM factmem.places WHERE place = %s", [key])
+    return stamp_at(at) if at > 0 else ""
+
+
+def _read(
+    session: Session, reader: PlaceReader, identity: Identity, last: int | None, before: int | None
+) -> list[Turn]:
+    """Return the last messages; each line is verified with the one before it."""
+    key = reader.key(identity)
+    end = _EVERYTHING if before is None else before + 1
+    most = _EVERYTHING if last is None else last + 1
+    head, rows, earlier = _head(session, key), list[Row](), None
+    while head is not None and head != earlier:  # a message came between the two statements
+        rows = session.rows(sql.READ_LAST, [key, end, most])[::-1]
+        earlier, head = head, _head(session, key)
+    if head is None or not head.size:
+        return []
+    sealer = reader.sealer(key, head.data_key)
+    if sealer.open_names(head.names) != identity:
+        raise reader.damaged("The row of a conversation belongs to another one")
+    tag = NO_TAG
+    if len(rows) == most:  # the line before the first one proves that none is missing between
+        tag = sealer.tag(rows.pop(0)[2])
+    bodies = list[bytes]()
+    for number, at, line in rows:
+        bodies.append(sealer.open(number, at, tag, line))
+        tag = sealer.tag(line)
+    if before is None:
+        sealer.check_tail(Extent(head.made, head.snapshot, head.last), tag, head.tail)
+    entries = entries_of(bodies, [at for _, at, _ in rows])
+    return [
+        turn_of(number - 1, _body(entry), moment(entry["at"]))
+        for (number, _, _), entry in zip(rows, entries, strict=True)
+    ]
+
+
+class _Head(NamedTuple):
+    """The row of a conversation."""
+
+    made: int
+    snapshot: int
+    last: int
+    size: int
+    names: bytes
+    data_key: bytes | None
+    tail: bytes | None
+
+
+def _head(session: Session, key: bytes) -> _Head | None:
+    for row in session.rows(sql.READ_HEAD, [key]):
+        return _Head(*row)
+    return None
+
+
+def _info(
+    session: Session, reader: PlaceReader, place: Identity, row: Row
+) -> ConversationInfo | None:
+    key, recorded_at, names, data_key = row
+    sealer = reader.sealer(key, data_key)
+    identity = sealer.open_names(names)
+    named = conversation_of(identity)
+    if named is None or named[0] != place:
+        raise reader.damaged("The row of a conversation belongs to another place")
+    ((count,),) = session.rows(sql.COUNT_LINES, [key])
+    tag = NO_TAG
+    bodies, ats = list[bytes](), list[int]()
+    for number, at, line in session.rows(sql.READ_FIRST, [key, _TITLE_LINES]):
+        bodies.append(sealer.open(number, at, tag, line))
+        tag = sealer.tag(line)
+        ats.append(at)
+    if not ats:
+        return None
+    title = title_of([_body(each) for each in entries_of(bodies, ats)])
+    return ConversationInfo(
+        named[1],
+        Place.of_identity(place),
+        count,
+        title,
+        moment(stamp_at(ats[0])),
+        moment(stamp_at(recorded_at)),
+    )
+
+
+def _name(session: Session, reader: PlaceReader, key: bytes) -> Identity | None:
+    for names, data_key in session.rows(sql.READ_NAMES, [key]):
+        with suppress(UnknownGenerationError, FactmemError):
+            return reader.sealer(key, data_key).open_names(names)
+    return None
+
+
+def _is_removed(entry: Entry, before: str | None, ids: Sequence[str] | None) -> bool:
+    if before is None and ids is None:
+        return True
+    is_old = before is not None and entry["at"] < before
+    return is_old or (ids is not None and _body(entry).get("id") in ids)
+
+
+def _wanted(reader: PlaceReader, wanted: Among) -> tuple[str, list[bytes]]:
+    """Return an SQL condition for rows of the queue, and its parameters."""
+    where, given = "", list[bytes]()
+    if wanted.places is not None:
+        where, given = among("owner", map(reader.key, wanted.places))
+    if wanted.scopes is not None:
+        key = reader.store.sealing.key
+        scopes, keys = among("scope", (key("scope", each) for each in wanted.scopes))
+        where, given = f"{where} {scopes}", [*given, *keys]
+    return where, given

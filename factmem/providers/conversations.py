@@ -1,0 +1,338 @@
+"""Conversations: the messages of a user's chats, and the queue of those that are to be learnt.
+
+    Turn, ConversationInfo   what is read
+    ConversationStore        the operations of a store, `FactStore.conversations`
+    LearningTask             a conversation that a worker has leased from the queue
+
+A conversation belongs to a place, as facts do: it is encrypted with the place's store, restricted by
+the same views and erased with the place. Its queue is one row, written in the transaction of the
+message, so that any process can learn what another one has stored.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import orjson
+
+from factmem._arguments import expect, expect_within, kind_of
+from factmem.llm.messages import content_text
+from factmem.models._display import Displayed
+from factmem.models._names import checked_name
+from factmem.models._values import JsonValue
+from factmem.models.clock import utc
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
+
+__all__ = [
+    "ConversationInfo",
+    "ConversationStore",
+    "LearningState",
+    "LearningTask",
+    "NewTurn",
+    "Turn",
+]
+
+_EXAMPLE = '{"role": "user", "content": "I moved to Busan"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Displayed):
+    """A stored message of a conversation."""
+
+    number: int
+    """Its index in the conversation, from 0. Removed messages leave a gap."""
+    id: str
+    """Its id, given by the application or random."""
+    message: Mapping[str, Any] = field(repr=False)
+    """The message as it was appended, an OpenAI chat-completions dict."""
+    said_at: datetime
+    """When it was said, in the time zone that was given; by default when it was appended."""
+
+    @property
+    def role(self) -> str:
+        """The role of its author, such as "user"."""
+        return str(self.message.get("role", ""))
+
+    @property
+    def name(self) -> str | None:
+        """The name of its author, if the message has one."""
+        name = self.message.get("name")
+        return name if isinstance(name, str) else None
+
+    @property
+    def text(self) -> str:
+        """Its text; text parts are joined, and other parts left out."""
+        return content_text(self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationInfo(Displayed):
+    """A conversation of a place."""
+
+    id: str
+    place: Place
+    count: int
+    """The number of its messages."""
+    title: str = field(repr=False)
+    """The beginning of the user's first message, at most 80 characters."""
+    first_at: datetime
+    """When its first stored message was appended."""
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LearningTask:
+    """A conversation leased from the queue. Another worker may take it when the lease has ended."""
+
+    conversation: str
+    place: Place
+    since: int
+    """The number of the first message that was not learnt yet."""
+    attempts: int
+    """How many attempts have failed since the last success."""
+    lease: int = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LearningState(Displayed):
+    """The state of a store's queue, the same in every process."""
+
+    pending: int
+    """The number of conversations with messages to learn, those under way included."""
+    failed: int
+    """The number of conversations whose learning was given up; `retry` queues them again."""
+    oldest: datetime | None
+    """When the oldest message that is still to be learnt was appended."""
+
+
+class Among(NamedTuple):
+    """The conversations of a call of the queue."""
+
+    places: Sequence[Identity] | None = None
+    scopes: Sequence[tuple[str, str]] | None = None
+
+    @classmethod
+    def of(cls, places: Sequence[Place] | None, scopes: Sequence[MemoryScope] | None) -> "Among":
+        """Return those of some places and in some scopes; None for all."""
+        return cls(
+            None if places is None else [place.identity for place in places],
+            None if scopes is None else [(scope.type.value, scope.name) for scope in scopes],
+        )
+
+
+class NewTurn(NamedTuple):
+    """A validated message to append."""
+
+    body: dict[str, JsonValue]
+    """The fields to store: `id`, `message`, and `said` if the time is known."""
+    id: str | None
+    """The id that the application gave; a message with a known id is not appended again."""
+
+
+class ConversationStore(ABC):
+    """The conversations of a store. The methods raise as those of `FactStore` do."""
+
+    @abstractmethod
+    async def append(
+        self,
+        turns: Sequence[NewTurn],
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        learn_after: timedelta | None = None,
+    ) -> list[Turn]:
+        """Append messages in one durable write, all or none, and return them.
+
+        A message with an id that the conversation has already is left out.
+
+        Args:
+            turns: The messages.
+            conversation: The id of the conversation.
+            subject: The subject of the place.
+            scope: The scope of the place.
+            learn_after: Queue the conversation for learning, when it has rested for this long or, if
+                it never rests, after ten times as long. None does not queue it.
+        """
+
+    @abstractmethod
+    async def turns(
+        self,
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        last: int | None = None,
+        before: int | None = None,
+    ) -> list[Turn]:
+        """Return messages, oldest first: the last ones, of those with a number less than `before`."""
+
+    @abstractmethod
+    async def conversations(
+        self, subject: MemorySubject, scope: MemoryScope
+    ) -> list[ConversationInfo]:
+        """Return the conversations of a place, the one that was active last first."""
+
+    @abstractmethod
+    async def remove(
+        self,
+        conversation: str,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        before: datetime | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """Remove messages physically, and return how many.
+
+        Args:
+            conversation: The id of the conversation.
+            subject: The subject of the place.
+            scope: The scope of the place.
+            before: Remove the messages that were appended before.
+            ids: Remove the messages with these ids. Without `before` and `ids`, all.
+        """
+
+    @abstractmethod
+    async def take(
+        self,
+        lease: timedelta,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> LearningTask | None:
+        """Lease the conversation that is due longest; None if none is due.
+
+        No other process gets it until the lease ends.
+
+        Args:
+            lease: How long the caller has it.
+            places: Only conversations of these places; all by default.
+            scopes: Only conversations in these scopes; all by default.
+        """
+
+    @abstractmethod
+    async def learnt(self, task: LearningTask, upto: int) -> bool:
+        """Record that all messages before the number `upto` were learnt; return whether the lease held."""
+
+    @abstractmethod
+    async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
+        """Record a failed attempt, to be repeated after a pause; None gives up."""
+
+    @abstractmethod
+    async def retry(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> int:
+        """Queue the conversations that were given up again, and return how many."""
+
+    @abstractmethod
+    async def state(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        scopes: Sequence[MemoryScope] | None = None,
+    ) -> LearningState:
+        """Return the state of the queue."""
+
+
+def new_turn(
+    message: Mapping[str, object], said_at: datetime | None = None, given_id: str | None = None
+) -> NewTurn:
+    """Validate a message.
+
+    Raises:
+        TypeError: It is not a dict of JSON values.
+        ValueError: It has no role, a value would change in JSON, or the time is naive.
+    """
+    if not isinstance(message, Mapping):
+        raise TypeError(f"A message must be a dict, not {kind_of(message)}: {_EXAMPLE}")
+    if not isinstance(message.get("role"), str):
+        raise ValueError(f"A message must have a role: {_EXAMPLE}")  # noqa: TRY004 - a dict is right
+    given = dict(message)
+    try:
+        same = orjson.loads(orjson.dumps(given)) == given
+    except TypeError as exc:
+        raise TypeError(
+            f"A message must have JSON values only: message.model_dump(exclude_none=True), or {_EXAMPLE}"
+        ) from exc
+    if not same:  # a tuple, NaN
+        raise ValueError(f"A message would change when it is stored as JSON: {_EXAMPLE}")
+    body: dict[str, Any] = {"id": uuid4().hex if given_id is None else checked_name(given_id, "id")}
+    body["message"] = given
+    if said_at is not None:
+        utc(said_at, "said_at")
+        body["said"] = said_at.isoformat()
+    return NewTurn(body, given_id)
+
+
+def turn_of(number: int, body: Mapping[str, Any], recorded_at: datetime) -> Turn:
+    """Return a stored message."""
+    said = body.get("said")
+    said_at = recorded_at if said is None else datetime.fromisoformat(said)
+    return Turn(number, body["id"], body["message"], said_at)
+
+
+def title_of(turns: Sequence[Mapping[str, Any]]) -> str:
+    """Return the title of a conversation, from its first messages."""
+    for body in turns:
+        if body["message"].get("role") == "user" and (
+            text := content_text(body["message"]).strip()
+        ):
+            return text if len(text) <= _TITLE else f"{text[: _TITLE - 1]}…"
+    return ""
+
+
+_TITLE = 80
+
+_KIND = "conversation"
+"""The scope type of a conversation's identity. No `MemoryScope` has it."""
+
+
+def identity_in(identity: Identity, conversation: str) -> Identity:
+    """Return the identity under which a place's conversation is stored."""
+    kind, scope, subject, entity = identity
+    return _KIND, orjson.dumps([kind, scope, conversation]).decode(), subject, entity
+
+
+def owner_of(identity: Identity) -> Identity:
+    """Return the place of a conversation's identity; that of a place is the place itself."""
+    if identity[0] != _KIND:
+        return identity
+    kind, scope, _ = orjson.loads(identity[1])
+    return kind, scope, identity[2], identity[3]
+
+
+def conversation_of(identity: Identity) -> tuple[Identity, str] | None:
+    """Return the place and the id of a conversation; None for the identity of a place."""
+    kind, names, subject, entity = identity
+    if kind != _KIND:
+        return None
+    kind, scope, conversation = orjson.loads(names)
+    return (kind, scope, subject, entity), conversation
+
+
+def checked_span(span: timedelta, argument: str) -> timedelta:
+    """Return a positive span of time.
+
+    Raises:
+        ValueError: It is not positive.
+        TypeError: It is not a timedelta.
+    """
+    example = f"{argument}=timedelta(seconds=30)"
+    if expect(span, timedelta, argument, example) <= timedelta(0):
+        raise ValueError(f"{argument} must be positive: {example}")
+    return span
+
+
+def checked_last(last: int | None, before: int | None) -> None:
+    """Check the arguments of `turns`."""
+    if last is not None:
+        expect_within(last, int, "last", "last=20", least=1)
+    if before is not None:
+        expect_within(before, int, "before", "before=turns[0].number", least=0)

@@ -1,0 +1,50 @@
+"""Copies of a folder, and what an erasure in the store means for them."""
+
+from pathlib import Path
+
+import pytest
+
+from factmem.encryption import Aes256GCMEncryptor, KeyFile
+from factmem.errors import WrongKeyError
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from factmem.testing._facts import AGENT, theme
+from tests.providers.local_stores import ALICE, BOB, KEY
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [SimpleStorage(), EncryptedStorage(Aes256GCMEncryptor(KEY))],
+    ids=["plain", "encrypted"],
+)
+async def test_a_receipt_does_not_promise_that_copies_are_unreadable(
+    tmp_path: Path, storage: Storage
+) -> None:
+    """A copy made before opens as the store did: without a key, or with the same one."""
+    async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+        await store.backup(tmp_path / "copy")
+
+        receipt = await store.erase(ALICE, AGENT)
+
+    async with LocalFileMemoryProvider(tmp_path / "copy", storage=storage) as copy:
+        assert len(await copy.load_all(ALICE, AGENT)) == 1
+    assert not receipt.is_shreddable
+
+
+async def test_shredding_makes_all_copies_unreadable(tmp_path: Path) -> None:
+    """With keys that are kept outside of the copied folder; the store itself goes on."""
+    storage = EncryptedStorage(KeyFile(tmp_path / "keys"))
+    async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
+        for each in (ALICE, BOB):
+            await store.save(theme("dark"), each, AGENT)
+        await store.backup(tmp_path / "copy")
+        receipt = await store.erase(ALICE, AGENT)
+        assert receipt.is_shreddable
+
+        assert (await store.shred()).places == 1
+
+        assert len(await store.load_all(BOB, AGENT)) == 1
+    async with LocalFileMemoryProvider(tmp_path / "copy", storage=storage) as copy:
+        with pytest.raises(WrongKeyError):
+            await copy.load_all(ALICE, AGENT)

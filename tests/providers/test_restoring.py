@@ -1,0 +1,201 @@
+"""Restoring a backup: nobody who was erased comes back, and nobody writes to a replaced store."""
+
+import os
+import shutil
+from io import BytesIO
+from pathlib import Path
+
+import anyio
+import pytest
+
+from factmem.errors import StorageError, StoreBusyError, TamperedError
+from factmem.models.places import MemorySubject
+from factmem.providers.conversations import NewTurn
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.results import ErasureReceipt
+from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.testing._facts import AGENT, THEME, languages, theme
+from factmem.transfer.bundle import export_facts, import_facts
+from tests.processes import Process, Tell
+from tests.providers.local_stores import ALICE, BOB, current, is_sound
+
+PEOPLE = [MemorySubject("person", "", 1, per_entity=True).of(f"p{n}") for n in range(150)]
+
+
+async def test_nobody_of_a_hundred_comes_back(tmp_path: Path, root: Path, storage: Storage) -> None:
+    """Neither from a backup nor from a bundle of before; the others do."""
+    bundle = BytesIO()
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        async with anyio.create_task_group() as tasks:
+            for each in PEOPLE:
+                tasks.start_soon(store.save, theme(each.entity or ""), each, AGENT)
+        await store.backup(tmp_path / "copy")
+        await export_facts(store, bundle)
+        for each in PEOPLE[:100]:
+            await store.erase(each, AGENT)
+        await store.save(theme("again"), PEOPLE[0], AGENT)
+
+        bundle.seek(0)
+        report = await import_facts(bundle, store)
+        assert (report.new, report.skipped) == (0, 100)
+        assert await store.restore(tmp_path / "copy") == 100
+
+        left = {place.subject.entity for place in await store.list_places()}
+        assert left == {each.entity for each in PEOPLE[100:]}
+        bundle.seek(0)
+        assert (await import_facts(bundle, store)).skipped == 100
+        assert await store.erased_at(PEOPLE[1], AGENT) is not None
+    assert is_sound(root)
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".tmp")] == []
+
+
+async def test_receipts_replace_the_memory_of_a_lost_store(
+    tmp_path: Path, root: Path, storage: Storage
+) -> None:
+    """What was recorded after the time of a receipt stays."""
+    receipts: list[ErasureReceipt] = []
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        for each in PEOPLE[:3]:
+            await store.save(theme("dark"), each, AGENT)
+        receipts.append(await store.erase(PEOPLE[0], AGENT))
+        await store.save(theme("new"), PEOPLE[0], AGENT)
+        anchor = await store.backup(tmp_path / "copy")
+        receipts += [await store.erase(each, AGENT) for each in PEOPLE[1:3]]
+    shutil.rmtree(root)
+
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        assert await store.restore(tmp_path / "copy", anchor=anchor, erased=receipts) == 2
+        [fact] = await store.load(THEME, PEOPLE[0], AGENT)
+        assert fact.value == "new"
+        assert len(await store.places()) == 1
+
+
+async def test_receipts_reach_conversations(tmp_path: Path, root: Path, storage: Storage) -> None:
+    """Of a person who has only talked, and of one who came back after the erasure."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        for each in (ALICE, BOB):
+            await store.conversations.append(
+                [
+                    NewTurn(
+                        {"id": "before", "message": {"role": "user", "content": "before"}}, "before"
+                    )
+                ],
+                "c",
+                each,
+                AGENT,
+            )
+        await store.backup(tmp_path / "before")
+        receipts = [await store.erase(each, AGENT) for each in (ALICE, BOB)]
+        await store.conversations.append(
+            [NewTurn({"id": "after", "message": {"role": "user", "content": "after"}}, "after")],
+            "c",
+            BOB,
+            AGENT,
+        )
+        await store.backup(tmp_path / "after")
+
+    for name, left in ("before", 0), ("after", 1):
+        async with LocalFileMemoryProvider(tmp_path / f"new-{name}", storage=storage) as store:
+            assert await store.restore(tmp_path / name, erased=receipts) == 2 * (not left)
+            assert await store.conversations.conversations(ALICE, AGENT) == []
+            assert len(await store.conversations.conversations(BOB, AGENT)) == left
+
+
+async def test_a_moved_place_is_not_an_erased_one(
+    tmp_path: Path, root: Path, storage: Storage
+) -> None:
+    """Its facts are in the backup under the former name only."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+        await store.backup(tmp_path / "copy")
+        entries = await store.entries(ALICE, AGENT)
+        await store.replay(entries, BOB, AGENT)
+        await store.rewrite(lambda entries: [None for _ in entries], ALICE, AGENT)
+        await store.erase(ALICE, AGENT, only_empty=True)
+
+        assert await store.restore(tmp_path / "copy") == 0
+        assert len(await store.load_all(ALICE, AGENT)) == 1
+
+
+def hold(tell: Tell, wait: object, root: str) -> None:
+    async def main() -> None:
+        async with LocalFileMemoryProvider(root) as store:
+            await store.load_all(ALICE, AGENT)
+            tell("open")
+            wait()  # type: ignore[operator]
+
+    anyio.run(main)
+
+
+async def test_a_store_that_others_have_open_is_not_replaced(tmp_path: Path, root: Path) -> None:
+    """In this process or another one; a worker would go on in the replaced file."""
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(languages("java"), ALICE, AGENT)
+        await store.backup(tmp_path / "copy")
+        await store.save(languages("rust"), ALICE, AGENT)
+    async with LocalFileMemoryProvider(root) as other, LocalFileMemoryProvider(root) as store:
+        assert len(await current(other)) == 2
+        with pytest.raises(StoreBusyError, match="stop them"):
+            await store.restore(tmp_path / "copy")
+        assert len(await current(store)) == len(await current(other)) == 2
+    holder = Process(hold, str(root))
+    assert holder.is_heard(30)
+    async with LocalFileMemoryProvider(root) as store:
+        with pytest.raises(StoreBusyError, match="stop them"):
+            await store.restore(tmp_path / "copy")
+        holder.go()
+        assert holder.end() == 0
+        await store.restore(tmp_path / "copy")
+        assert await current(store) == ["java"]
+        await store.save(languages("c"), ALICE, AGENT)
+    assert is_sound(root)
+
+
+async def test_what_cannot_be_restored_changes_nothing(
+    tmp_path: Path, root: Path, storage: Storage
+) -> None:
+    """No backup, another store's, one that is older than its anchor, another key's."""
+    other, anchor = tmp_path / "other", ""
+    for each in (root, other):
+        async with LocalFileMemoryProvider(each, storage=storage) as store:
+            await store.save(languages("java"), ALICE, AGENT)
+            await store.backup(tmp_path / f"copy-{each.name}")
+            await store.save(languages("rust"), ALICE, AGENT)
+            anchor = await store.anchor()
+    is_encrypted = isinstance(storage, EncryptedStorage)
+    wrong = [
+        (tmp_path / "nothing", None, ValueError),
+        (tmp_path / f"copy-{other.name}", None, ValueError),
+        (tmp_path / f"copy-{other.name}", anchor, TamperedError if is_encrypted else StorageError),
+    ]
+    for backup, anchor_of, error in wrong:
+        async with LocalFileMemoryProvider(root, storage=storage) as store:
+            with pytest.raises(error, match=r"\w"):
+                await store.restore(backup, anchor=anchor_of)
+        assert is_sound(root)
+        async with LocalFileMemoryProvider(root, storage=storage) as store:
+            assert len(await current(store)) == 2
+    with (root / "facts.db").open("r+b") as file:
+        file.write(bytes(4096))
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        with pytest.raises(StorageError, match=r"move the folder.*erased="):
+            await store.restore(tmp_path / f"copy-{root.name}")
+
+
+async def test_drafts_of_killed_processes_are_removed(tmp_path: Path, root: Path) -> None:
+    """They have what is erased later; the draft of a living one stays."""
+    from factmem.providers._sqlite.copies import Draft
+
+    dead, alive = tmp_path / ".copy-0.tmp", Draft(tmp_path / "copy")
+    dead.mkdir()
+    (dead / "facts.db").write_bytes(b"old")
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(languages("java"), ALICE, AGENT)
+
+        await store.backup(tmp_path / "copy")
+
+    assert not dead.exists()
+    assert alive.folder.exists()
+    alive.close()
+    assert not alive.folder.exists()
+    assert sorted(os.listdir(tmp_path / "copy")) == ["facts.db"]

@@ -11,7 +11,6 @@ another kind of line. The digest covers all bytes before the last line. Every li
 feed, so that a reader notices even one missing byte at the end.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, BinaryIO, NoReturn
@@ -22,14 +21,15 @@ import pydantic_core
 from factmem.ledger._entry_check import check_entry
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity, Place
+from factmem.transfer._lines import MOST_BYTES, is_small, parsed_json
 
 FORMAT = "factmem-bundle"
 VERSION = 1
 
 _CHUNK = 1 << 20
 
-_WIDE = b'{"wide":true,'
-"""The first bytes of an entry with integers beyond 64 bits, which orjson would read as floats."""
+_MOST_ITEMS = 256
+"""The most facts or forgotten values of a line. Most stores split larger saves too."""
 
 
 class BundleWriter:
@@ -48,11 +48,16 @@ class BundleWriter:
         self._write([_line({**header, "history": history})])
 
     def write_place(self, identity: Identity, entries: Sequence[Entry]) -> None:
-        """Write a place and its entries."""
-        self._write([_line({"place": identity, "entries": len(entries)})])
-        self._write(_entry_line(entry) for entry in entries)
+        """Write a place and its entries.
+
+        Raises:
+            ValueError: A value is too large for a reader.
+        """
+        parts = [part for entry in entries for part in _split(entry)]
+        self._write([_line({"place": identity, "entries": len(parts)})])
+        self._write(map(_entry_line, parts))
         self._places += 1
-        self.entries += len(entries)
+        self.entries += len(parts)
 
     def write_end(self) -> None:
         """Write the last line. A reader rejects a bundle without it."""
@@ -79,12 +84,28 @@ def _line(fields: dict[str, object]) -> bytes:
     return orjson.dumps(fields) + b"\n"
 
 
+def _split(entry: Entry) -> Iterator[Entry]:
+    """Yield an entry of very many items as several of the same time, and any other as it is."""
+    for name in ("facts", "forget"):
+        items: Any = entry.get(name, ())
+        if len(items) > _MOST_ITEMS and len(entry) == 2:
+            for start in range(0, len(items), _MOST_ITEMS):
+                part: Any = {"at": entry["at"], name: items[start : start + _MOST_ITEMS]}
+                yield part
+            return
+    yield entry
+
+
 def _entry_line(entry: Entry) -> bytes:
     plain = {key: value for key, value in entry.items() if key != "wide"}
     try:
-        return orjson.dumps(plain) + b"\n"
+        line = orjson.dumps(plain) + b"\n"
     except TypeError:  # an integer beyond 64 bits
-        return pydantic_core.to_json({"wide": True, **plain}) + b"\n"
+        line = pydantic_core.to_json(plain) + b"\n"
+    if not is_small(line):
+        keywords = {fact["keyword"] for fact in entry.get("facts", ())}
+        raise ValueError(f"A save of {', '.join(map(repr, keywords))} is too large for a bundle")
+    return line
 
 
 class BundleReader:
@@ -131,7 +152,6 @@ class BundleReader:
     def read_entry(self) -> Entry:
         """Read an entry line."""
         entry: Any = self._next()
-        entry.pop("wide", None)
         if not self._is_verified:
             try:
                 check_entry(entry)
@@ -149,17 +169,19 @@ class BundleReader:
 
     def _next(self) -> dict[str, Any]:
         self._digest.update(self._line)
-        self._line = self._file.readline()
+        self._line = self._file.readline(MOST_BYTES + 1)
         self._number += 1
+        if len(self._line) > MOST_BYTES:
+            self._fail(f"has more than {MOST_BYTES:,} bytes")
         if not self._line.endswith(b"\n"):
             raise ValueError(
                 f"The bundle ends in line {self._number}, before its end mark: it was truncated. "
                 f"Nothing was imported; copy the bundle again"
             )
         try:
-            fields: object = _parsed(self._line)
-        except (ValueError, RecursionError):
-            self._fail("is not JSON")
+            fields = parsed_json(self._line)
+        except ValueError as exc:
+            self._fail(str(exc))
         if not isinstance(fields, dict):
             self._fail("is not a JSON object")
         return fields
@@ -196,15 +218,3 @@ def _place_of(identity: Identity) -> Place | None:
     except ValueError:
         return None
     return place if place.identity == identity else None
-
-
-def _parsed(line: bytes) -> object:
-    if not line.startswith(_WIDE):
-        return orjson.loads(line)
-    wide: object = json.loads(line, parse_constant=_refuse_constant)
-    json.dumps(wide, ensure_ascii=False).encode()  # raises for a lone surrogate
-    return wide
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")

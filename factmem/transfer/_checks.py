@@ -1,7 +1,13 @@
-"""The check of the store that exports and imports have in common."""
+"""The checks that exports and imports have in common."""
 
-from factmem._arguments import kind_of
+from collections.abc import Iterable, Mapping
+
+from factmem._arguments import expect, kind_of
+from factmem.ledger.entries import Entry
+from factmem.models.clock import stamp
+from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore, fact_store
+from factmem.providers.results import ErasureReceipt
 
 
 def check_store(store: object, name: str) -> None:
@@ -11,3 +17,29 @@ def check_store(store: object, name: str) -> None:
             f"{name} must be a FactStore, not {kind_of(store)}: LocalFileMemoryProvider(path)"
         )
     fact_store(store)
+
+
+async def not_erased(
+    store: FactStore, place: Place, entries: list[Entry], erased: Mapping[Identity, str]
+) -> list[Entry]:
+    """Return the entries that were recorded after the last erasure of their place.
+
+    Args:
+        store: The store; it may know of an erasure.
+        place: The place of the entries.
+        entries: The entries.
+        erased: The times of erasures that are known from receipts.
+    """
+    known = await store.erased_at(place.subject, place.scope)
+    until = max("" if known is None else stamp(known), erased.get(place.identity, ""))
+    return [entry for entry in entries if entry["at"] > until]
+
+
+def times_of(erased: Iterable[ErasureReceipt]) -> dict[Identity, str]:
+    """Return the time of the last erasure of each place, as a stamp."""
+    found: dict[Identity, str] = {}
+    for receipt in erased:
+        expect(receipt, ErasureReceipt, "erased", "erased=[receipt]")
+        identity = receipt.place.identity
+        found[identity] = max(found.get(identity, ""), stamp(receipt.erased_at))
+    return found

@@ -18,11 +18,10 @@ from errno import ELOOP
 from pathlib import Path
 from typing import TypeAlias
 
-import orjson
-
 from factmem._concurrency.file_lock import ORDINARY
 from factmem.errors import TamperedError
 from factmem.models.places import MemoryScope, MemoryScopeType
+from factmem.transfer._lines import MOST_BYTES, parsed_json
 
 Unseal: TypeAlias = Callable[[bytes], bytes]
 """Decrypts a nonce of 12 bytes, a ciphertext and a tag of 16 bytes."""
@@ -112,12 +111,11 @@ def content_of(path: Path, unseal: Unseal | None) -> object:
     if unseal is not None:
         data = _unsealed(data, unseal)
     try:
-        content: object = orjson.loads(data)
-    except ValueError:
-        is_sealed = unseal is None and _sealed(data) is not None
-        why = "encrypted: pass its key" if is_sealed else "not JSON: it is truncated or damaged"
-        raise ValueError(f"is {why}") from None
-    return content
+        return parsed_json(data)
+    except ValueError as exc:
+        if unseal is None and _sealed(data) is not None:
+            raise ValueError("is encrypted: pass its key") from None
+        raise ValueError(f"{exc}: it is truncated or damaged") from None
 
 
 def _read(path: Path) -> bytes:
@@ -125,7 +123,10 @@ def _read(path: Path) -> bytes:
         with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ValueError("is not a regular file")
-            return file.read()
+            data = file.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                raise ValueError(f"has more than {MOST_BYTES:,} bytes")
+            return data
     except OSError as exc:
         if exc.errno == ELOOP:
             raise ValueError("is a symbolic link, which is not followed") from None

@@ -4,20 +4,21 @@ A field of the wrong type raises `ValueError` with its name. Ignoring it could l
 a memory to all users.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from pydantic import JsonValue
 
 from factmem.models.places import MemoryScope
 from factmem.models.sources import FactSource, SourceKind
-from factmem.transfer._memory_files import Library, Record
 
 _RENAMED = frozenset(
     {
-        *("id", "data", "memory", "hash", "score", "text_lemmatized", "metadata"),
+        *("id", "memory", "hash", "score", "metadata"),
         *("created_at", "updated_at", "expiration_date", "categories"),
         *("user_id", "agent_id", "app_id", "run_id"),
     }
@@ -44,20 +45,12 @@ class Memory:
     expires_at: datetime | None = None
 
 
-def memory_of(record: Record, library: Library, user_field: str | None) -> Memory:
-    """Convert a record; `user_field` names the field of its user, for mem0 by default `user_id`.
+def memory_of_mem0(fields: Mapping[str, Any], user_field: str) -> Memory:
+    """Convert an item of `get_all()`; `user_field` names the field of its user.
 
     Raises:
-        ValueError: The record cannot be read, or a field is missing or of the wrong type.
+        ValueError: A field is missing or of the wrong type.
     """
-    if record.fields is None:
-        raise ValueError("cannot be read")
-    if library == "mem0":
-        return _of_mem0(record.id, record.fields, user_field or "user_id")
-    return _of_crewai(record.id, record.fields, user_field)
-
-
-def _of_mem0(memory_id: str, fields: Mapping[str, Any], user_field: str) -> Memory:
     metadata = _metadata(fields)
     metadata.update({name: value for name, value in fields.items() if name not in _RENAMED})
     categories = _categories(fields)
@@ -65,8 +58,8 @@ def _of_mem0(memory_id: str, fields: Mapping[str, Any], user_field: str) -> Memo
         categories = [metadata.pop("category")]
     agent, app = _string(fields, "agent_id"), _string(fields, "app_id")
     return Memory(
-        memory_id,
-        _text(fields, "data", "memory"),
+        _id(fields),
+        _text(fields, "memory"),
         _datetime(fields, "updated_at", "created_at"),
         FactSource(SourceKind.DOCUMENT, _string(fields, "run_id") or "mem0"),
         _user({**metadata, **fields}, user_field),
@@ -77,7 +70,12 @@ def _of_mem0(memory_id: str, fields: Mapping[str, Any], user_field: str) -> Memo
     )
 
 
-def _of_crewai(memory_id: str, fields: Mapping[str, Any], user_field: str | None) -> Memory:
+def memory_of_crewai(fields: Mapping[str, Any], user_field: str | None) -> Memory:
+    """Convert a `MemoryRecord` as JSON; without `user_field` it has no user.
+
+    Raises:
+        ValueError: A field is missing or of the wrong type.
+    """
     metadata = _metadata(fields)
     for name in ("scope", "source"):
         if (value := _string(fields, name)) is not None and value != "/":
@@ -91,7 +89,7 @@ def _of_crewai(memory_id: str, fields: Mapping[str, Any], user_field: str | None
     if not isinstance(importance, int | float) or isinstance(importance, bool):
         importance = 0.5
     return Memory(
-        memory_id,
+        _id(fields),
         _text(fields, "content"),
         _datetime(fields, "created_at"),
         FactSource(SourceKind.DOCUMENT, "crewai"),
@@ -100,6 +98,14 @@ def _of_crewai(memory_id: str, fields: Mapping[str, Any], user_field: str | None
         _present(metadata),
         importance=float(min(max(importance, 0), 1)),
     )
+
+
+def _id(fields: Mapping[str, Any]) -> str:
+    """Return a unique id: the record's own, or a digest of its fields."""
+    if fields.get("id") is not None:
+        return str(fields["id"])
+    # Not orjson, which rejects wide integers and lone surrogates that other libraries store.
+    return sha256(json.dumps(fields, default=str, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _present(metadata: dict[str, Any]) -> dict[str, JsonValue]:
@@ -131,12 +137,10 @@ def _user(fields: Mapping[str, Any], name: str) -> str | None:
     return user
 
 
-def _text(fields: Mapping[str, Any], *names: str) -> str:
-    """Return the first of the named fields that is not blank."""
-    for name in names:
-        if (text := _string(fields, name)) is not None:
-            return text
-    raise ValueError(f"has no text in {' or '.join(map(repr, names))}")
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    if (text := _string(fields, name)) is None:
+        raise ValueError(f"has no text in {name!r}")
+    return text
 
 
 def _datetime(fields: Mapping[str, Any], *names: str) -> datetime:

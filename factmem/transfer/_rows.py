@@ -1,6 +1,6 @@
 """Imports of rows: facts with their own places and times."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from factmem.models._values import Canonical, canonical
 from factmem.models.clock import stamp
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
+from factmem.transfer._checks import not_erased
 from factmem.transfer.reports import ImportReport
 
 __all__ = ["import_rows"]
@@ -23,6 +24,7 @@ async def import_rows(
     rows: Iterable[PlacedFact[Any]],
     into: FactStore,
     wanted: set[Identity] | None,
+    erased: Mapping[Identity, str],
     progress: Callable[[int, int], None] | None,
 ) -> ImportReport:
     """Write rows to a store, each recorded at the time of its fact.
@@ -32,14 +34,17 @@ async def import_rows(
     by_place = _by_place(rows, wanted)
     for place, _ in by_place:  # a view raises here, before anything is written
         await into.replay([], place.subject, place.scope)
-    new = read = 0
+    new = read = skipped = 0
     for done, (place, facts) in enumerate(by_place, 1):
         read += len(facts)
         known = await into.entries(place.subject, place.scope)
-        new += await into.replay(_unknown(known, facts), place.subject, place.scope)
+        unknown = _unknown(known, facts)
+        kept = await not_erased(into, place, unknown, erased)
+        new += await into.replay(kept, place.subject, place.scope)
+        skipped += len(unknown) - len(kept)
         if progress is not None:
             progress(done, len(by_place))
-    return ImportReport(tuple(place for place, _ in by_place), read, new)
+    return ImportReport(tuple(place for place, _ in by_place), read, new, skipped=skipped)
 
 
 def _by_place(

@@ -32,9 +32,10 @@ from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import TimeProvider, stamp, system_clock, utc
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
+from factmem.providers.results import ErasureReceipt
 from factmem.transfer._bundle_files import BundleFile, buffer, open_source, open_target
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
-from factmem.transfer._checks import check_store
+from factmem.transfer._checks import check_store, not_erased, times_of
 from factmem.transfer._rows import import_rows
 from factmem.transfer.reports import ExportReport, ImportReport
 
@@ -109,6 +110,7 @@ async def import_facts(
     into: FactStore,
     *,
     places: Iterable[Place] | None = None,
+    erased: Iterable[ErasureReceipt] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> ImportReport:
     """Import the facts of a bundle, or rows with their own times, into a store.
@@ -125,6 +127,9 @@ async def import_facts(
     that changed in the file since the verification is not written. No LLM calls. File I/O runs in
     worker threads.
 
+    What was recorded before the store erased the place is skipped, so that nobody comes back:
+    `skipped` of the result counts it.
+
     Rows are `PlacedFact`s in any order. Each one is recorded at the `timestamp` of its fact, so
     that `as_of` finds it. A row older than the newest entry of its place counts as recorded at the
     time of that entry. A row is skipped if the place already has a save with the same keyword,
@@ -135,6 +140,7 @@ async def import_facts(
             from its current position to its end. Or an iterable of `PlacedFact`.
         into: The store to import into.
         places: Import only these places; all by default.
+        erased: Receipts of erasures that the store does not know, to skip these too.
         progress: Called after each place, with the number of finished places and of all places.
 
     Raises:
@@ -152,9 +158,9 @@ async def import_facts(
         expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
     wanted = None if places is None else {each.identity for each in checked_places(places)}
     if _are_rows(source):
-        return await import_rows(source, into, wanted, progress)
-    done: list[Place] = []
-    read = new = 0
+        return await import_rows(source, into, wanted, times_of(erased), progress)
+    times, done = times_of(erased), list[Place]()
+    read = new = skipped = 0
     async with open_source(source) as whole:
         file = await run_sync(buffer, whole)
         start = await run_sync(file.tell)
@@ -170,12 +176,13 @@ async def import_facts(
         marks = iter(contents.marks)
         while (found := await _next_place(reader, wanted, marks)) is not None:
             place, entries = found
-            new += await into.replay(entries, place.subject, place.scope)
-            read += len(entries)
+            kept = await not_erased(into, place, entries, times)
+            new += await into.replay(kept, place.subject, place.scope)
+            read, skipped = read + len(entries), skipped + len(entries) - len(kept)
             done.append(place)
             if progress is not None:
                 progress(len(done), contents.wanted)
-    return ImportReport(tuple(done), read, new)
+    return ImportReport(tuple(done), read, new, skipped=skipped)
 
 
 def _are_rows(

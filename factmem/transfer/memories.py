@@ -1,21 +1,18 @@
-"""Imports from other memory libraries: mem0 and CrewAI.
+"""Imports of memories that mem0 and CrewAI return.
 
-`_memory_files` reads the records of a store, `_memory_records` converts each to a memory, and this
-module groups the memories by place and writes them as facts.
+`_memory_records` converts each record to a memory, and this module groups the memories by place and
+writes them as facts.
 """
 
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import orjson
-from anyio.to_thread import run_sync
 from pydantic import JsonValue
 
-from factmem._arguments import expect, expect_all, expect_path
+from factmem._arguments import expect, expect_all, kind_of
 from factmem.ledger.entries import Entry, StoredFact, stored
 from factmem.models._metadata import checked_metadata
 from factmem.models._names import checked_name, checked_text
@@ -24,8 +21,7 @@ from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, Sing
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.providers.base import FactStore
 from factmem.transfer._checks import check_store
-from factmem.transfer._memory_files import Library, Record, records_of
-from factmem.transfer._memory_records import Memory, memory_of
+from factmem.transfer._memory_records import Memory, memory_of_crewai, memory_of_mem0
 from factmem.transfer.reports import ImportProblem, ImportReport
 
 __all__ = ["import_crewai", "import_mem0"]
@@ -34,98 +30,86 @@ _AT_A_TIME = 10_000
 """Entries per call of the store. A call first reads the whole place, so small batches would be
 slow. An import that was killed continues after the last completed batch."""
 
+_KEYWORD = "notes"
+"""The keyword of memories without a category."""
 _VERSION = "~"
 """In the ids of a memory's later texts, separates the memory's id from a digest of the text."""
 
 
 async def import_mem0(
-    path: str | os.PathLike[str],
+    memories: Iterable[Mapping[str, Any]],
     into: FactStore,
     *,
     scope: MemoryScope,
     subject: MemorySubject,
     user_field: str = "user_id",
-    keyword: str = "notes",
     concepts: Iterable[Concept[Any, Any]] = (),
 ) -> ImportReport:
-    """Import the memories of mem0's open-source `Memory` into a store.
+    """Import the memories of mem0 into a store.
 
     Each memory becomes a value of a concept, whose keyword is the memory's first category or else
-    `keyword`. The memory's `user_id` becomes the entity of its subject; without a user the subject
+    "notes". The memory's `user_id` becomes the entity of its subject; without a user the subject
     is `MemorySubject.EVERYTHING`. An `agent_id` selects the scope of that agent, an `app_id` that
     of the product. The `run_id` becomes the conversation of the source. Metadata is imported too.
 
     A memory counts as said at its last update: in a SINGLE concept the latest memory is current,
     whatever the order of imports. A second import adds what mem0 has saved since and replaces
     memories that mem0 has updated since, so an import can be repeated after a failure or a kill. It
-    does not remove memories that mem0 has deleted since.
-
-    mem0's files are opened only for reading, in a worker thread. No code in the pickled points of
-    Qdrant's local mode is run. No LLM calls.
+    does not remove memories that mem0 has deleted since. All memories are read before the first is
+    written. No LLM calls.
 
     Args:
-        path: The folder of the local vector store (Qdrant, Chroma or FAISS) or its parent; a JSON
-            file with the result of `get_all()`; or `history.db`, which contains no users.
+        memories: The memories, as in `get_all(...)["results"]`.
         into: The store to import into.
         scope: The scope of memories without `agent_id` and `app_id`.
         subject: The subject of the facts: an unbound per-entity subject such as `USER`, which is
             bound to each memory's user, or one subject for all, such as `USER.of("alice")`.
         user_field: The field of a memory, or of its metadata, that names its user.
-        keyword: The keyword of the concept for memories without a category.
         concepts: The application's concepts, matched by keyword. Other keywords become concepts of
             many strings.
 
     Raises:
         TypeError: `into` is not a `FactStore`, or an argument is of the wrong type.
-        ValueError: `path` contains no memories of mem0 or is damaged, or `keyword` is not a valid
-            name.
-        OSError: A file cannot be read.
         StorageError: The store failed.
     """
     expect(user_field, str, "user_field", "user_field='user_id'")
-    importing = _Import(into, scope, subject, keyword, concepts)
-    return await importing.run(path, "mem0", user_field)
+    importing = _Import(into, scope, subject, concepts)
+    return await importing.run(memories, lambda fields: memory_of_mem0(fields, user_field))
 
 
 async def import_crewai(
-    path: str | os.PathLike[str],
+    memories: Iterable[Mapping[str, Any]],
     into: FactStore,
     *,
     scope: MemoryScope,
     subject: MemorySubject,
     user_field: str | None = None,
-    keyword: str = "notes",
     concepts: Iterable[Concept[Any, Any]] = (),
 ) -> ImportReport:
     """Import the memories of CrewAI into a store.
 
-    Keywords, times and repeated imports work as in `import_mem0`, and files are opened only for
-    reading. CrewAI's metadata, scope, source and private flag become metadata of the fact. A
-    LanceDB table, which CrewAI 1 stores in `memory/memories.lance`, needs the package `lancedb`, a
-    dependency of CrewAI.
+    Keywords, times and repeated imports work as in `import_mem0`. CrewAI's metadata, scope, source
+    and private flag become metadata of the fact.
 
     Args:
-        path: The folder of CrewAI's memory or its parent; for older versions the folder with
-            `long_term_memory_storage.db`, `short_term` and `entities`; or a JSON file of
-            `[record.model_dump(mode="json") for record in memory.list_records(limit=...)]`.
+        memories: The records as JSON: `record.model_dump(mode="json")` for each record of
+            `memory.list_records(limit=...)`.
         into: The store to import into.
         scope: Where the facts are visible.
         subject: The subject of the facts: one subject for all, such as `USER.of("alice")`, or an
             unbound per-entity subject, which is bound to the user in `user_field`.
         user_field: The field of a memory, or of its metadata, that names its user: "source", or
             "scope" for the last part of the path.
-        keyword: The keyword of the concept for memories without a category.
         concepts: The application's concepts, as in `import_mem0`.
 
     Raises:
         UnboundSubjectError: `subject` is not bound, and no `user_field` names the users.
-        MissingExtraError: It is a LanceDB table, and lancedb is not installed.
-        TypeError, ValueError, OSError, StorageError: As `import_mem0`.
+        TypeError, StorageError: As `import_mem0`.
     """
-    importing = _Import(into, scope, subject, keyword, concepts)
+    importing = _Import(into, scope, subject, concepts)
     if user_field is None:
         subject.check_bound()
-    return await importing.run(path, "crewai", user_field)
+    return await importing.run(memories, lambda fields: memory_of_crewai(fields, user_field))
 
 
 class _Import:
@@ -136,42 +120,48 @@ class _Import:
         into: FactStore,
         scope: MemoryScope,
         subject: MemorySubject,
-        keyword: str,
         concepts: Iterable[Concept[Any, Any]],
     ) -> None:
         check_store(into, "into")
         self._into = into
         self._scope = expect(scope, MemoryScope, "scope", 'MemoryScope.Product("my-app")')
         self._subject = expect(subject, MemorySubject, "subject", 'USER.of("alice")')
-        self._keyword = checked_name(keyword, "keyword")
         given = expect_all(concepts, Concept, "concepts", "concepts=[NOTES]")
         self._concepts = {concept.keyword: concept for concept in given}
         self._new = self._known = 0
         self._problems: list[ImportProblem] = []
 
     async def run(
-        self, path: str | os.PathLike[str], library: Library, user_field: str | None
+        self,
+        records: Iterable[Mapping[str, Any]],
+        memory_of: Callable[[Mapping[str, Any]], Memory],
     ) -> ImportReport:
-        """Read the memories of a library and write them, place by place."""
-        expect_path(path, "path", f"import_{library}('memory', store, scope=scope, subject=USER)")
-        records = await run_sync(records_of, Path(path), library)
-        by_place = self._by_place(records, library, user_field)
+        """Convert the records of a library and write them, place by place."""
+        by_place = self._by_place(records, memory_of)
         for place, memories in by_place:
             await self._write(place, memories)
         places = tuple(place for place, _ in by_place)
         return ImportReport(places, self._new + self._known, self._new, tuple(self._problems))
 
     def _by_place(
-        self, records: Iterable[Record], library: Library, user_field: str | None
+        self,
+        records: Iterable[Mapping[str, Any]],
+        memory_of: Callable[[Mapping[str, Any]], Memory],
     ) -> list[tuple[Place, list[Memory]]]:
         """Return the memories of each place, ordered by the time they were said."""
         found: dict[Identity, tuple[Place, list[Memory]]] = {}
-        for record in records:
+        for number, fields in enumerate(records, 1):
+            if not isinstance(fields, Mapping):
+                raise TypeError(
+                    f"memories must be mappings, not {kind_of(fields)}: [{{'id': ...}}]"
+                )
             try:
-                memory = memory_of(record, library, user_field)
+                memory = memory_of(fields)
                 place = self._place_of(memory)
             except ValueError as exc:
-                self._problems.append(ImportProblem(record.name, str(exc)))
+                named = fields.get("id")
+                item = f"number {number}" if named is None else str(named)
+                self._problems.append(ImportProblem(item, str(exc)))
             else:
                 found.setdefault(place.identity, (place, []))[1].append(memory)
         for _, memories in found.values():  # entries of a place are recorded in order of time
@@ -246,13 +236,13 @@ class _Import:
     def _concept(self, keyword: str) -> Concept[Any, Any]:
         """Return a concept of many strings, for a keyword without a concept of the application."""
         words = keyword.replace("_", " ").replace("-", " ")
-        about = "" if keyword == self._keyword else f" about {words}"
+        about = "" if keyword == _KEYWORD else f" about {words}"
         return Concept(keyword, f"What was noted{about}", FactType.MULTIPLE)
 
     def _keyword_of(self, memory: Memory) -> tuple[str, dict[str, JsonValue]]:
         """Return the keyword of a memory, and its metadata with the remaining categories."""
         categories = [each for each in memory.categories if each.strip()]
-        keyword = self._keyword
+        keyword = _KEYWORD
         is_listed = len(categories) > 1
         if categories:
             try:

@@ -46,7 +46,10 @@ class ImportReport(Displayed):
     problems: tuple[ImportProblem, ...] = ()
     """What could not be imported from another library. An invalid bundle raises instead."""
 
+    skipped: int = 0
+    """How many of the entries were recorded before their place was erased, and not imported."""
+
     @property
     def known(self) -> int:
         """How many of the entries were skipped, because an earlier import had added them."""
-        return self.entries - self.new
+        return self.entries - self.new - self.skipped

@@ -503,10 +503,45 @@ class TestDamage:
         """Numbers that exact readers of wide integers would accept."""
         for value in (b"NaN", b"-Infinity", b'"\\ud800"', b"[" * 50_000 + b"1" + b"]" * 50_000):
             fact = orjson.dumps(FACT).replace(orjson.dumps(SECRET), value)
-            line = b'{"wide":true,"at":"2026-03-01T12:00:00.000000Z","facts":[%b]}\n' % fact
-            assert "Line 3 of the bundle is not JSON" in await refused(
-                sealed([HEADER, PLACE, line])
-            )
+            for wide in (b"", b',"wide":9999999999999999999999'):
+                line = b'{"at":"2026-03-01T12:00:00.000000Z","facts":[%b]%b}\n' % (fact, wide)
+                assert "Line 3 of the bundle is not JSON" in await refused(
+                    sealed([HEADER, PLACE, line])
+                )
+
+    @table("value", [b"[" * 205 + b"]" * 205, b'{"a":' * 300 + b"1" + b"}" * 300])
+    async def test_values_that_no_store_can_load(self, value: bytes) -> None:
+        """They were imported after the places before them, and could not be read afterwards."""
+        line = orjson.dumps(ENTRY) + b"\n"
+        deep = line.replace(orjson.dumps(SECRET), value)
+        later = line.replace(b"}\n", b',"later":' + b"[" * 300 + b"]" * 300 + b"}\n")
+        bob = PLACE.replace(b"alice", b"bob")
+        for bad in (deep, later):
+            lines = [HEADER, PLACE, line, bob, bad]
+            assert "Line 5" in await refused(sealed(lines, places=2, entries=2))
+
+    async def test_a_line_within_the_budget_is_split_by_the_export(self) -> None:
+        """A save of many facts in memory is one entry, which would be too large for a line."""
+        store = InMemoryProvider()
+        many = [SingleFact(Concept(f"k{number}", ""), "x" * 80) for number in range(600)]
+        await store.save_many(many, USER.of("alice"), PRODUCT)
+
+        other = await restored(await bundle_of(store))
+
+        assert len(await store.entries(USER.of("alice"), PRODUCT)) == 1
+        assert len(await other.entries(USER.of("alice"), PRODUCT)) == 3
+        assert await other.load_all(USER.of("alice"), PRODUCT) == await store.load_all(
+            USER.of("alice"), PRODUCT
+        )
+
+    async def test_a_value_beyond_the_budget_is_not_exported(self) -> None:
+        """No import would accept the bundle. The error names the concept."""
+        store = InMemoryProvider()
+        concept: Concept[Any, Any] = Concept("grid", "", value_type=list[int])
+        await store.save(SingleFact(concept, [0] * 500_001), USER.of("alice"), PRODUCT)
+
+        with pytest.raises(ValueError, match="A save of 'grid' is too large for a bundle"):
+            await bundle_of(store)
 
     async def test_wrong_counts(self) -> None:
         """The lines are unchanged, but the end mark is of another bundle."""

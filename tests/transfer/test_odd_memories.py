@@ -1,8 +1,5 @@
 """Rare memories of other libraries: distant dates, ids unique to one file, missing users."""
 
-import json
-import sqlite3
-from pathlib import Path
 from typing import Any
 
 from factmem.models.places import MemoryScope, MemorySubject
@@ -20,32 +17,27 @@ def memory(**fields: Any) -> dict[str, Any]:
     return {"id": "m1", **said, **fields}
 
 
-async def imported(
-    folder: Path, *memories: dict[str, Any], store: InMemoryProvider
-) -> ImportReport:
-    file = folder / "memories.json"
-    file.write_text(json.dumps(memories))
-    return await import_mem0(file, store, scope=APP, subject=USER)
+async def imported(*memories: dict[str, Any], store: InMemoryProvider) -> ImportReport:
+    return await import_mem0(memories, store, scope=APP, subject=USER)
 
 
 async def values(store: InMemoryProvider, subject: MemorySubject = ALICE) -> list[object]:
     return [value for fact in await store.load_all(subject, APP) for value in fact.values]
 
 
-async def test_the_last_day_of_the_calendar_means_no_expiry(tmp_path: Path) -> None:
+async def test_the_last_day_of_the_calendar_means_no_expiry() -> None:
     store = InMemoryProvider()
-    report = await imported(tmp_path, memory(expiration_date="9999-12-31"), store=store)
+    report = await imported(memory(expiration_date="9999-12-31"), store=store)
     assert (report.new, report.problems) == (1, ())
     [fact] = await store.load_all(ALICE, APP)
     assert fact.expires_at is None
 
 
-async def test_a_time_outside_the_calendar_rejects_one_memory(tmp_path: Path) -> None:
+async def test_a_time_outside_the_calendar_rejects_one_memory() -> None:
     """In UTC it is in the year 0, or 10000."""
     store = InMemoryProvider()
     early, late = "0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"
     report = await imported(
-        tmp_path,
         memory(id="a", created_at=early),
         memory(id="b", created_at=late),
         memory(id="c"),
@@ -54,58 +46,33 @@ async def test_a_time_outside_the_calendar_rejects_one_memory(tmp_path: Path) ->
     assert (report.new, [each.item for each in report.problems]) == (1, ["a", "b"])
 
 
-async def test_a_problem_does_not_show_the_wrong_field(tmp_path: Path) -> None:
-    report = await imported(
-        tmp_path, memory(expiration_date="the 4th of May"), store=InMemoryProvider()
-    )
+async def test_a_problem_does_not_show_the_wrong_field() -> None:
+    report = await imported(memory(expiration_date="the 4th of May"), store=InMemoryProvider())
     [problem] = report.problems
     assert problem.reason == "has an 'expiration_date' that is not a date"
 
 
-async def test_memories_without_ids_in_two_files_are_both_imported(tmp_path: Path) -> None:
+async def test_memories_without_ids_are_all_imported() -> None:
     """Both had the number 0, and the second replaced the first; a repeated import finds each."""
     store = InMemoryProvider()
     for text, new in [("Lives in Busan", 1), ("Has a dog", 1), ("Lives in Busan", 0)]:
-        report = await imported(tmp_path, memory(id=None, memory=text), store=store)
+        report = await imported(memory(id=None, memory=text), store=store)
         assert report.new == new
     assert await values(store) == ["Lives in Busan", "Has a dog"]
 
 
-async def test_two_crews_have_notes_of_the_same_number(tmp_path: Path) -> None:
-    """A crew's long-term memory numbers its rows from 1 in each of its files."""
-    store = InMemoryProvider()
-    for task in ("Find ports", "Find trains"):
-        folder = tmp_path / task
-        folder.mkdir()
-        database = sqlite3.connect(folder / "long_term_memory_storage.db")
-        with database:
-            database.execute(
-                "CREATE TABLE long_term_memories"
-                " (id INTEGER PRIMARY KEY, task_description, metadata, datetime, score)"
-            )
-            database.execute(
-                "INSERT INTO long_term_memories VALUES (1, ?, '{}', '1772357400.5', 8.0)",
-                (task,),
-            )
-        database.close()
-        report = await import_crewai(folder, store, scope=APP, subject=ALICE)
-        assert report.new == 1
-    assert await values(store) == ["Find ports", "Find trains"]
-
-
-async def test_a_user_of_another_type_does_not_become_everyone(tmp_path: Path) -> None:
+async def test_a_user_of_another_type_does_not_become_everyone() -> None:
     """A memory without a user is shown to everyone."""
     store = InMemoryProvider()
-    report = await imported(tmp_path, memory(user_id=["alice"]), memory(id="b"), store=store)
+    report = await imported(memory(user_id=["alice"]), memory(id="b"), store=store)
     reasons = [each.reason for each in report.problems]
     assert reasons == ["'user_id' is not the name of one user"]
     assert await values(store, MemorySubject.EVERYTHING) == []
 
 
-async def test_a_whole_number_is_an_importance(tmp_path: Path) -> None:
+async def test_a_whole_number_is_an_importance() -> None:
     store = InMemoryProvider()
-    file = tmp_path / "records.json"
-    file.write_text('[{"id":"r","content":"A","created_at":"2026-03-01","importance":1}]')
-    await import_crewai(file, store, scope=APP, subject=ALICE)
+    record = {"id": "r", "content": "A", "created_at": "2026-03-01", "importance": 1}
+    await import_crewai([record], store, scope=APP, subject=ALICE)
     [fact] = await store.load_all(ALICE, APP)
     assert fact.importance == 1.0

@@ -7,11 +7,12 @@
     │   ├── PlaceFullError       a save would exceed the limit of a place
     │   ├── CorruptJournalError  a file is damaged; nothing is read past the damage
     │   ├── StoreBusyError       the store's lock was held past the deadline
-    │   └── UnknownOutcomeError  a commit was sent to a database, which did not answer
-    ├── DecryptionError
-    │   ├── KeyRequiredError     the store is encrypted, and no key was given
-    │   ├── WrongKeyError        the given key opens none of the key slots
-    │   └── TamperedError        a file does not verify under the right key
+    │   ├── UnreachableError     a database could not be reached in time
+    │   ├── UnknownOutcomeError  a commit was sent to a database, which did not answer
+    │   └── DecryptionError
+    │       ├── KeyRequiredError the store is encrypted, and no key was given
+    │       ├── WrongKeyError    the given key opens none of the key slots
+    │       └── TamperedError    a file does not verify under the right key
     ├── ExtractionError          the model's answer could not be used
     ├── ChatModelError           the model's endpoint failed or could not be reached
     ├── EmbeddingError           an embedder failed or returned an invalid vector
@@ -42,6 +43,7 @@ __all__ = [
     "TamperedError",
     "UnboundSubjectError",
     "UnknownOutcomeError",
+    "UnreachableError",
     "WrongKeyError",
 ]
 
@@ -84,6 +86,13 @@ class StoreBusyError(StorageError):
     """Another process or thread held the store's lock past the deadline. Nothing was written."""
 
 
+class UnreachableError(StorageError):
+    """A database could not be reached in time, or closed the connection. Nothing was written.
+
+    `__cause__` has the reason. The same call may succeed later.
+    """
+
+
 class UnknownOutcomeError(StorageError):
     """A commit was sent to a database, which did not answer. The change may be stored or not.
 
@@ -93,7 +102,7 @@ class UnknownOutcomeError(StorageError):
     """
 
 
-class DecryptionError(FactmemError):
+class DecryptionError(StorageError):
     """Encrypted files cannot be read. The files are unchanged."""
 
 

@@ -59,6 +59,9 @@ class MemoryOptions(TypedDict, total=False):
       with a strategy; see `AgentMemory.recall_facts_to_agent`.
     - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
       a model for each run. False by default.
+    - `conversations`: whether to store the messages of each run, under the run's `conversation`. With
+      `auto_detect` facts are then detected by `AgentMemory.learn_pending`, in any process, and not
+      after the answer. False by default.
     - `detection`: how facts are detected, also by strategies and the tool `remember`.
     - `background`: whether to detect facts after the run has returned. Needs `async with agent`.
     - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
@@ -82,6 +85,7 @@ class MemoryOptions(TypedDict, total=False):
     message_form: MessageForm
     recall: int | None
     auto_detect: bool
+    conversations: bool
     detection: Detection
     background: bool
     tools: bool
@@ -161,6 +165,7 @@ class MemoryFeature(Generic[M]):
             user=lambda context: context.subjects,
             recall=recall,
             auto_detect=self._is_detecting,
+            conversations=options.get("conversations", False),
             tools=options.get("tools", False),
             save=options.get("save", False),
             prefix=options.get("prefix", "memory_"),
@@ -177,10 +182,12 @@ class MemoryFeature(Generic[M]):
         Raises:
             UnboundSubjectError: A per-entity subject has no entity.
             RuntimeError: `background` is set and the agent is not open.
-            ValueError: A tool of the agent has the name of a memory tool.
+            ValueError: A tool of the agent has the name of a memory tool, or messages are to be
+                stored and the run has no conversation.
         """
         if self._is_in_background:
             context.check_background()
+        self._runs.named(context.conversation)
         context.subjects = context.subjects or self._subjects
         _check_subjects(context.subjects, is_detecting=self._is_detecting)
         context.memory = self.memory.view(subjects=context.subjects, scopes=context.scopes)

@@ -14,7 +14,7 @@ from factmem._arguments import (
     expect_within,
     kind_of,
 )
-from factmem._concurrency.background import BackgroundWork
+from factmem._concurrency.background import BackgroundWork, any_of
 from factmem.agent._memory_feature import MemoryFeature, MemoryOptions
 from factmem.agent.context import (
     MAX_STEPS,
@@ -28,10 +28,11 @@ from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import ToolFunction, tools_by_name
 from factmem.llm.base import ChatModel, Message
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
+from factmem.memory._selection import keys_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_subjects
 from factmem.models._names import checked_text
-from factmem.models.places import MemorySubject, subject_keys
+from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice, checked_choice
 
 __all__ = ["Agent"]
@@ -90,7 +91,7 @@ class Agent:
         if on_background_failure is not None:
             example = "on_background_failure=failures.append"
             expect_function(on_background_failure, "on_background_failure", example)
-        self._background = BackgroundWork(on_background_failure)
+        self._background = BackgroundWork("agent", on_background_failure)
         self._features: list[AgentFeature] = []
 
     @overload
@@ -186,22 +187,19 @@ class Agent:
         tools = f"{len(self._tools)} tool{'' if len(self._tools) == 1 else 's'}"
         return f"<Agent {type(self._chat_model).__name__}, {tools}, features {features}>"
 
-    async def drain(
-        self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
-    ) -> None:
+    async def drain(self, *, subjects: Iterable[MemorySubject] | None = None) -> None:
         """Wait for background work that was started before this call.
+
+        After a cancellation, as by `anyio.fail_after(5)`, the work continues.
 
         Args:
             subjects: Wait only for runs with any of these subjects.
-            deadline: The maximum time to wait, in seconds; by default until the work is done.
 
         Raises:
             ExceptionGroup: Errors since the last call that were not passed to
                 `on_background_failure`.
-            TimeoutError: Work was pending at the deadline. It continues.
         """
-        about = None if subjects is None else subject_keys(checked_subjects(subjects))
-        await self._background.drain(about, deadline=deadline)
+        await self._background.drain(any_of(keys_of(subjects)))
 
     def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
         """Return the number of runs whose background work is not done.
@@ -209,8 +207,7 @@ class Agent:
         Args:
             subjects: Count only runs with any of these subjects.
         """
-        about = None if subjects is None else subject_keys(checked_subjects(subjects))
-        return self._background.count(about)
+        return self._background.count(any_of(keys_of(subjects)))
 
     async def __aenter__(self) -> Self:
         """Open the agent: from now on work can continue after a run.

@@ -185,7 +185,7 @@ class AgentContext:
         self.answer = ""
         """The model's answer."""
         self.finish_reason: str | None = None
-        self._background = background or BackgroundWork()
+        self._background = background or BackgroundWork("agent")
         self._after_step = tuple(after_step)
         self._question: dict[str, object] | None = None
         self._memory: AgentMemory | None = None

@@ -273,21 +273,14 @@ def node_save_to_memory_auto_detect_facts(
     return MemoryNode(save, concerned)
 
 
-def node_llm_request(*, allow_tool_calls: bool = True) -> Node:
+def node_llm_request() -> Node:
     """Return a node that sends the text to the model, runs its tool calls and returns the answer.
 
     One call to the model, and one more for each round of tool calls; at most
     `context.max_steps`. The calls of one round run concurrently. After an error or a cancellation,
     the result of an unfinished call is an error message.
-
-    Args:
-        allow_tool_calls: Whether the model can call the agent's tools.
     """
-
-    async def llm_request(context: AgentContext, text: str) -> str:
-        return await run_tool_loop(context, text, allow_tool_calls=allow_tool_calls)
-
-    return llm_request
+    return run_tool_loop
 
 
 def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:

@@ -1,10 +1,8 @@
 """The tool loop: alternating requests to the model and tool calls."""
 
-from collections.abc import Mapping
-
 import anyio
 
-from factmem.agent.context import AgentContext, AgentStep, AgentTool
+from factmem.agent.context import AgentContext, AgentStep
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatResponse, ToolCall
 from factmem.models.clock import system_clock
@@ -13,10 +11,14 @@ __all__ = ["StepLimitError"]
 
 
 _MOST_AT_ONCE = 16
-"""The number of tool calls of one response that run at once. A model may request thousands, and
-each may open a connection."""
+"""The number of tool calls of one response that run at once: each may open a connection."""
+
+_MOST_CALLS = 64
+"""The number of tool calls of one response that run. A model may request thousands, and each of a
+memory may call a model."""
 
 _UNFINISHED = "Error: this call did not finish."
+_TOO_MANY = f"Error: nothing was done. At most {_MOST_CALLS} calls of one response are run."
 
 
 class StepLimitError(FactmemError):
@@ -31,18 +33,18 @@ class StepLimitError(FactmemError):
         self.messages = messages
 
 
-async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: bool = True) -> str:
+async def run_tool_loop(context: AgentContext, text: str) -> str:
     """Append the user's message to the conversation and return the model's answer.
 
     Makes one call to the model, and one more for each round of tool calls; at most
     `context.max_steps`. The calls of one round run concurrently. They are appended with their
     results when all have ended: a call never lacks a result. After an error or a cancellation, the
-    result of an unfinished call is an error message.
+    result of an unfinished call is an error message. So is that of a call beyond the 64th of a
+    response, which is not run.
 
     Args:
         context: The run; its `messages` are extended.
         text: The user's message.
-        allow_tool_calls: Whether the model can call tools.
 
     Raises:
         ChatModelError: The model's endpoint failed.
@@ -50,8 +52,7 @@ async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: b
         Exception: Raised by a tool; `Tool` describes which exceptions the model reads instead.
     """
     context.add_question(text)
-    tools = context.tools if allow_tool_calls else {}
-    definitions = [tool.definition for tool in tools.values()]
+    definitions = [tool.definition for tool in context.tools.values()]
     for number in range(1, context.max_steps + 1):
         started_at = system_clock()
         response = await context.chat_model.respond(context.messages, tools=definitions)
@@ -59,7 +60,7 @@ async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: b
         context.finish_reason = response.finish_reason
         results: tuple[str, ...] = ()
         if response.tool_calls:
-            results = await _run_calls(context, response, tools)
+            results = await _run_calls(context, response)
         else:
             context.messages.append(dict(response.message))
             context.answer = response.text or response.refusal or ""
@@ -73,9 +74,7 @@ async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: b
     )
 
 
-async def _run_calls(
-    context: AgentContext, response: ChatResponse, tools: Mapping[str, AgentTool]
-) -> tuple[str, ...]:
+async def _run_calls(context: AgentContext, response: ChatResponse) -> tuple[str, ...]:
     results: dict[int, str] = {}
     failures: list[Exception] = []
 
@@ -84,7 +83,7 @@ async def _run_calls(
     async def run(position: int, call: ToolCall) -> None:
         try:
             async with at_once:
-                results[position] = await _result(context, call, tools)
+                results[position] = await _result(context, call)
         except Exception as exc:  # noqa: BLE001 - raised below, outside the exception group
             failures.append(exc)
             tasks.cancel_scope.cancel()
@@ -92,7 +91,10 @@ async def _run_calls(
     try:
         async with anyio.create_task_group() as tasks:
             for position, call in enumerate(response.tool_calls):
-                tasks.start_soon(run, position, call)
+                if position < _MOST_CALLS:
+                    tasks.start_soon(run, position, call)
+                else:
+                    results[position] = _TOO_MANY
     finally:
         context.messages.append(dict(response.message))
         for position, call in enumerate(response.tool_calls):
@@ -105,9 +107,9 @@ async def _run_calls(
     return tuple(results[position] for position in range(len(response.tool_calls)))
 
 
-async def _result(context: AgentContext, call: ToolCall, tools: Mapping[str, AgentTool]) -> str:
-    tool = tools.get(call.name)
+async def _result(context: AgentContext, call: ToolCall) -> str:
+    tool = context.tools.get(call.name)
     if tool is None:
-        offered = ", ".join(tools) or "none"
+        offered = ", ".join(context.tools) or "none"
         return f"Error: there is no tool of that name. Tools: {offered}."
     return await tool.call(call.arguments, context)

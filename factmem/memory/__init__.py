@@ -13,12 +13,23 @@ if TYPE_CHECKING:
     from factmem.memory.consolidation import ConsolidationReport, Merge
     from factmem.memory.consolidator import MemoryConsolidation
     from factmem.memory.contents import MemoryContents
+    from factmem.memory.conversations import (
+        Conversation,
+        LearningRun,
+        MemoryConversations,
+        RemovedTurns,
+    )
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
-    from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
-    from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
+    from factmem.memory.listing import (
+        ConceptInfo,
+        CurrentFacts,
+        MemoryStats,
+        MemoryTree,
+        RecordPage,
+        ResetReport,
+    )
     from factmem.memory.origin import FactOrigin
-    from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
-    from factmem.memory.text_intake import TextOptions
+    from factmem.memory.runs import MemoryRuns, RunOptions
     from factmem.memory.tools import MemoryTool
     from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 
@@ -26,13 +37,15 @@ __all__ = [
     "AgentMemory",
     "ConceptInfo",
     "ConsolidationReport",
+    "Conversation",
     "ConversionReport",
+    "CurrentFacts",
     "DocumentInfo",
     "FactOrigin",
-    "FailedText",
-    "FailedTexts",
+    "LearningRun",
     "MemoryConsolidation",
     "MemoryContents",
+    "MemoryConversations",
     "MemoryDocuments",
     "MemoryRuns",
     "MemoryStats",
@@ -41,11 +54,9 @@ __all__ = [
     "Merge",
     "MoveReport",
     "RecordPage",
+    "RemovedTurns",
     "ResetReport",
-    "RetryReport",
     "RunOptions",
-    "RunTool",
-    "TextOptions",
     "TidyReport",
 ]
 
@@ -60,17 +71,19 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             ),
             "factmem.memory.consolidator": ("MemoryConsolidation",),
             "factmem.memory.contents": ("MemoryContents",),
+            "factmem.memory.conversations": (
+                "Conversation",
+                "LearningRun",
+                "MemoryConversations",
+                "RemovedTurns",
+            ),
             "factmem.memory.documents": (
                 "DocumentInfo",
                 "MemoryDocuments",
             ),
-            "factmem.memory.failed_texts": (
-                "FailedText",
-                "FailedTexts",
-                "RetryReport",
-            ),
             "factmem.memory.listing": (
                 "ConceptInfo",
+                "CurrentFacts",
                 "MemoryStats",
                 "MemoryTree",
                 "RecordPage",
@@ -80,9 +93,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.memory.runs": (
                 "MemoryRuns",
                 "RunOptions",
-                "RunTool",
             ),
-            "factmem.memory.text_intake": ("TextOptions",),
             "factmem.memory.tools": ("MemoryTool",),
             "factmem.memory.upkeep": (
                 "ConversionReport",

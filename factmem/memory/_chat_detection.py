@@ -1,6 +1,6 @@
 """ChatDetection: detects facts in chats with the memory's chat model and saves them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ class ChatDetection:
         events: Reports each detection.
         chat_model: The model. Without one, every detection raises `ValueError`.
         concepts: The declared concepts by keyword.
+        instructions: The keywords of concepts that models follow.
         clock: Returns the time of messages without a time.
         detection: The options of calls without their own.
     """
@@ -45,6 +46,7 @@ class ChatDetection:
         *,
         chat_model: ChatModel | None,
         concepts: Mapping[str, AnyConcept],
+        instructions: Iterable[str],
         clock: TimeProvider,
         detection: Detection,
     ) -> None:
@@ -53,6 +55,7 @@ class ChatDetection:
         self._events = events
         self._chat_model = chat_model
         self._concepts = concepts
+        self._instructions = frozenset(instructions)
         self._clock = clock
         self.detection = detection
         """The options of calls without their own."""
@@ -67,8 +70,9 @@ class ChatDetection:
         detection: Detection | None,
         read_at: Mapping[Identity, Moment] | None,
         dry_run: bool,
+        numbers: Sequence[int] | None = None,
     ) -> DetectionReport:
-        """See `AgentMemory.auto_detect_facts`."""
+        """See `AgentMemory.auto_detect_facts`; `numbers` are those of stored messages."""
         async with self._events.operation(MemoryOperation.DETECT) as operation:
             wanted = self.detection
             if detection is not None:
@@ -78,6 +82,7 @@ class ChatDetection:
                 trust=wanted.trust,
                 since=since,
                 said_at=self._clock() if said_at is None else said_at,
+                numbers=numbers,
                 speaker=wanted.speaker,
             )
             request = self.request(
@@ -110,6 +115,7 @@ class ChatDetection:
             places=places,
             declared=declared,
             is_closed=wanted.only is not None,
+            followed=self._instructions,
             conversation=conversation,
             doubtful=wanted.doubtful,
         )
@@ -135,6 +141,11 @@ class ChatDetection:
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
         """Return the current moments of places, for a request that runs later."""
         return await self._detector().moments(places)
+
+    async def present_moments(self) -> dict[Identity, Moment]:
+        """Return the moments of the places where facts may be saved."""
+        self.require_model()
+        return await self.moments(self._selection.detection_places())
 
     async def run(
         self, request: DetectionRequest, operation: OperationInProgress

@@ -9,10 +9,9 @@ from factmem.memory._instructions import Instructions
 from factmem.memory._loader import FactLoader
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._settings import MemorySettings
+from factmem.memory._text_intake import TextIntake
 from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
-from factmem.memory.failed_texts import KeptTexts
-from factmem.memory.text_intake import TextIntake
 from factmem.models.boundary import Boundary
 from factmem.providers._guarded import guarded
 from factmem.providers._reader import FactReader
@@ -40,7 +39,7 @@ class Collaborators:
     ) -> None:
         self._settings = settings
         self.selection: PlaceSelection = selection
-        events, pending = settings.events, settings.pending
+        events = settings.events
         self.provider: FactStore = guarded(settings.provider, boundary, events)
         self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
         self.contents: MemoryContents = MemoryContents(
@@ -56,23 +55,15 @@ class Collaborators:
             events,
             chat_model=settings.chat_model,
             concepts=settings.concepts,
+            instructions=settings.instructions,
             clock=settings.clock,
             detection=settings.detection,
         )
-        self.kept_texts: KeptTexts = KeptTexts(settings.provider, selection, events, settings.clock)
-        self.texts: TextIntake = TextIntake(
-            self.detection,
-            selection,
-            pending,
-            events,
-            kept=self.kept_texts,
-            clock=settings.clock,
-        )
+        self.texts: TextIntake = TextIntake(self.detection, selection, events, settings.clock)
         self.recall: FactRecall = FactRecall(
             lambda: self._search,
             self.provider,
             selection,
-            pending,
             events,
             message=settings.message,
             instructions=followed,
@@ -82,7 +73,6 @@ class Collaborators:
         self.consolidation: MemoryConsolidation = MemoryConsolidation(
             self.provider,
             selection,
-            lambda: pending.wait(selection.boundary),
             events,
             settings.chat_model,
             instructions=settings.instructions,
@@ -116,6 +106,5 @@ class Collaborators:
             indexes,
             settings.events,
             embedder=settings.embedder,
-            chat_model=settings.chat_model,
             clock=settings.clock,
         )

@@ -4,17 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import nlargest
 from itertools import groupby
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from anyio.lowlevel import checkpoint
 
-from factmem._arguments import expect_word
 from factmem._concurrency.per_loop import Workers
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.ledger.resolution import PlacedFact, Resolution
 from factmem.llm.messages import History, checked_history, last_said
 from factmem.memory._instructions import Instructions
-from factmem.memory._pending_texts import PendingTexts
 from factmem.memory._selection import PlaceSelection, Scopes, Subjects
 from factmem.models.boundary import Boundary
 from factmem.models.places import Place
@@ -22,7 +20,7 @@ from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MemoryMessage
 from factmem.providers.base import FactStore, fact_store
 from factmem.recall.match import Match, RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallQuery, RecallSettings, checked_question
+from factmem.recall.query import RecallQuery, RecallSettings, checked_question
 
 if TYPE_CHECKING:
     from factmem.recall._search import FactSearch
@@ -32,9 +30,6 @@ __all__ = ["FactRecall"]
 _AT_ONCE = 32
 """The number of places that a recall over every entity loads at a time."""
 _MOST_NAMED = 100
-_PROMPT_MIN_SCORE = 0.1
-"""The least relevance of the facts in a prompt. It is low because chat messages have many words that no
-fact has, and because the chat model ignores facts that do not help."""
 _LONG = 20_000
 """Questions with at least this many characters are split in a worker thread."""
 
@@ -46,11 +41,10 @@ class FactRecall:
         search: Returns the search over the memory's indexes.
         provider: The store, restricted to the boundary of `selection`.
         selection: The places that a call may read.
-        pending: The queued texts that a search waits for.
         events: Reports each recall.
         message: Writes the memory message.
         instructions: Finds the facts that the model has to follow, independently of the question.
-        defaults: The weights, and the least relevance that a call overrides.
+        defaults: The weights.
         everywhere: Creates a search without a cache, for the places of every entity.
     """
 
@@ -59,7 +53,6 @@ class FactRecall:
         search: "Callable[[], FactSearch]",
         provider: FactStore,
         selection: PlaceSelection,
-        pending: PendingTexts,
         events: MemoryEvents,
         *,
         message: MemoryMessage,
@@ -70,7 +63,6 @@ class FactRecall:
         self._search = search
         self._provider = provider
         self._selection = selection
-        self._pending = pending
         self._events = events
         self._message = message
         self._instructions = instructions
@@ -83,23 +75,18 @@ class FactRecall:
         text: str,
         subjects: Subjects,
         scopes: Scopes,
-        depth: Depth,
         *,
         limit: int,
-        min_score: float | None,
         where: RecallFilter | None,
     ) -> RecallResult:
         """See `AgentMemory.recall`."""
         async with self._events.operation(MemoryOperation.RECALL) as operation:
-            expect_word(depth, get_args(Depth), "depth", "depth='deep'")
-            query = RecallQuery.of_arguments(
-                text, self._defaults, limit=limit, min_score=min_score, where=where
-            )
+            query = RecallQuery.of_arguments(text, self._defaults, limit=limit, where=where)
             everywhere = self._selection.everywhere(subjects, scopes)
             if everywhere is not None:
-                return await self._search_everywhere(query, depth, operation, everywhere)
+                return await self._search_everywhere(query, operation, everywhere)
             operation.places = self._selection.places(subjects, scopes)
-            return await self._search_places(query, depth, operation)
+            return await self._search_places([query], operation)
 
     async def find_into(
         self,
@@ -118,58 +105,31 @@ class FactRecall:
             text = last_said(messages) if text is None else checked_question(text)
             query = None
             if text.strip():
-                query = RecallQuery.of_arguments(
-                    text, self._defaults, limit=limit, min_score=_PROMPT_MIN_SCORE, where=where
-                )
+                query = RecallQuery.of_arguments(text, self._defaults, limit=limit, where=where)
             found = await self._search_sentences(query, operation)
         return await self._put(messages, found, operation)
 
     async def _search_places(
-        self,
-        query: RecallQuery,
-        depth: Depth,
-        operation: OperationInProgress,
-        parts: Sequence[RecallQuery] = (),
+        self, queries: Sequence[RecallQuery], operation: OperationInProgress
     ) -> RecallResult:
-        """Search the places of an operation, and record the matches in it.
-
-        Args:
-            query: The question.
-            depth: Whether the chat model splits the question.
-            operation: The operation; its places are searched.
-            parts: The sentences of the question, to search instead of the whole question.
-        """
-        await self._pending.wait(self._selection.boundary)
-        result = await self._search().recall(operation.places, query, depth, parts, operation)
+        """Search the places of an operation, and record the matches in it."""
+        result = await self._search().recall(operation.places, queries, operation)
         operation.found(match.fact for match in result)
         return result
 
     async def _search_everywhere(
-        self,
-        query: RecallQuery,
-        depth: Depth,
-        operation: OperationInProgress,
-        boundary: Boundary,
+        self, query: RecallQuery, operation: OperationInProgress, boundary: Boundary
     ) -> RecallResult:
-        """Search all places inside a boundary in batches, and return the most relevant matches.
-
-        Raises:
-            ValueError: `depth` is not "shallow": each batch would split the question again.
-        """
-        if depth != "shallow":
-            raise ValueError("depth must be 'shallow' in a recall over every entity")
-        await self._pending.wait(self._selection.boundary)
-        places = await self._places_inside(boundary)  # queued texts may add some
+        """Search all places inside a boundary in batches, and return the most relevant matches."""
+        places = await self._places_inside(boundary)
         best = RecallResult()
         for batch in _batches(places):
-            found = await self._everywhere().recall(batch, query, depth, (), operation)
+            found = await self._everywhere().recall(batch, [query], operation)
             best = RecallResult(
                 nlargest(query.limit, [*best, *found], key=_relevance),
                 is_semantic=best.is_semantic or found.is_semantic,
-                queries=[query.text],
                 failures=[*best.failures, *found.failures][:_MOST_NAMED],
                 unreadable=[*best.unreadable, *found.unreadable][:_MOST_NAMED],
-                usage=best.usage + found.usage,
                 embedding_calls=best.embedding_calls + found.embedding_calls,
                 embedded_texts=best.embedded_texts + found.embedded_texts,
                 refused_texts=best.refused_texts + found.refused_texts,
@@ -198,7 +158,7 @@ class FactRecall:
         is_long = len(text) > _LONG
         found = await self._workers.run(lambda: sentences(text)) if is_long else sentences(text)
         parts = [replace(query, text=part) for part in found]
-        return await self._search_places(query, "shallow", operation, parts)
+        return await self._search_places(parts, operation)
 
     async def _put(
         self, messages: list[History], found: RecallResult, operation: OperationInProgress

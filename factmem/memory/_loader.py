@@ -5,10 +5,10 @@ from typing import Any
 
 from factmem._arguments import expect
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.ledger.resolution import Resolution
 from factmem.llm.messages import History, checked_history
 from factmem.memory._instructions import Instructions
 from factmem.memory._selection import PlaceSelection
+from factmem.memory.listing import CurrentFacts
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.models._checked import checked_concept
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
@@ -69,12 +69,15 @@ class FactLoader:
     async def current(self, concept: Concept[Any, L]) -> list[L]:
         """Return the current facts of one concept."""
         places = await self._places(lambda: checked_concept(concept))
-        return _readable(await self._reader.concept(concept, places))
+        resolution = await self._reader.concept(concept, places)
+        if resolution.unreadable:
+            raise resolution.unreadable[0].error
+        return resolution.facts
 
-    async def current_all(self) -> list[AnyFact]:
+    async def current_all(self) -> CurrentFacts:
         """Return the current facts of every concept, ordered by keyword."""
-        places = await self._places()
-        return _readable(await self._reader.everything(places))
+        resolution = await self._reader.everything(await self._places())
+        return CurrentFacts(resolution.facts, resolution.unreadable)
 
     async def origin(self, fact: AnyFact) -> FactOrigin | None:
         """Return the sources and history of a fact; None if no place has or had it."""
@@ -97,9 +100,3 @@ class FactLoader:
             if check is not None:
                 check()
             return self._selection.places()
-
-
-def _readable(resolution: Resolution[L]) -> list[L]:
-    if resolution.unreadable:
-        raise resolution.unreadable[0].error
-    return resolution.facts

@@ -75,7 +75,9 @@ async def update_record(
 
     def change(entries: Sequence[Entry], now: str) -> list[Entry]:
         ledger, keyword = Ledger(entries), new.concept.keyword
-        names = ledger.matching(Condition(keyword, fact_id=new.id), now)
+        names = ledger.matching(
+            Condition(fact_id=new.id, keywords=frozenset(new.concept.keywords)), now
+        )
         if not names:
             return []
         fact = stored(new)
@@ -90,7 +92,12 @@ async def update_record(
             for key, item in items.items()
             if key not in kept and item.fact_id == new.id
         }
-        forget = [] if "value" in fact else [name for name in names if name in gone]
+        former = [name for name in names if name[0] != keyword]
+        forget = (
+            former
+            if "value" in fact
+            else [each for each in names if each in gone or each in former]
+        )
         entry: Entry = {"at": now, "facts": [fact]}
         return [{**entry, "forget": forget} if forget else entry]
 

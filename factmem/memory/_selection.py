@@ -1,15 +1,15 @@
-"""PlaceSelection: the places that a memory may read and write, and those of a call."""
+"""The places of a memory, of a call (`PlaceSelection`) and of a user (`Who`)."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Protocol, Self, TypeAlias, TypeVar
 
-from factmem._arguments import expect
+from factmem._arguments import expect, kind_of
 from factmem.models._checked import checked_places, checked_subjects
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place, subject_keys
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["PlaceSelection", "Scopes", "Subjects", "keys_of"]
+__all__ = ["PlaceSelection", "Scopes", "Subjects", "Who", "keys_of", "view_for", "view_of_anyone"]
 
 
 H = TypeVar("H", bound=Hashable)
@@ -19,6 +19,25 @@ Subjects: TypeAlias = Iterable[MemorySubject] | None
 
 Scopes: TypeAlias = Iterable[ScopeChoice] | None
 """The scopes of a call; None for all scopes of the memory's profile."""
+
+
+_STAND_IN = "someone"
+
+Who: TypeAlias = str | MemorySubject | Iterable[MemorySubject] | None
+"""The user of a run: the entity of the memory's per-entity subjects, or subjects. None if the
+memory is already bound."""
+
+
+class _Memory(Protocol):
+    @property
+    def subjects(self) -> tuple[MemorySubject, ...]: ...
+
+    def of(self, entity: str, *levels: str) -> Self: ...
+
+    def view(self, *, subjects: Iterable[MemorySubject] | None = None) -> Self: ...
+
+
+M = TypeVar("M", bound=_Memory)
 
 
 class PlaceSelection:
@@ -192,6 +211,25 @@ class PlaceSelection:
         chosen.check_bound()
         return Place(found, chosen)
 
+    def conversation_place(self) -> Place:
+        """Return the place of conversations: the first per-entity subject, in the narrowest scope.
+
+        Raises:
+            UnboundSubjectError: It has no entity.
+            ValueError: There is no scope, or no place inside the boundary.
+        """
+        user = next((each for each in self.subjects if each.per_entity), None)
+        places = self.places(subjects=None if user is None else [user])
+        if not places:
+            raise ValueError("There is no place for a conversation: the view excludes all subjects")
+        return places[0]
+
+    def queue(self) -> tuple[list[Place] | None, list[MemoryScope]]:
+        """Return the places whose conversations are learnt, None for all users, and their scopes."""
+        scopes = self.profile.scopes(self._default_scopes)
+        is_whole = self.boundary == UNBOUNDED
+        return None if is_whole else [self.conversation_place()], list(scopes)
+
     def bound_to(self, entity: str, *levels: str) -> list[MemorySubject]:
         """Return the default subjects; unbound per-entity subjects are bound to an entity.
 
@@ -273,3 +311,46 @@ def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> Memo
         if len(left) == 1:
             names[kind.value] = left[0].name
     return MemoryScopesProfile(**names)
+
+
+def view_for(memory: M, who: Who) -> M:
+    """Return the memory of a user.
+
+    Raises:
+        UnboundSubjectError: `who` is None, and a per-entity subject has no entity.
+        TypeError: `who` has the wrong type.
+    """
+    if who is None:
+        for subject in memory.subjects:
+            subject.check_bound()
+        return memory
+    if isinstance(who, str):
+        return memory.of(who)
+    if isinstance(who, MemorySubject):
+        return memory.view(subjects=[who])
+    if isinstance(who, Iterable):
+        return memory.view(subjects=who)
+    raise TypeError(
+        f"user must be a string, a MemorySubject or a function of the run's context that returns "
+        f"one, not {kind_of(who)}: user=lambda context: context.user"
+    )
+
+
+def view_at(memory: M, subject: MemorySubject) -> M:
+    """Return the memory of a stored subject, which has no description."""
+    for each in memory.subjects:
+        if each.name == subject.name and each.entity == subject.entity:
+            return memory
+        if each.name == subject.name and each.per_entity and each.entity is None:
+            return memory.of(*subject.levels)
+    return memory.view(subjects=[subject])
+
+
+def view_of_anyone(memory: M) -> M:
+    """Return the memory with a placeholder for each missing entity, to read definitions from it."""
+    return memory.view(
+        subjects=[
+            each.of(_STAND_IN) if each.per_entity and each.entity is None else each
+            for each in memory.subjects
+        ]
+    )

@@ -16,7 +16,6 @@ from factmem.detection.request import Detection
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
-from factmem.memory._pending_texts import PendingTexts
 from factmem.models._checked import concepts_by_keyword
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyConcept, Concept
@@ -58,7 +57,6 @@ class MemorySettings:
     detection: Detection
     synonyms: "KeywordSynonyms | None"
     events: MemoryEvents
-    pending: PendingTexts
     indexes: IndexCache
 
     @classmethod
@@ -97,12 +95,11 @@ class MemorySettings:
                 recall_settings,
                 RecallSettings,
                 "recall_settings",
-                "recall_settings=RecallSettings(min_score=0.3)",
+                "recall_settings=RecallSettings(half_life=timedelta(days=90))",
             ),
             detection=expect(detection, Detection, "detection", "detection=Detection()"),
             synonyms=_synonyms(embedder, events),
             events=events,
-            pending=PendingTexts(),
             indexes=IndexCache(),
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from math import isfinite
 from typing import Annotated, TypeAlias, TypeVar
 
@@ -16,7 +16,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json, to_json
 
 from factmem.llm._lenient_json import begins_as_json, unwrapped
 from factmem.models._values import Canonical, canonical
@@ -118,16 +118,12 @@ class RecallArguments(BaseModel):
     @property
     def begin(self) -> datetime | None:
         """The begin of the first day, in the time zone where it begins first."""
-        from factmem.recall._query_planning import first_moment
-
-        return first_moment(date.fromisoformat(self.since)) if self.since else None
+        return _first_moment(date.fromisoformat(self.since)) if self.since else None
 
     @property
     def end(self) -> datetime | None:
         """The end of the last day, in the time zone where it ends last."""
-        from factmem.recall._query_planning import last_moment
-
-        return last_moment(date.fromisoformat(self.until)) if self.until else None
+        return _last_moment(date.fromisoformat(self.until)) if self.until else None
 
     @model_validator(mode="after")
     def _check_order(self) -> "RecallArguments":
@@ -180,7 +176,10 @@ def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]
     needed = ", ".join(arguments.model_fields)
     usual = f"The arguments must be a JSON object with: {needed}"
     try:
-        return arguments.model_validate(_object(given, next(iter(arguments.model_fields), None)))
+        read = _object(given, next(iter(arguments.model_fields), None))
+        # Lone surrogates, NaN and deep nesting pass the models, and no store or endpoint takes them.
+        from_json(to_json(read), allow_inf_nan=False)
+        return arguments.model_validate(read)
     except ValidationError as exc:
         problems = exc.errors(include_input=False, include_url=False)
         messages = [problem["msg"] for problem in problems if problem["type"] == _FOR_MODEL]
@@ -257,3 +256,15 @@ def _form(value: JsonValue) -> str:
         value = int(value)
     plain = canonical(value)
     return folded(plain if isinstance(plain, str) else plain.decode())
+
+
+def _first_moment(day: date) -> datetime:
+    """Return the start of a day in the easternmost time zone, UTC+14."""
+    moment = datetime.combine(day, time(), UTC)
+    return moment if day == date.min else moment - timedelta(hours=14)
+
+
+def _last_moment(day: date) -> datetime:
+    """Return the end of a day in the westernmost time zone, UTC-12."""
+    moment = datetime.combine(day, time(), UTC)
+    return moment if day.year == date.max.year else moment + timedelta(hours=36)

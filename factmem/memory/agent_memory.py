@@ -4,12 +4,9 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
-
-from typing_extensions import Unpack
 
 from factmem._arguments import expect_function
 from factmem.detection.report import DetectionReport
@@ -19,19 +16,34 @@ from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._collaborators import Collaborators
-from factmem.memory._selection import PlaceSelection, Scopes, Subjects
+from factmem.memory._notes import note_of, save_in, stated
+from factmem.memory._selection import (
+    PlaceSelection,
+    Scopes,
+    Subjects,
+    Who,
+    view_at,
+    view_for,
+    view_of_anyone,
+)
 from factmem.memory._settings import MemorySettings
-from factmem.memory._users import Who, view_for, view_of_anyone
 from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
+from factmem.memory.conversations import (
+    REST,
+    Conversation,
+    ConversationLearning,
+    LearningRun,
+    MemoryConversations,
+)
 from factmem.memory.documents import MemoryDocuments
-from factmem.memory.failed_texts import FailedTexts
+from factmem.memory.listing import CurrentFacts
 from factmem.memory.origin import FactOrigin
-from factmem.memory.text_intake import TextOptions
 from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.concepts import V
+from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
@@ -42,7 +54,7 @@ from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
 from factmem.providers.results import Moment
 from factmem.recall.match import RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallSettings
+from factmem.recall.query import RecallSettings
 
 if TYPE_CHECKING:
     from factmem.providers.storages import Storage
@@ -87,14 +99,13 @@ class AgentMemory:
     `FactStore`.
 
     An instance has no state of a chat, a user or an event loop: any number of tasks can share it.
-    `async with memory` opens it for texts that are processed in the background; an open memory
-    belongs to its event loop.
+    The end of `async with memory` saves vectors that are not in the store yet.
 
     Args:
         provider: The store. The four methods of `AgentMemoryProvider` are sufficient; without
             `forget` nothing can be retracted, and without `history` `why` returns no history.
-        chat_model: The model that detects facts in chats and texts, groups equal values, and splits
-            the question of a deep recall. Loading never calls it.
+        chat_model: The model that detects facts in chats and texts and groups equal values. Loading
+            and recalls never call it.
         embedder: Creates vectors for `recall`, which compares only words without it, and for new
             keywords. The caller closes it.
         scopes: The scope of each scope type.
@@ -243,11 +254,6 @@ class AgentMemory:
         """How facts are detected, in calls that pass no other options."""
         return self._settings.detection
 
-    @property
-    def failed_texts(self) -> FailedTexts:
-        """The texts of `remember(..., keep_failed=True)` whose extraction failed."""
-        return FailedTexts(self._parts.kept_texts, self._parts.texts.run_again)
-
     def view(
         self,
         *,
@@ -317,6 +323,68 @@ class AgentMemory:
             fact_store(self._parts.provider), self._parts.selection.aside(scope, subject)
         )
 
+    def conversation(
+        self,
+        name: str,
+        *,
+        learn_after: timedelta | None = REST,
+        keep: timedelta | None = None,
+    ) -> Conversation:
+        """Return a chat of the user, whose messages are stored and learnt from. No I/O.
+
+        It belongs to the first per-entity subject, in the narrowest scope of the memory.
+
+        Args:
+            name: The application's name for the chat; another user's chat may have the same.
+            learn_after: How long the chat rests before `learn_pending` detects facts in it, or ten
+                times as long if it never rests. None only stores it.
+            keep: How long messages are kept. None keeps them until they are removed or erased.
+
+        Raises:
+            UnboundSubjectError: The subject is per entity and has no entity.
+            ValueError: The name is not valid, or the memory has no scope.
+        """
+        store, place = fact_store(self._parts.provider), self._parts.selection.conversation_place()
+        return Conversation(
+            store, place, name, learn_after=learn_after, keep=keep, clock=self._settings.clock
+        )
+
+    @property
+    def conversations(self) -> MemoryConversations:
+        """The user's chats, and the queue of those that are still to be learnt."""
+        selection = self._parts.selection
+        store = fact_store(self._parts.provider)
+        return MemoryConversations(store, selection.conversation_place, selection.queue)
+
+    async def learn_pending(
+        self,
+        *,
+        workers: int = 1,
+        per_minute: int | None = None,
+        every: timedelta | None = None,
+    ) -> LearningRun:
+        """Detect the facts of chats that are due, of all users of this memory, and save them.
+
+        Any number of processes can do it at the same time: each chat is learnt by one of them. Only
+        messages since the last success are read, with up to 20 earlier ones as context: one call to
+        the model for each 6,000 tokens. A failure is repeated after 30 seconds, then after twice as
+        long each time, and given up after eight; see `conversations.pending`. Facts of a user who is
+        erased meanwhile are not saved. A cancelled or killed worker loses nothing: its chats are due
+        again after ten minutes.
+
+        Args:
+            workers: How many chats are learnt at the same time.
+            per_minute: How many chats are begun in a minute; as many as there are by default.
+            every: Go on until cancelled, and look for due chats so often. None returns when none is
+                due.
+        """
+        self._parts.detection.require_model()
+        return await ConversationLearning(
+            fact_store(self._parts.provider).conversations,
+            lambda place: view_at(self, place.subject)._parts.detection,
+            *self._parts.selection.queue(),
+        ).run(workers=workers, per_minute=per_minute, every=every)
+
     async def load_facts_to_agent(
         self, messages: list[History], concept: Concept[Any, L]
     ) -> LoadReport[L]:
@@ -337,17 +405,55 @@ class AgentMemory:
     @overload
     async def current(self, concept: Concept[Any, L]) -> list[L]: ...
     @overload
-    async def current(self, concept: None = None) -> list[AnyFact]: ...
+    async def current(self, concept: None = None) -> CurrentFacts: ...
     async def current(self, concept: Concept[Any, Any] | None = None) -> Sequence[AnyFact]:
         """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
 
         A concept with one value has at most one `SingleFact`. A concept with many values has one
         `MultipleFacts` per save, those of the most specific place first. Without `concept`, values
-        of the memory's `concepts` have their types; all others are plain JSON.
+        of the memory's `concepts` have their types; all others are plain JSON. A value that does not
+        fit its type is left out and reported in `unreadable` of the list; with `concept` it raises
+        `StoredFactError`.
         """
         if concept is None:
             return await self._parts.loader.current_all()
         return await self._parts.loader.current(concept)
+
+    @overload
+    async def save(self, concept: Concept[V, SingleFact[V]], value: V) -> SingleFact[V]: ...
+    @overload
+    async def save(
+        self, concept: Concept[V, MultipleFacts[V]], value: Iterable[V]
+    ) -> MultipleFacts[V]: ...
+    @overload
+    async def save(
+        self, concept: Concept[V, SingleFact[V] | MultipleFacts[V]], value: V | Iterable[V]
+    ) -> AnyFact: ...
+    async def save(self, concept: Concept[Any, Any], value: object) -> AnyFact:
+        """Save the value of a concept, or a list of values for one with many. No call to a model.
+
+        The fact is saved in the first place of the memory: for the first subject, in the narrowest
+        scope. It replaces the value of a concept with one value, and adds to those of one with
+        many. `store.save` can save it elsewhere, and with other fields.
+
+        Returns:
+            The saved fact.
+        """
+        fact = stated(concept, value, self.clock())
+        await save_in(self._parts.selection, self._parts.provider, fact)
+        return fact
+
+    async def note(self, text: str) -> MultipleFacts[str]:
+        """Save a free text as it is, where `save` would. No call to a model.
+
+        It is a value of the concept `note`: loaded, recalled, listed and forgotten like any fact.
+
+        Returns:
+            The saved fact.
+        """
+        fact = note_of(text, self.clock())
+        await save_in(self._parts.selection, self._parts.provider, fact)
+        return fact
 
     async def why(self, fact: AnyFact) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place has or had its id."""
@@ -404,99 +510,51 @@ class AgentMemory:
         *,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
-        keep_failed: bool = False,
     ) -> DetectionReport:
         """Detect the facts in a text, and save them. One call to the model; none for an empty text.
 
         The text is trusted like a message of the user. The rules are those of `auto_detect_facts`,
         and each fact quotes the text. Several texts are read in one call, oldest first: a later
         text has priority over an earlier one that it contradicts, and the `message` in a fact's
-        source is the index of its text.
+        source is the index of its text. If the model fails, nothing is saved and the error is
+        raised: append what must not be lost to a `conversation`, from which it is learnt later.
 
         Args:
             text: The text, or several.
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
-            keep_failed: Whether to store the text in `failed_texts` if its extraction fails. The
-                error is still raised, with a note. Needs a `FactStore`.
         """
-        return await self._parts.texts.run(
-            text, source=source, said_at=said_at, keep_failed=keep_failed
-        )
-
-    async def remember_later(
-        self, text: str | Iterable[str], **options: Unpack[TextOptions]
-    ) -> None:
-        """Queue a text, or several, for `remember` in the background of an open memory.
-
-        Wrong arguments raise immediately. `flush` waits for queued texts and raises their errors,
-        each with a note of the text's number, source and places. Texts about the same subject are
-        processed in order. Raises `RuntimeError` if the memory is not open in this event loop.
-        """
-        await self._parts.texts.queue(text, **options)
-
-    async def flush(self, *, deadline: float | None = None) -> None:
-        """Wait for texts that were queued before this call, in this memory or a view of it.
-
-        A view waits only for texts about its own places. Errors since the last call are raised in
-        an `ExceptionGroup`.
-
-        Args:
-            deadline: The maximum time to wait, in seconds. Afterwards `TimeoutError` is raised, and
-                the texts stay queued.
-        """
-        await self._settings.pending.drain(self.boundary, deadline)
-
-    def pending(self) -> int:
-        """Return the number of queued texts that `flush` would wait for."""
-        return self._settings.pending.count(self.boundary)
+        return await self._parts.texts.run(text, source=source, said_at=said_at)
 
     async def recall(
         self,
         query: str,
         *,
         limit: int = 5,
-        min_score: float | None = None,
         subjects: Subjects = None,
         scopes: Scopes = None,
         where: RecallFilter | None = None,
-        depth: Depth = "shallow",
     ) -> RecallResult:
         """Return the facts that are relevant to a question, best first.
 
         Only current facts are found: no retracted, expired or superseded ones, and for a concept
         with one value only the fact of the most specific place. Several entities of one subject, as
-        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. It waits for
-        queued texts. With `subjects=[USER.every()]` all entities are searched, a few at a time, and
+        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately.  With `subjects=[USER.every()]` all entities are searched, a few at a time, and
         the most relevant matches come first.
 
         Without an embedder no model is called. With an embedder there is one call for the question,
         and one for every 512 facts of a place without vectors. If the embedder fails or takes more
-        than 30 seconds, only words are compared. `depth="deep"` makes one call to the
-        chat model, which splits the question; if that fails, the whole question is searched. Both
-        failures are in the result's `failures`.
+        than 30 seconds, only words are compared, and the error is in the result's `failures`.
 
         Args:
             query: A question, or a few words.
             limit: The maximum of matches to return.
-            min_score: The smallest `relevance` of a match, from 0 to 1. Other facts of the same
-                conversation are returned with a match that reaches it.
             subjects: See `AgentMemory`.
             scopes: See `AgentMemory`.
             where: The facts to search, by concept, time and metadata; all by default.
-            depth: With "deep" the chat model splits a long question into up to three short ones,
-                with their subjects and days.
         """
-        return await self._parts.recall.find(
-            query,
-            subjects,
-            scopes,
-            depth,
-            limit=limit,
-            min_score=min_score,
-            where=where,
-        )
+        return await self._parts.recall.find(query, subjects, scopes, limit=limit, where=where)
 
     async def recall_facts_to_agent(
         self,
@@ -516,8 +574,8 @@ class AgentMemory:
 
         A text of several sentences is searched sentence by sentence, at most the last eight that
         contain words; the best match of a fact counts. The query defaults to the user's last
-        message; without any word nothing is searched. The least relevance is 0.1, because chats have
-        many words that no fact has. The other arguments and the cost are those of `recall`.
+        message; without any word nothing is searched. The other arguments and the cost are those of
+        `recall`.
         """
         return await self._parts.recall.find_into(
             messages, query, subjects, scopes, limit=limit, where=where
@@ -535,7 +593,7 @@ class AgentMemory:
         The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
         call to the chat model and only if there is one; and `forget`. A read-only view has only the
         first two. All use the memory's default
-        places: a model cannot select a place. All wait for queued texts. Answers are JSON with
+        places: a model cannot select a place. Answers are JSON with
         exact counts, at most 8,000 characters long.
 
         Args:
@@ -565,7 +623,6 @@ class AgentMemory:
             None
             if self._settings.chat_model is None
             else partial(bound.remember, source=_BY_MODEL),
-            lambda: self._settings.pending.wait(bound.boundary),
             prefix=prefix,
             writable=not self.boundary.is_read_only,
             save=saver.save if save and places else None,
@@ -574,39 +631,15 @@ class AgentMemory:
         )
 
     async def aclose(self) -> None:
-        """Wait for queued texts like `flush`, and save vectors that are not in the store yet.
+        """Save vectors that are not in the store yet.
 
         Close the store after this call; if it is already closed, no vectors are saved. The memory
         can still be used.
         """
-        try:
-            await self.flush()
-        finally:
-            await self._parts.keep_vectors()
+        await self._parts.keep_vectors()
 
     async def __aenter__(self) -> Self:
-        """Open the memory for `remember_later`; a view cannot be opened."""
-        if self.boundary != UNBOUNDED:
-            raise RuntimeError(
-                "A view cannot be opened: open the memory that the view was created from, which "
-                "processes the texts of its views"
-            )
-        await self._settings.pending.open()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Process all queued texts, including those of views, and save vectors like `aclose`.
-
-        After an exception the texts are processed as well, and their errors are added to it as a
-        note. A cancellation cancels the texts, each with an event. Otherwise errors that `flush`
-        did not raise are raised in an `ExceptionGroup`.
-        """
-        try:
-            await self._settings.pending.close(exc_type, exc, traceback)
-        finally:
-            await self._parts.keep_vectors()
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()

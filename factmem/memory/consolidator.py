@@ -1,6 +1,6 @@
 """MemoryConsolidation: merges values of a concept that mean the same, and restores them."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -50,7 +50,6 @@ class MemoryConsolidation:
     Args:
         provider: The provider, restricted to the boundary of `selection` and observed.
         selection: The places that a call may read and write.
-        caught_up: Waits for queued texts about these places.
         events: Reports each operation.
         chat_model: The model. Without one, `propose` raises `ValueError`.
         instructions: The concepts whose values are never merged, by keyword.
@@ -60,7 +59,6 @@ class MemoryConsolidation:
         self,
         provider: FactStore,
         selection: PlaceSelection,
-        caught_up: Callable[[], Awaitable[None]],
         events: MemoryEvents,
         chat_model: ChatModel | None,
         *,
@@ -69,7 +67,6 @@ class MemoryConsolidation:
         self._instructions = instructions
         self._provider = provider
         self._selection = selection
-        self._caught_up = caught_up
         self._events = events
         self._chat_model = chat_model
 
@@ -86,7 +83,6 @@ class MemoryConsolidation:
             if self._chat_model is None:
                 raise ValueError("propose needs a chat model: AgentMemory(..., chat_model=...)")
             operation.places = self._selection.places()
-            await self._caught_up()
             report = await self._propose(concept, operation, self._chat_model)
             operation.count = report.count
             return report

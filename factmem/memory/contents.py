@@ -368,13 +368,5 @@ class MemoryContents(ContentsUpkeep):
         """Yield all current facts; a fixed number of places is read at a time."""
         places = [info.place for info in await self.places()]
         for first in range(0, len(places), _AT_ONCE):
-            placed, unreadable = await self._reader.found(places[first : first + _AT_ONCE])
-            for misfit in unreadable:
-                plain = await self._provider.load_all(misfit.place.subject, misfit.place.scope)
-                placed += [
-                    PlacedFact(misfit.place, fact)
-                    for fact in plain
-                    if fact.concept.keyword == misfit.keyword
-                ]
-            for each in placed:
+            for each in await self._reader.as_stored(places[first : first + _AT_ONCE]):
                 yield each

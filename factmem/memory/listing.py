@@ -6,13 +6,13 @@ from datetime import datetime
 from heapq import heappush, heapreplace
 from typing import Any
 
-from factmem.ledger.resolution import PlacedFact
+from factmem.ledger.resolution import PlacedFact, UnreadableConcept
 from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
-from factmem.models.facts import FactType
+from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Identity, Place
 from factmem.providers.results import ErasureReceipt, PlaceInfo
 
-__all__ = ["ConceptInfo", "MemoryStats", "MemoryTree", "RecordPage", "ResetReport"]
+__all__ = ["ConceptInfo", "CurrentFacts", "MemoryStats", "MemoryTree", "RecordPage", "ResetReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,16 @@ class ResetReport(Displayed):
     def count(self) -> int:
         """The number of current values in these places."""
         return sum(info.count for info in self.places)
+
+
+class CurrentFacts(list[AnyFact]):
+    """The current facts of every concept, as a list, and what could not be read."""
+
+    def __init__(self, facts: Iterable[AnyFact], unreadable: list[UnreadableConcept]) -> None:
+        super().__init__(facts)
+        self.unreadable = unreadable
+        """The concepts with values that do not fit their types, each with its place and error. Their
+        other values are in the list."""
 
 
 class RecordPage(list[PlacedFact], Displayed):

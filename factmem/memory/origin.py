@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pydantic import JsonValue
-
-from factmem.errors import StoredFactError
 from factmem.ledger.history import HistoryEntry
 from factmem.models._display import Displayed
 from factmem.models._values import Canonical, canonical
-from factmem.models.facts import AnyConcept, AnyFact, Concept
+from factmem.models.facts import AnyConcept, AnyFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource
 from factmem.providers.base import FactStore, is_complete
@@ -59,16 +56,10 @@ async def origin_of(fact: AnyFact, places: Sequence[Place], store: FactStore) ->
 async def history_of(
     concept: AnyConcept, place: Place, store: FactStore
 ) -> list[HistoryEntry] | None:
-    """Return the history of a concept, as plain JSON if values do not fit; None if not stored."""
+    """Return the history of a concept; None if not stored."""
     if not is_complete(store):
         return None
-    try:
-        return await store.history(concept, place.subject, place.scope)
-    except StoredFactError:  # older values have another type
-        plain: AnyConcept = Concept(
-            concept.keyword, concept.description, concept.fact_type, value_type=JsonValue
-        )
-        return await store.history(plain, place.subject, place.scope)
+    return await store.history(concept, place.subject, place.scope)
 
 
 def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]:

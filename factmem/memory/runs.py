@@ -4,13 +4,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Generic, Literal, Self, TypeAlias, TypeVar
 
 from anyio.lowlevel import current_token
 from typing_extensions import TypedDict
 
 from factmem._arguments import expect, expect_function, expect_within
-from factmem._concurrency.background import BackgroundWork
+from factmem._concurrency.background import BackgroundWork, any_of
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import Detection
 from factmem.errors import (
@@ -21,18 +21,17 @@ from factmem.errors import (
     UnboundSubjectError,
     WrongKeyError,
 )
-from factmem.llm.base import ToolDefinition
-from factmem.llm.messages import MEMORY_MESSAGE, History, put_own_text
-from factmem.memory._selection import keys_of
-from factmem.memory._users import Who, view_for, view_of_anyone
+from factmem.llm.messages import MEMORY_MESSAGE, History, last_said, put_own_text
+from factmem.memory._selection import Who, keys_of, view_for, view_of_anyone
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.conversations import REST
 from factmem.memory.tools import MemoryTool
 from factmem.models.boundary import check_writable
 from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers._four_methods import as_store
 
-__all__ = ["MemoryRuns", "RunOptions", "RunTool"]
+__all__ = ["MemoryRuns", "RunOptions"]
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -43,7 +42,6 @@ Chat: TypeAlias = Sequence[Mapping[str, object]]
 UNREACHABLE = "The memory of earlier conversations cannot be reached now."
 """The text that a model gets instead of facts if the store fails."""
 
-_TOOL_UNREACHABLE = "Error: the memory cannot be reached now. Go on without it."
 _MISTAKES = (
     UnboundSubjectError,
     MemoryAccessError,
@@ -60,58 +58,21 @@ class RunOptions(TypedDict, Generic[C], total=False):
     user: "Who | Callable[[C], Who]"
     recall: int | None
     auto_detect: bool
+    conversations: bool
     detection: Detection | None
     tools: bool
     save: bool
     prefix: str
+    question: Callable[[Chat], str | None]
     on_report: Callable[[DetectionReport], None] | None
-    on_failure: Callable[[Exception], None] | None
-
-
-class RunTool(Generic[C]):
-    """A memory tool for the user of the current run; a failure of the store becomes an answer.
-
-    The context of a call is that of the run.
-    """
-
-    def __init__(
-        self,
-        tool: MemoryTool,
-        action: str,
-        attempt: Callable[[Callable[[], Awaitable[str]]], Awaitable[str | None]],
-    ) -> None:
-        self.name: str = tool.name
-        """The name that the model calls."""
-        self.action = action
-        """`recall`, `list_concepts`, `remember`, `save` or `forget`."""
-        self.definition: ToolDefinition = tool.definition
-        """Name, description and the JSON schema of the arguments, in the format of chat
-        completions."""
-        function: Any = tool.definition["function"]
-        self.description: str = function["description"]
-        """The description for the model."""
-        self.schema: dict[str, Any] = function["parameters"]
-        """The JSON schema of the arguments."""
-        self._tool = tool
-        self._attempt = attempt
-
-    def __repr__(self) -> str:
-        return f"RunTool({self.name!r})"
-
-    async def call(self, arguments: str | Mapping[str, object] | None, context: C) -> str:
-        """Run the tool for the user of a run; see `MemoryTool.call`.
-
-        If the store fails, the answer is an error message.
-        """
-        answer = await self._attempt(lambda: self._tool.call(arguments, context))
-        return _TOOL_UNREACHABLE if answer is None else answer
+    on_failure: Callable[[Exception], None] | Literal["raise"] | None
 
 
 class MemoryRuns(Generic[C]):
     """Loads facts before and detects facts after each run of an agent, for any framework.
 
         runs = MemoryRuns(memory, user=lambda context: context.user, auto_detect=True)
-        text = await runs.prompt(context, question)     # before a model call
+        text = await runs.prompt(context, chat)         # before a model call
         await runs.learn(context, chat, since=1)        # after the answer
 
     A failure of the store or of the memory's models does not end a run: `on_failure` gets the
@@ -128,12 +89,17 @@ class MemoryRuns(Generic[C]):
         recall: The maximum of facts that `prompt` returns, those relevant to the question; else
             all.
         auto_detect: Whether `learn` detects facts in the user's words. One model call each.
+        conversations: Whether `learn` stores the messages of the run, under its conversation. With
+            `auto_detect` facts are then detected by `AgentMemory.learn_pending`, in any process, and
+            a failing model loses nothing.
         detection: How `learn` detects facts; by default the memory's `detection`.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
         prefix: The prefix of the tools' names.
+        question: Returns what `recall` searches for in a chat; by default the user's last message.
         on_report: Called with the report of each detection, which includes rejected items.
-        on_failure: Called with each error; by default its type is logged.
+        on_failure: Called with each error; by default its type is logged. With "raise" the error
+            ends the run, except in the background, where it is logged.
 
     Raises:
         TypeError: An argument has the wrong type, or `tools` needs a provider that is a
@@ -150,12 +116,14 @@ class MemoryRuns(Generic[C]):
         user: "Who | Callable[[C], Who]" = None,
         recall: int | None = None,
         auto_detect: bool = False,
+        conversations: bool = False,
         detection: Detection | None = None,
         tools: bool = True,
         save: bool = False,
         prefix: str = "memory_",
+        question: Callable[[Chat], str | None] = last_said,
         on_report: Callable[[DetectionReport], None] | None = None,
-        on_failure: Callable[[Exception], None] | None = None,
+        on_failure: Callable[[Exception], None] | Literal["raise"] | None = None,
     ) -> None:
         self.memory: AgentMemory = expect(memory, AgentMemory, "memory", "AgentMemory(provider)")
         self._user = user
@@ -164,7 +132,8 @@ class MemoryRuns(Generic[C]):
         self._recall = recall
         self.is_detecting = auto_detect
         """Whether `learn` detects facts."""
-        if auto_detect and memory.chat_model is None:
+        self._is_keeping = conversations
+        if auto_detect and not conversations and memory.chat_model is None:
             raise ValueError(
                 "auto_detect needs a model to detect facts: AgentMemory(..., chat_model=...)"
             )
@@ -178,20 +147,21 @@ class MemoryRuns(Generic[C]):
         )
         if on_report is not None:
             expect_function(on_report, "on_report", "on_report=reports.append")
-        if on_failure is not None:
-            expect_function(on_failure, "on_failure", "on_failure=failures.append")
+        self._question = expect_function(question, "question", "question=last_said")
+        if on_failure is not None and on_failure != "raise":
+            expect_function(on_failure, "on_failure", "on_failure=failures.append or 'raise'")
         self.on_report: Callable[[DetectionReport], None] = on_report or _ignore
         """Called with the report of each detection."""
-        self.on_failure: Callable[[Exception], None] = on_failure or _log_failure
+        listener = on_failure or _log_failure
+        self.on_failure: Callable[[Exception], None] = _raise if listener == "raise" else listener
         """Called with each error of the store or of a model."""
-        self._background = BackgroundWork(self.on_failure)
+        self._background = BackgroundWork("runs", _log_failure if listener == "raise" else listener)
         self._loop: object = None
         view = view_of_anyone(memory) if callable(user) else view_for(memory, user)
         sample = view.tools(prefix, save=save) if tools else []
-        late = MemoryTool.late(sample, lambda each: self.view(each).tools(prefix, save=save))
-        self._tools: list[RunTool[C]] = [
-            RunTool(each, each.name.removeprefix(prefix), self.attempt) for each in late
-        ]
+        self._tools: list[MemoryTool] = MemoryTool.late(
+            sample, lambda each: self.view(each).tools(prefix, save=save), self.attempt
+        )
 
     @classmethod
     def over(
@@ -237,7 +207,7 @@ class MemoryRuns(Generic[C]):
         given = self._user
         return view_for(self.memory, given(context) if callable(given) else given)
 
-    async def prompt(self, context: C, question: str | None = None) -> str:
+    async def prompt(self, context: C, chat: str | Chat = ()) -> str:
         """Return the facts for the model as text; empty if there are none.
 
         Equal facts give equal text: you can call it before every model call. If the store fails,
@@ -245,13 +215,14 @@ class MemoryRuns(Generic[C]):
 
         Args:
             context: The framework's context of the run.
-            question: The user's text, for `recall`.
+            chat: The messages, or the user's text, for `recall`.
         """
         view = self.view(context)
         if self._recall is None:
             text = await self.attempt(view.text)
         else:
-            limit, asked = self._recall, question or ""
+            said = [{"role": "user", "content": chat}] if isinstance(chat, str) else chat
+            limit, asked = self._recall, self._question(said) or ""
             text = await self.attempt(lambda: view.text(asked, limit)) if asked.strip() else ""
         return UNREACHABLE if text is None else text
 
@@ -263,7 +234,7 @@ class MemoryRuns(Generic[C]):
         Args:
             context: The framework's context of the run.
             messages: The chat; changed in place.
-            question: The user's text, for `recall`; by default the user's last message.
+            question: The text for `recall`, if it is not that of the option `question`.
 
         Returns:
             The report; None if the store failed.
@@ -273,7 +244,8 @@ class MemoryRuns(Generic[C]):
         async def put() -> LoadReport:
             if limit is None:
                 return await view.load_all_facts_to_agent(messages)
-            return await view.recall_facts_to_agent(messages, question, limit=limit)
+            asked = question or self._question(messages) or ""
+            return await view.recall_facts_to_agent(messages, asked, limit=limit)
 
         report = await self.attempt(put)
         if report is None:
@@ -291,6 +263,8 @@ class MemoryRuns(Generic[C]):
     ) -> DetectionReport | None:
         """Detect facts in a chat, immediately or in the background of an open block.
 
+        With `conversations` only the messages of this run are stored and queued, in one durable write.
+
         Args:
             context: The framework's context of the run.
             chat: The messages, with the answer.
@@ -300,6 +274,9 @@ class MemoryRuns(Generic[C]):
 
         Returns:
             The report of an immediate detection; None in the background or after a failure.
+
+        Raises:
+            ValueError: The messages are to be stored, and the conversation has no name.
         """
         detect = await self.attempt(
             lambda: self.detection(
@@ -332,9 +309,17 @@ class MemoryRuns(Generic[C]):
         The function uses the chat, the time and the moment of erasures of this call, and raises its
         errors. None if there is nothing to detect.
         """
-        if not self.is_detecting or len(chat) <= since:
+        if len(chat) <= since:
             return None
-        view, messages = self.view(context), [dict(each) for each in chat]
+        view = self.view(context)
+        if self._is_keeping:
+            learn_after = REST if self.is_detecting else None
+            kept = view.conversation(self.named(conversation), learn_after=learn_after)
+            await kept.append(*chat[since:], said_at=said_at)
+            return None
+        if not self.is_detecting:
+            return None
+        messages = [dict(each) for each in chat]
         when = self.memory.clock() if said_at is None else said_at
         for place in view.places:
             check_writable(place, view.boundary)  # here, because later errors are in the background
@@ -357,26 +342,37 @@ class MemoryRuns(Generic[C]):
 
         return detect
 
-    async def flush(
-        self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
-    ) -> None:
+    def named(self, conversation: str | None) -> str:
+        """Return the name of a conversation whose messages are to be stored.
+
+        Raises:
+            ValueError: It has none.
+        """
+        if conversation is None and self._is_keeping:
+            raise ValueError(
+                "conversations=True stores messages under the name of their conversation: "
+                "agent.run(text, conversation='chat-7'), or runs.learn(..., conversation='chat-7')"
+            )
+        return conversation or ""
+
+    async def flush(self, *, subjects: Iterable[MemorySubject] | None = None) -> None:
         """Wait for detections that were started before this call.
 
         Args:
             subjects: Wait only for runs with any of these subjects.
-            deadline: The maximum time to wait, in seconds.
-
-        Raises:
-            TimeoutError: A detection was pending at the deadline. It continues.
         """
-        await self._background.drain(keys_of(subjects), deadline=deadline)
+        await self._background.drain(any_of(keys_of(subjects)))
 
     def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
         """Return the number of pending detections, of all subjects or of these."""
-        return self._background.count(keys_of(subjects))
+        return self._background.count(any_of(keys_of(subjects)))
 
-    def tools(self) -> list[RunTool[C]]:
-        """Return the tools, always the same objects; empty with `tools=False`."""
+    def tools(self) -> list[MemoryTool]:
+        """Return the tools, always the same objects; empty with `tools=False`.
+
+        The context of a call is that of the run. If the store fails, the answer is an error message
+        for the model.
+        """
         return list(self._tools)
 
     async def attempt(self, work: Callable[[], Awaitable[T]]) -> T | None:
@@ -392,6 +388,10 @@ class MemoryRuns(Generic[C]):
 
 def _ignore(report: DetectionReport) -> None:
     """Do nothing; the default of `on_report`."""
+
+
+def _raise(failure: Exception) -> None:
+    raise failure
 
 
 def _log_failure(failure: Exception) -> None:

@@ -150,9 +150,11 @@ async def convert_place(
     concept: Concept[Any, Any],
     function: Conversion,
     *,
-    dry_run: bool,
+    operation: str | None,
 ) -> tuple[int, list[str]]:
     """Convert the values of a concept in one place and its history.
+
+    Each converted entry is marked with the operation, and skipped if the operation is repeated.
 
     Returns:
         The number of values, and the ids of the facts that cannot be converted; nothing is written
@@ -167,13 +169,15 @@ async def convert_place(
         after: list[Entry] = []
         for entry in entries:
             copy = deepcopy(entry)
-            for fact in copy.get("facts", ()):
-                if fact["keyword"] == concept.keyword:
-                    counted += _convert(fact, concept, function, failed)
+            facts = [each for each in copy.get("facts", ()) if each["keyword"] == concept.keyword]
+            done = copy.get("operations", [])
+            if facts and operation not in done:
+                counted += sum(_convert(fact, concept, function, failed) for fact in facts)
+                copy["operations"] = [*done, str(operation)]
             after.append(copy)
-        return entries if failed or dry_run else after
+        return entries if failed or not counted else after
 
-    if dry_run:
+    if operation is None:
         edit(await store.entries(place.subject, place.scope))
     else:
         await store.rewrite(edit, place.subject, place.scope)
@@ -298,34 +302,42 @@ class ContentsUpkeep:
         return changed
 
     async def convert(
-        self, concept: Concept[Any, Any], function: Callable[[Any], Any], *, dry_run: bool = True
+        self,
+        concept: Concept[Any, Any],
+        function: Callable[[Any], Any],
+        *,
+        operation: str | None = None,
     ) -> ConversionReport:
         """Convert the stored values of a concept and its history to the concept's type.
 
-            report = await memory.contents.convert(AGE, int)
+            report = await memory.contents.convert(PRICE, to_cents)  # a dry run
             if not report.failed:
-                await memory.contents.convert(AGE, int, dry_run=False)
+                await memory.contents.convert(PRICE, to_cents, operation="prices in cents")
 
         Each place is rewritten in one atomic step. A place with a value that cannot be converted is
-        not changed, and `failed` contains the fact.
+        not changed, and `failed` contains the fact. To finish an interrupted conversion, repeat the
+        call with the same `operation`: no value is converted twice.
 
         Args:
             concept: The concept with its new value type.
             function: Takes a stored value as plain JSON and returns a value of the concept's type.
                 It runs while the store is locked, possibly in a worker thread, and must be fast.
-            dry_run: Whether to only report, without writing.
+            operation: The application's name for this conversion, which marks what it has
+                converted. Without it nothing is written, and the report says what would be.
 
         Raises:
-            MemoryAccessError: The view is read-only, and `dry_run` is not set.
+            MemoryAccessError: The view is read-only, and `operation` is set.
         """
         async with self._events.before(MemoryOperation.SAVE):
             store = fact_store(self._provider)
             checked_concept(concept)
+            if operation is not None:
+                checked_name(operation, "operation")
         report = ConversionReport([], 0)
         values = 0
         for info in await store.places():
             count, failed = await convert_place(
-                store, info.place, concept, function, dry_run=dry_run
+                store, info.place, concept, function, operation=operation
             )
             report.failed.extend((info.place, each) for each in failed)
             if count and not failed:

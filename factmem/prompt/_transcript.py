@@ -50,7 +50,7 @@ class SaidMessage:
     """One message of a transcript."""
 
     number: int
-    """Its position in the history, from 0; factmem's own messages are not counted."""
+    """Its position in the history, from 0, without factmem's own messages; or its own number."""
     role: str
     text: str
     name: str | None
@@ -76,6 +76,7 @@ class Transcript:
             such as a document.
         said_at: The time of messages without a time of their own, in the time zone of the
             conversation; by default the time of the system clock.
+        numbers: The number of each message in its stored conversation; by default its position.
         speaker: The `name` of the user whose messages may be cited. Messages of other users are
             context. Messages without a name are the speaker's if no user message has a name.
 
@@ -92,6 +93,7 @@ class Transcript:
         since: int = 0,
         written_by: SourceKind | None = None,
         said_at: datetime | None = None,
+        numbers: Sequence[int] | None = None,
         speaker: str | None = None,
     ) -> None:
         expect(since, int, "since", "since=0")
@@ -101,7 +103,7 @@ class Transcript:
         trusted = {SourceKind.USER} | checked_trust(trust)
         moment = system_clock() if said_at is None else said_at
         utc(moment, "said_at")
-        self._count = 0
+        self._numbers: list[int] = []
         self._earlier: set[int] = set()
         self._folded: dict[int, FoldedText] = {}
         shown: list[SaidMessage] = []
@@ -109,7 +111,8 @@ class Transcript:
             text = _own_words(message)
             if message.get("name") in OWN_MESSAGES:
                 continue
-            number, self._count = self._count, self._count + 1
+            number = len(self._numbers) if numbers is None else numbers[index]
+            self._numbers.append(number)
             if index < since:
                 self._earlier.add(number)
             kind = _kind(message)
@@ -129,8 +132,9 @@ class Transcript:
                     cited_as,
                 )
             )
-        first = len(self._earlier)
-        shown = [each for each in shown if each.number >= first - _CONTEXT]
+        first = len(self._earlier) - _CONTEXT
+        if first > 0:
+            shown = [each for each in shown if each.number >= self._numbers[first]]
         self._set_messages(shown)
         self._has_speaker = speaker is not None
         if speaker is not None:
@@ -155,7 +159,11 @@ class Transcript:
         if not wanted & names:
             return self
         limited = object.__new__(Transcript)
-        limited._count, limited._earlier, limited._folded = self._count, self._earlier, self._folded
+        limited._numbers, limited._earlier, limited._folded = (
+            self._numbers,
+            self._earlier,
+            self._folded,
+        )
         limited._has_speaker = True
         limited._set_messages(_limit_to_speakers(self.messages, wanted & names))
         return limited
@@ -181,7 +189,7 @@ class Transcript:
 
     def why_not(self, number: int) -> str | None:
         """Return the reason why a message must not be cited; None if it does not exist."""
-        if not 0 <= number < self._count:
+        if number not in self._numbers:
             return None
         if number in self._earlier:
             return "it is an earlier one"

@@ -9,7 +9,8 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.sync.contents import ContentsSync, ToolSync
-    from factmem.sync.documents import ConsolidationSync, DocumentsSync, FailedTextsSync
+    from factmem.sync.conversations import ConversationsSync, ConversationSync
+    from factmem.sync.documents import ConsolidationSync, DocumentsSync
     from factmem.sync.local_stores import KeysSync, LocalStoreSync
     from factmem.sync.memory import MemorySync
     from factmem.sync.portal import Portal
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ConsolidationSync",
     "ContentsSync",
+    "ConversationSync",
+    "ConversationsSync",
     "DocumentsSync",
-    "FailedTextsSync",
     "KeysSync",
     "LocalStoreSync",
     "MemorySync",
@@ -39,10 +41,13 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "ContentsSync",
                 "ToolSync",
             ),
+            "factmem.sync.conversations": (
+                "ConversationSync",
+                "ConversationsSync",
+            ),
             "factmem.sync.documents": (
                 "ConsolidationSync",
                 "DocumentsSync",
-                "FailedTextsSync",
             ),
             "factmem.sync.local_stores": (
                 "KeysSync",

@@ -295,27 +295,33 @@ class ContentsSync(Wraps[MemoryContents]):
         return self._portal.call(self._wrapped.rename, keyword, concept)
 
     def convert(
-        self, concept: Concept[Any, Any], function: Callable[[Any], Any], *, dry_run: bool = True
+        self,
+        concept: Concept[Any, Any],
+        function: Callable[[Any], Any],
+        *,
+        operation: str | None = None,
     ) -> ConversionReport:
         """Convert the stored values of a concept and its history to the concept's type.
 
-            report = memory.contents.convert(AGE, int)
+            report = memory.contents.convert(PRICE, to_cents)  # a dry run
             if not report.failed:
-                memory.contents.convert(AGE, int, dry_run=False)
+                memory.contents.convert(PRICE, to_cents, operation="prices in cents")
 
         Each place is rewritten in one atomic step. A place with a value that cannot be converted is
-        not changed, and `failed` contains the fact.
+        not changed, and `failed` contains the fact. To finish an interrupted conversion, repeat the
+        call with the same `operation`: no value is converted twice.
 
         Args:
             concept: The concept with its new value type.
             function: Takes a stored value as plain JSON and returns a value of the concept's type.
                 It runs while the store is locked, possibly in a worker thread, and must be fast.
-            dry_run: Whether to only report, without writing.
+            operation: The application's name for this conversion, which marks what it has
+                converted. Without it nothing is written, and the report says what would be.
 
         Raises:
-            MemoryAccessError: The view is read-only, and `dry_run` is not set.
+            MemoryAccessError: The view is read-only, and `operation` is set.
         """
-        return self._portal.call(self._wrapped.convert, concept, function, dry_run=dry_run)
+        return self._portal.call(self._wrapped.convert, concept, function, operation=operation)
 
     def export(self) -> dict[str, JsonValue]:
         """Return all data of the memory's places with their history, as plain JSON.

@@ -1,4 +1,4 @@
-"""Documents, failed texts and consolidation of a memory without await.
+"""Documents and consolidation of a memory without await.
 
 Written by tests/sync/generate.py: change the async class.
 """
@@ -10,11 +10,10 @@ from factmem.ledger.history import HistoryEntry
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.documents import DocumentInfo, MemoryDocuments
-from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
 from factmem.models.facts import Concept
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ConsolidationSync", "DocumentsSync", "FailedTextsSync"]
+__all__ = ["ConsolidationSync", "DocumentsSync"]
 
 
 class DocumentsSync(Wraps[MemoryDocuments]):
@@ -77,35 +76,6 @@ class DocumentsSync(Wraps[MemoryDocuments]):
             NotADirectoryError: A part of the new path is a document.
         """
         return self._portal.call(self._wrapped.rename, old, new)
-
-
-class FailedTextsSync(Wraps[FailedTexts]):
-    """Texts whose extraction failed, for code that does not use `await`."""
-
-    def infos(self) -> list[FailedText]:
-        """Return the failed texts, oldest first. No call to a model."""
-        return self._portal.call(self._wrapped.infos)
-
-    def retry(self, *ids: str) -> RetryReport:
-        """Detect the facts of failed texts again, oldest first, and save them.
-
-        One call to the model for each text, as in `remember`. A successful text is deleted after
-        its facts are saved: an interruption loses nothing. After an error of the endpoint, no
-        further text is tried.
-
-        Args:
-            ids: The texts to retry; all by default.
-        """
-        return self._portal.call(self._wrapped.retry, *ids)
-
-    def discard(self, *ids: str, purge: bool = False) -> int:
-        """Delete failed texts and return their number.
-
-        Args:
-            ids: The texts.
-            purge: Whether to remove them from history as well.
-        """
-        return self._portal.call(self._wrapped.discard, *ids, purge=purge)
 
 
 class ConsolidationSync(Wraps[MemoryConsolidation]):

@@ -3,7 +3,7 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
 from factmem.providers.provider_keys import ProviderKeys
+from factmem.providers.results import ErasureReceipt
 from factmem.sync._wrapping import Wraps
 from factmem.sync.stores import StoreSync
 
@@ -81,6 +82,34 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
         """
         return self._portal.call(self._wrapped.backup, folder)
 
+    def restore(
+        self,
+        backup: str | Path,
+        *,
+        anchor: str | None = None,
+        erased: Iterable[ErasureReceipt] = (),
+    ) -> int:
+        """Replace the store by a backup, without the places that were erased since.
+
+        The erasures that this store knows are replayed, and those of receipts that were kept
+        elsewhere. After an error or a crash the store is as it was. Take a new anchor afterwards.
+
+        Args:
+            backup: A folder that `backup` created. It is not changed.
+            anchor: The anchor of the backup, to verify it.
+            erased: Receipts of erasures since the backup, for a store that is lost.
+
+        Returns:
+            The number of places that were left out.
+
+        Raises:
+            ValueError: There is no backup in the folder, or the store is another one.
+            StoreBusyError: Another process or instance has the store open. Nothing was changed.
+            TamperedError: The backup is older than its anchor, or was changed.
+            StorageError: The backup, or this store, is damaged. Nothing was changed.
+        """
+        return self._portal.call(self._wrapped.restore, backup, anchor=anchor, erased=erased)
+
     def salvage(self, folder: str | Path) -> SalvagedStore:
         """Save what can be read of a damaged store into a store in a new folder.
 
@@ -141,8 +170,10 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     ) -> History:
         """Return every save, confirmation and forget of a concept, oldest first.
 
+        A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
+        and its entry `is_unreadable`.
+
         Raises:
-            StoredFactError: A value in the history does not fit the concept's `value_type`.
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)

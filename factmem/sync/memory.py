@@ -4,24 +4,23 @@ Written by tests/sync/generate.py: change the async class.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self, overload
-
-from typing_extensions import Unpack
 
 from factmem._arguments import expect
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import Detection
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
-from factmem.memory._selection import Scopes, Subjects
-from factmem.memory._users import Who
+from factmem.memory._selection import Scopes, Subjects, Who
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.conversations import REST, LearningRun
+from factmem.memory.listing import CurrentFacts
 from factmem.memory.origin import FactOrigin
-from factmem.memory.text_intake import TextOptions
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
-from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.concepts import V
+from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import ScopeChoice
@@ -29,10 +28,10 @@ from factmem.models.sources import FactSource
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.results import Moment
 from factmem.recall.match import RecallReport, RecallResult
-from factmem.recall.query import Depth
 from factmem.sync._wrapping import WrapsContext
 from factmem.sync.contents import ContentsSync, ToolSync
-from factmem.sync.documents import ConsolidationSync, DocumentsSync, FailedTextsSync
+from factmem.sync.conversations import ConversationsSync, ConversationSync
+from factmem.sync.documents import ConsolidationSync, DocumentsSync
 from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.stores import ProviderSync, StoreSync
 
@@ -110,11 +109,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         """How facts are detected, in calls that pass no other options."""
         return self._wrapped.detection
 
-    @property
-    def failed_texts(self) -> FailedTextsSync:
-        """The texts of `remember(..., keep_failed=True)` whose extraction failed."""
-        return FailedTextsSync(self._wrapped.failed_texts, self._portal)
-
     def view(
         self,
         *,
@@ -172,6 +166,54 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return DocumentsSync(self._wrapped.documents(scope, subject), self._portal)
 
+    def conversation(
+        self, name: str, *, learn_after: timedelta | None = REST, keep: timedelta | None = None
+    ) -> ConversationSync:
+        """Return a chat of the user, whose messages are stored and learnt from. No I/O.
+
+        It belongs to the first per-entity subject, in the narrowest scope of the memory.
+
+        Args:
+            name: The application's name for the chat; another user's chat may have the same.
+            learn_after: How long the chat rests before `learn_pending` detects facts in it, or ten
+                times as long if it never rests. None only stores it.
+            keep: How long messages are kept. None keeps them until they are removed or erased.
+
+        Raises:
+            UnboundSubjectError: The subject is per entity and has no entity.
+            ValueError: The name is not valid, or the memory has no scope.
+        """
+        return ConversationSync(
+            self._wrapped.conversation(name, learn_after=learn_after, keep=keep), self._portal
+        )
+
+    @property
+    def conversations(self) -> ConversationsSync:
+        """The user's chats, and the queue of those that are still to be learnt."""
+        return ConversationsSync(self._wrapped.conversations, self._portal)
+
+    def learn_pending(
+        self, *, workers: int = 1, per_minute: int | None = None, every: timedelta | None = None
+    ) -> LearningRun:
+        """Detect the facts of chats that are due, of all users of this memory, and save them.
+
+        Any number of processes can do it at the same time: each chat is learnt by one of them. Only
+        messages since the last success are read, with up to 20 earlier ones as context: one call to
+        the model for each 6,000 tokens. A failure is repeated after 30 seconds, then after twice as
+        long each time, and given up after eight; see `conversations.pending`. Facts of a user who is
+        erased meanwhile are not saved. A cancelled or killed worker loses nothing: its chats are due
+        again after ten minutes.
+
+        Args:
+            workers: How many chats are learnt at the same time.
+            per_minute: How many chats are begun in a minute; as many as there are by default.
+            every: Go on until cancelled, and look for due chats so often. None returns when none is
+                due.
+        """
+        return self._portal.call(
+            self._wrapped.learn_pending, workers=workers, per_minute=per_minute, every=every
+        )
+
     def load_facts_to_agent(
         self, messages: list[History], concept: Concept[Any, L]
     ) -> LoadReport[L]:
@@ -193,18 +235,57 @@ class MemorySync(WrapsContext[AgentMemory]):
     def current(self, concept: Concept[Any, L]) -> list[L]: ...
 
     @overload
-    def current(self, concept: None = None) -> list[AnyFact]: ...
+    def current(self, concept: None = None) -> CurrentFacts: ...
 
     def current(self, concept: Concept[Any, Any] | None = None) -> Sequence[AnyFact]:
         """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
 
         A concept with one value has at most one `SingleFact`. A concept with many values has one
         `MultipleFacts` per save, those of the most specific place first. Without `concept`, values
-        of the memory's `concepts` have their types; all others are plain JSON.
+        of the memory's `concepts` have their types; all others are plain JSON. A value that does not
+        fit its type is left out and reported in `unreadable` of the list; with `concept` it raises
+        `StoredFactError`.
         """
         any_call: Any = self._wrapped.current
         result: Sequence[AnyFact] = self._portal.call(any_call, concept)
         return result
+
+    @overload
+    def save(self, concept: Concept[V, SingleFact[V]], value: V) -> SingleFact[V]: ...
+
+    @overload
+    def save(
+        self, concept: Concept[V, MultipleFacts[V]], value: Iterable[V]
+    ) -> MultipleFacts[V]: ...
+
+    @overload
+    def save(
+        self, concept: Concept[V, SingleFact[V] | MultipleFacts[V]], value: V | Iterable[V]
+    ) -> AnyFact: ...
+
+    def save(self, concept: Concept[Any, Any], value: object) -> AnyFact:
+        """Save the value of a concept, or a list of values for one with many. No call to a model.
+
+        The fact is saved in the first place of the memory: for the first subject, in the narrowest
+        scope. It replaces the value of a concept with one value, and adds to those of one with
+        many. `store.save` can save it elsewhere, and with other fields.
+
+        Returns:
+            The saved fact.
+        """
+        any_call: Any = self._wrapped.save
+        result: AnyFact = self._portal.call(any_call, concept, value)
+        return result
+
+    def note(self, text: str) -> MultipleFacts[str]:
+        """Save a free text as it is, where `save` would. No call to a model.
+
+        It is a value of the concept `note`: loaded, recalled, listed and forgotten like any fact.
+
+        Returns:
+            The saved fact.
+        """
+        return self._portal.call(self._wrapped.note, text)
 
     def why(self, fact: AnyFact) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place has or had its id."""
@@ -262,97 +343,52 @@ class MemorySync(WrapsContext[AgentMemory]):
         *,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
-        keep_failed: bool = False,
     ) -> DetectionReport:
         """Detect the facts in a text, and save them. One call to the model; none for an empty text.
 
         The text is trusted like a message of the user. The rules are those of `auto_detect_facts`,
         and each fact quotes the text. Several texts are read in one call, oldest first: a later
         text has priority over an earlier one that it contradicts, and the `message` in a fact's
-        source is the index of its text.
+        source is the index of its text. If the model fails, nothing is saved and the error is
+        raised: append what must not be lost to a `conversation`, from which it is learnt later.
 
         Args:
             text: The text, or several.
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
-            keep_failed: Whether to store the text in `failed_texts` if its extraction fails. The
-                error is still raised, with a note. Needs a `FactStore`.
         """
-        return self._portal.call(
-            self._wrapped.remember, text, source=source, said_at=said_at, keep_failed=keep_failed
-        )
-
-    def remember_later(self, text: str | Iterable[str], **options: Unpack[TextOptions]) -> None:
-        """Queue a text, or several, for `remember` in the background of an open memory.
-
-        Wrong arguments raise immediately. `flush` waits for queued texts and raises their errors,
-        each with a note of the text's number, source and places. Texts about the same subject are
-        processed in order. Raises `RuntimeError` if the memory is not open in this event loop.
-        """
-        return self._portal.call(lambda: self._wrapped.remember_later(text, **options))
-
-    def flush(self, *, deadline: float | None = None) -> None:
-        """Wait for texts that were queued before this call, in this memory or a view of it.
-
-        A view waits only for texts about its own places. Errors since the last call are raised in
-        an `ExceptionGroup`.
-
-        Args:
-            deadline: The maximum time to wait, in seconds. Afterwards `TimeoutError` is raised, and
-                the texts stay queued.
-        """
-        return self._portal.call(self._wrapped.flush, deadline=deadline)
-
-    def pending(self) -> int:
-        """Return the number of queued texts that `flush` would wait for."""
-        return self._wrapped.pending()
+        return self._portal.call(self._wrapped.remember, text, source=source, said_at=said_at)
 
     def recall(
         self,
         query: str,
         *,
         limit: int = 5,
-        min_score: float | None = None,
         subjects: Subjects = None,
         scopes: Scopes = None,
         where: RecallFilter | None = None,
-        depth: Depth = "shallow",
     ) -> RecallResult:
         """Return the facts that are relevant to a question, best first.
 
         Only current facts are found: no retracted, expired or superseded ones, and for a concept
         with one value only the fact of the most specific place. Several entities of one subject, as
-        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. It waits for
-        queued texts. With `subjects=[USER.every()]` all entities are searched, a few at a time, and
+        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately.  With `subjects=[USER.every()]` all entities are searched, a few at a time, and
         the most relevant matches come first.
 
         Without an embedder no model is called. With an embedder there is one call for the question,
         and one for every 512 facts of a place without vectors. If the embedder fails or takes more
-        than 30 seconds, only words are compared. `depth="deep"` makes one call to the
-        chat model, which splits the question; if that fails, the whole question is searched. Both
-        failures are in the result's `failures`.
+        than 30 seconds, only words are compared, and the error is in the result's `failures`.
 
         Args:
             query: A question, or a few words.
             limit: The maximum of matches to return.
-            min_score: The smallest `relevance` of a match, from 0 to 1. Other facts of the same
-                conversation are returned with a match that reaches it.
             subjects: See `AgentMemory`.
             scopes: See `AgentMemory`.
             where: The facts to search, by concept, time and metadata; all by default.
-            depth: With "deep" the chat model splits a long question into up to three short ones,
-                with their subjects and days.
         """
         return self._portal.call(
-            self._wrapped.recall,
-            query,
-            limit=limit,
-            min_score=min_score,
-            subjects=subjects,
-            scopes=scopes,
-            where=where,
-            depth=depth,
+            self._wrapped.recall, query, limit=limit, subjects=subjects, scopes=scopes, where=where
         )
 
     def recall_facts_to_agent(
@@ -373,8 +409,8 @@ class MemorySync(WrapsContext[AgentMemory]):
 
         A text of several sentences is searched sentence by sentence, at most the last eight that
         contain words; the best match of a fact counts. The query defaults to the user's last
-        message; without any word nothing is searched. The least relevance is 0.1, because chats have
-        many words that no fact has. The other arguments and the cost are those of `recall`.
+        message; without any word nothing is searched. The other arguments and the cost are those of
+        `recall`.
         """
         return self._portal.call(
             self._wrapped.recall_facts_to_agent,
@@ -394,7 +430,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
         call to the chat model and only if there is one; and `forget`. A read-only view has only the
         first two. All use the memory's default
-        places: a model cannot select a place. All wait for queued texts. Answers are JSON with
+        places: a model cannot select a place. Answers are JSON with
         exact counts, at most 8,000 characters long.
 
         Args:

@@ -83,8 +83,10 @@ class PostgresStoreSync(StoreSync[PostgresMemoryProvider]):
     ) -> History:
         """Return every save, confirmation and forget of a concept, oldest first.
 
+        A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
+        and its entry `is_unreadable`.
+
         Raises:
-            StoredFactError: A value in the history does not fit the concept's `value_type`.
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)

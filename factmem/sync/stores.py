@@ -119,13 +119,14 @@ class StoreSync(WrapsContext[S]):
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
-        """Return the places that are not empty, in the store's own order.
+        """Return the places that are not empty, in the store's own order, without reading them.
 
         A place that exists for the whole time of a listing is in exactly one page. A place that is
         created or erased meanwhile is in one page or in none. Subjects have no description.
 
         Args:
-            subjects: Only places of these subjects; all by default.
+            subjects: Only places of these subjects; all by default. `USER.every("acme")` stands
+                for all users of a tenant.
             scopes: Only places in these scopes; all by default.
             after: The last place of the page before. It need not exist any more.
             limit: The maximum number of places to return; None for all.
@@ -251,6 +252,29 @@ class StoreSync(WrapsContext[S]):
         return self._portal.call(
             self._wrapped.learn, facts, subject, scope, retracted=retracted, since=since
         )
+
+    def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
+        """Return when a place with facts was last erased; None for never, or if that is unknown.
+
+        An import skips what was recorded before.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.erased_at, subject, scope)
+
+    def replay_erasures(self, erased: Iterable[ErasureReceipt]) -> int:
+        """Erase again what an older copy of the store brought back; return the number of places.
+
+        Each place loses what was recorded in it until the time of its receipt; later entries stay.
+
+        Args:
+            erased: The receipts since the copy was made, which the application keeps elsewhere.
+
+        Raises:
+            StorageError: The store failed. The same call continues.
+        """
+        return self._portal.call(self._wrapped.replay_erasures, erased)
 
     def is_searched(self, places: Sequence[Place]) -> bool:
         """Return whether `candidates` searches these places, rather than the recall in memory.
@@ -379,10 +403,11 @@ class StoreSync(WrapsContext[S]):
         """Return all facts that are current, or were at `as_of`.
 
         A store does not know value types, so values are plain JSON. The facts of the concepts in
-        `concepts` are returned as by `load`, with their types.
+        `concepts` are returned as by `load`, with their types. Values that do not fit the type are
+        returned in facts of their own, as plain JSON; the `value_type` of such a fact's concept is
+        not that of the concept in `concepts`.
 
         Raises:
-            StoredFactError: A stored value does not fit the type of a concept in `concepts`.
             StorageError: The store could not be read.
             ValueError: `as_of` is naive.
         """
@@ -408,8 +433,10 @@ class StoreSync(WrapsContext[S]):
     ) -> list[HistoryEntry]:
         """Return every save, confirmation and forget of a concept, oldest first.
 
+        A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
+        and its entry `is_unreadable`.
+
         Raises:
-            StoredFactError: A value in the history does not fit the concept's `value_type`.
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)

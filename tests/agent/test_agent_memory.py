@@ -603,3 +603,28 @@ async def test_listeners_get_reports_of_detections() -> None:
     result = await agent.run("I prefer the dark theme.")
     assert reports == result.reports_of(DetectionReport)
     assert len(reports[0].saved) == 1
+
+
+async def test_a_run_can_store_its_messages() -> None:
+    """They are queued with the answer; no model detects anything in the run."""
+    store = InMemoryProvider()
+    answers = ScriptedChatModel("Noted.", "Sure.")
+    agent = Agent(answers)
+    agent.install(
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(product="my-app"),
+        subjects=[USER],
+        conversations=True,
+        auto_detect=True,
+    )
+    with pytest.raises(ValueError, match="conversations=True stores messages under the name"):
+        await agent.run("I like dark", subjects=[ALICE])
+    first = await agent.run("I prefer the dark theme.", subjects=[ALICE], conversation="chat")
+    await agent.run("Thanks", subjects=[ALICE], conversation="chat", messages=first.messages)
+
+    memory = AgentMemory(store, scopes=MemoryScopesProfile(product="my-app"), subjects=[ALICE])
+    texts = [turn.text for turn in await memory.conversation("chat").turns()]
+    assert texts == ["I prefer the dark theme.", "Noted.", "Thanks", "Sure."]
+    assert (await memory.conversations.pending()).pending == 1
+    assert len(answers.calls) == 2

@@ -42,7 +42,6 @@ from tests.world import (
     PRODUCT,
     THEME,
     USER,
-    calls,
     found_facts,
     memory_texts,
     theme_item,
@@ -306,24 +305,6 @@ async def test_only_the_first_question_of_a_run_is_the_user_s(is_at_end: bool) -
     [rejected] = report.rejected
     assert rejected.reason.value in {"untrusted message", "quote not found"}
     assert '"message": 2' not in str(model.calls[2][1]["content"])
-
-
-async def test_a_node_can_withhold_tools() -> None:
-    """The model gets tools only where the strategy offers them."""
-
-    def look() -> str:
-        """Look."""
-        return "seen"
-
-    model = ScriptedChatModel("Plan.", calls(("look", {})), "Done.")
-    agent = agent_of(
-        model, node_llm_request(allow_tool_calls=False), node_llm_request(), tools=[look]
-    )
-
-    result = await agent.run("Go", subjects=[ALICE])
-
-    assert [len(tools) for tools in model.tools] == [0, 1, 1]
-    assert result.text == "Done."
 
 
 async def test_a_long_conversation_is_compressed_after_its_facts_are_saved() -> None:

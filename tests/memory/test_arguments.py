@@ -156,7 +156,6 @@ CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.contents.info(AGENT), r"not MemoryScope: Place\("),
     (lambda m: m.why(THEME), "fact must be a SingleFact or a MultipleFacts, not Concept"),
     (lambda m: m.recall("theme", where={}), r"not dict: where=RecallFilter\("),
-    (lambda m: m.recall("theme", min_score="0.2"), "not str: min_score=0.3"),
     (lambda m: m.recall("theme", limit="5"), "limit must be an int of at least 1, not str"),
     (lambda m: m.recall("theme", subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.boundary.narrowed(places=[ALICE]), "not of MemorySubject"),

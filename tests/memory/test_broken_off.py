@@ -11,11 +11,8 @@ import pytest
 from typing_extensions import TypeForm, TypeVar
 
 from factmem._concurrency.background import BackgroundWork
-from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import Extraction, Message
-from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.world import AGENT, ALICE, THEME, item, memory_of
 
 T = TypeVar("T")
 
@@ -35,30 +32,9 @@ class BreakingOff(ScriptedChatModel):
         return await super().extract(messages, output_type)
 
 
-async def test_other_texts_are_still_processed() -> None:
-    """The block around them continues."""
-    store, events = InMemoryProvider(), list[MemoryEvent]()
-    model = BreakingOff({"facts": [item()]})
-    memory = memory_of(store, model, listeners=[events.append])
-
-    with anyio.fail_after(10):
-        async with memory:
-            for source in ("ticket-1", "ticket-2"):
-                await memory.remember_later("I prefer the dark theme.", source=source)
-            with pytest.raises(ExceptionGroup) as caught:
-                await memory.flush()
-            assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
-
-    (failure,) = caught.value.exceptions
-    assert isinstance(failure, RuntimeError)
-    assert "ticket-1" in failure.__notes__[0]
-    told = [each.is_failed for each in events if each.operation is MemoryOperation.REMEMBER]
-    assert told == [True, False]
-
-
 async def test_other_work_continues() -> None:
     done, failures = list[str](), list[Exception]()
-    work = BackgroundWork(failures.append)
+    work = BackgroundWork("work", failures.append)
 
     async def broken_off() -> None:
         raise anyio.get_cancelled_exc_class()

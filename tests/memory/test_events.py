@@ -149,16 +149,11 @@ async def test_a_failed_operation_reports_its_cost(
     assert (last.input_tokens > 0) is (calls == 2)
 
 
-@pytest.mark.parametrize("is_waited_for", [True, False])
 async def test_remembering_is_one_event(
-    make: Callable[..., AgentMemory], events: list[MemoryEvent], is_waited_for: bool
+    make: Callable[..., AgentMemory], events: list[MemoryEvent]
 ) -> None:
-    """In the background too it is reported once, at its end."""
-    async with make(ScriptedChatModel({"facts": [item()]})) as memory:
-        if is_waited_for:
-            await memory.remember(TEXT)
-        else:
-            await memory.remember_later(TEXT)
+    """It is reported once, at its end, and not as a detection too."""
+    await make(ScriptedChatModel({"facts": [item()]})).remember(TEXT)
 
     remembered = [event for event in events if event.operation is OP.REMEMBER]
     assert [(event.count, event.llm_calls) for event in remembered] == [(1, 1)]

@@ -62,8 +62,6 @@ async def test_every_entity_is_never_the_default(store: FactStore) -> None:
     with pytest.raises(UnboundSubjectError):
         await memory.recall("theme")
     assert len(await memory.recall("shade", subjects=[USER.every()], limit=99)) == 70
-    with pytest.raises(ValueError, match="shallow"):
-        await memory.recall("theme", subjects=[USER.every()], depth="deep")
 
 
 CALLS: dict[str, Callable[[AgentMemory], Awaitable[object]]] = {
@@ -122,30 +120,6 @@ def test_a_user_cannot_have_the_name_of_every_user(name: str) -> None:
         USER.of(name)
     with pytest.raises(ValueError, match="no entities"):
         MemorySubject("team", "", 1).every()
-
-
-async def test_places_of_queued_texts_are_searched() -> None:
-    """A recall waits for queued texts, also about users who have no facts yet."""
-    answer = {
-        "facts": [
-            {
-                "keyword": THEME.keyword,
-                "description": THEME.description,
-                "fact_type": "SINGLE",
-                "value": "dark",
-                "message": 0,
-                "quote": "I like the dark theme",
-            }
-        ]
-    }
-    memory = memory_of(InMemoryProvider(), ScriptedChatModel(answer), subjects=[USER])
-    async with memory:
-        alice = memory.view(subjects=[USER.of("alice")], scopes=[AGENT])
-        await alice.remember_later("I like the dark theme")
-
-        found = await memory.recall("which theme?", subjects=[USER.every()])
-
-    assert [match.fact.values for match in found] == [("dark",)]
 
 
 async def test_memory_does_not_grow_with_the_number_of_entities() -> None:

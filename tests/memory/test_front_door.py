@@ -102,13 +102,12 @@ async def test_a_memory_of_one_user_opens_in_one_line(tmp_path: Path, is_encrypt
     """Its facts are stored for this user only; the store is closed at the end."""
     storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if is_encrypted else None
     fact = {"message": 0, "quote": "dark theme", "keyword": "ide-theme", "value": "dark"}
-    model = ScriptedChatModel({"facts": [fact]}, {"facts": []})
+    model = ScriptedChatModel({"facts": [fact]})
 
     async with AgentMemory.open(
         tmp_path / "memory", user="alice", chat_model=model, storage=storage
     ) as memory:
         await memory.remember("I prefer the dark theme.")
-        await memory.remember_later("Nothing else.")
     async with AgentMemory.open(tmp_path / "memory", user="alice", storage=storage) as memory:
         assert [match.fact.values for match in await memory.recall("Which theme?")] == [("dark",)]
     async with AgentMemory.open(tmp_path / "memory", storage=storage) as memory:

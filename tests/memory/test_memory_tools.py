@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 from typing import Any
 
-import anyio.lowlevel
 import pytest
 
 from factmem.agent.agent import Agent
@@ -21,7 +20,6 @@ from factmem.memory.tools import (
 )
 from factmem.models.facts import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.query import RecallSettings
 from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
@@ -73,14 +71,12 @@ async def test_recall_finds_by_words(store: InMemoryProvider) -> None:
 
 
 async def test_the_tool_finds_what_the_application_finds(store: InMemoryProvider) -> None:
-    """It uses the memory's settings and embedder, and emits a recall event of its places."""
+    """It uses the memory's embedder, and emits a recall event of its places."""
     events: list[MemoryEvent] = []
-    strict = memory_of(store, recall_settings=RecallSettings(min_score=1.0))
     asked = "Which theme does she like?"
     by_meaning = memory_of(store, embedder=EMBEDDER, listeners=[events.append])
 
     assert (await call(memory_of(store), "recall", query=asked))["found"] == 1
-    assert (await call(strict, "recall", query=asked))["found"] == 0
     assert (await call(by_meaning, "recall", query="appearance"))["found"] == len(
         await by_meaning.recall("appearance", limit=100)
     )
@@ -106,29 +102,6 @@ async def test_a_fallback_to_words_is_reported(
     assert (told["found"], "other words" in told["note"]) == (1, True)
     assert "internal" not in json.dumps(told)
     assert "note" not in await call(memory_of(store), "recall", query="theme")
-
-
-async def test_tools_wait_for_remembered_texts(store: InMemoryProvider) -> None:
-    """A model may ask for the fact in the next call."""
-
-    class Slow(ScriptedChatModel):
-        async def extract(self, messages: Any, output_type: Any) -> Any:
-            for _ in range(50):
-                await anyio.lowlevel.checkpoint()
-            return await super().extract(messages, output_type)
-
-    said = {"keyword": "pet", "description": "Pets", "value": "cat", "quote": "a cat"}
-    for name, arguments, wanted in (
-        ("recall", {"query": "cat"}, {"found": 1}),
-        ("list_concepts", {}, {"found": 3}),
-        ("forget", {"concept": "pet", "values": "cat"}, {"forgotten": 1}),
-    ):
-        model = Slow({"facts": [item(**said)]})
-        async with memory_of(store, model) as memory:
-            await memory.remember_later("I have a cat.")
-            told = await call(memory, name, **arguments)
-        assert told.items() >= wanted.items()
-        await store.forget(ALICE, AGENT, concept=Concept("pet", ""))
 
 
 async def test_concepts_are_listed_with_counts(store: InMemoryProvider) -> None:

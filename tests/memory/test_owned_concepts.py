@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from factmem.detection import Detection
-from factmem.detection._candidates import RejectionReason
+from factmem.detection.report import RejectionReason
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
 from factmem.providers.in_memory import InMemoryProvider

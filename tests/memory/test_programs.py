@@ -46,7 +46,6 @@ NUMBERS = {
     "instructions": "instructions",
     "the wording of the message": "wording",
     "scopes of a run, levels, a profile of scopes": "scopes-of-a-run",
-    "failed extractions": "keep-failed",
     "metadata, records, years of use": "records",
     "web services": "web-service",
     "every entity, whole tenants": "everywhere",

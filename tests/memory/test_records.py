@@ -249,11 +249,12 @@ async def test_changing_the_type_of_a_concept(store: FactStore, memory: AgentMem
 
     dry = await memory.contents.convert(AGE, int)
     assert [each.value for each in await store.load(TEXT_AGE, ALICE, AGENT)] == ["37"]
-    done = await memory.contents.convert(AGE, int, dry_run=False)
+    done = await memory.contents.convert(AGE, int, operation="ages")
 
     assert dry == done
     assert done.values == 3
     assert [fact_id for _, fact_id in done.failed] == [bad.id]
+    assert (await memory.contents.convert(AGE, int, operation="ages")).values == 0
     assert "thirty" not in repr(done)
     assert [each.value for each in await store.load(AGE, ALICE, AGENT)] == [37]
     assert [

@@ -122,7 +122,6 @@ CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
     (lambda m: m.recall_facts_to_agent([], "Which theme?", subjects=[USER]), OP.RECALL),
     (lambda m: m.recall_facts_to_agent([], " ", subjects=[USER]), OP.RECALL),
     (lambda m: m.remember(TEXT), OP.REMEMBER),
-    (lambda m: m.remember_later(TEXT), OP.REMEMBER),
     (lambda m: m.remember([TEXT]), OP.REMEMBER),
     (lambda m: m.auto_detect_facts([]), OP.DETECT),
     (
@@ -168,7 +167,6 @@ async def test_a_call_without_an_entity_is_one_failed_event(
 MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] = [
     (lambda m: m.recall(" "), OP.RECALL, "ValueError"),
     (lambda m: m.recall("theme", limit=0), OP.RECALL, "ValueError"),
-    (lambda m: m.recall("theme", depth="profound"), OP.RECALL, "ValueError"),
     (lambda m: m.recall("theme", where={}), OP.RECALL, "TypeError"),
     (lambda m: m.recall_facts_to_agent([], "theme", limit=0), OP.RECALL, "ValueError"),
     (lambda m: m.why("theme"), OP.HISTORY, "TypeError"),

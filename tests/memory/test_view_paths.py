@@ -25,7 +25,6 @@ from factmem.models.places import (
     MemorySubject,
     Place,
 )
-from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
@@ -116,13 +115,10 @@ async def asked(memory: AgentMemory, places: Sequence[Place]) -> list[RecallResu
     """Return all results of recall, for any named subject."""
     subjects, scopes = named(places)
     return [
-        await memory.recall(ALL_WORDS, limit=99, min_score=0.0),
-        await memory.recall(ALL_WORDS, limit=99, min_score=0.0, subjects=subjects, scopes=scopes),
-        await memory.recall(
-            ALL_WORDS, limit=99, min_score=0.0, subjects=subjects, scopes=scopes, depth="deep"
-        ),
+        await memory.recall(ALL_WORDS, limit=99),
+        await memory.recall(ALL_WORDS, limit=99, subjects=subjects, scopes=scopes),
         *[
-            await memory.recall(f"value{n}", subjects=subjects, scopes=scopes, min_score=0.0)
+            await memory.recall(f"value{n}", subjects=subjects, scopes=scopes)
             for n in NUMBERS[: len(places)]
         ],
     ]
@@ -242,8 +238,8 @@ async def test_outside_facts_do_not_affect_scores(places: list[Place], data: Any
     await whole.view(places=places).recall(ALL_WORDS)
 
     for question in (ALL_WORDS, SHARED, "valueone", "keywordtwo aboutthree", "six"):
-        seen = await whole.view(places=shown).recall(question, limit=99, min_score=0.0)
-        expected = await alone.view(places=shown).recall(question, limit=99, min_score=0.0)
+        seen = await whole.view(places=shown).recall(question, limit=99)
+        expected = await alone.view(places=shown).recall(question, limit=99)
         assert _scored(seen) == _scored(expected)
         assert seen.is_semantic == expected.is_semantic == (embedder is not None)
 
@@ -257,31 +253,3 @@ def _scored(result: RecallResult) -> list[tuple[object, ...]]:
         (m.fact.values, m.place.identity, round(m.score, 6), m.relevance, m.lexical, m.semantic)
         for m in result
     )
-
-
-@given(places=PLACES, data=st.data())
-@SETTINGS
-async def test_a_planning_model_cannot_widen_a_view(places: list[Place], data: Any) -> None:
-    """For any subjects and days that it names, it gets no more than the same questions find."""
-    shown = places[: data.draw(st.integers(1, len(places)))]
-    since, until = data.draw(st.sampled_from([("1990-01-01", "2100-01-01"), (None, "2001-01-01")]))
-    plan = {
-        "queries": [SHARED],
-        "subjects": data.draw(st.lists(st.sampled_from([*NAMES, "*", "user(a)"]), max_size=4)),
-        "since": since,
-        "until": until,
-    }
-    memory = AgentMemory(await stored(places), chat_model=deep(plan))
-    view = memory.view(places=shown)
-    narrow: dict[str, Any] = data.draw(
-        st.sampled_from(
-            [{}, {"where": RecallFilter(["keywordone"])}, {"subjects": [places[0].subject]}]
-        )
-    )
-
-    found = await view.recall(ALL_WORDS, depth="deep", limit=99, min_score=0.0, **narrow)
-    plain = await view.recall(SHARED, limit=99, min_score=0.0, **narrow)
-
-    assert found.depth == "deep" or not plain
-    names = [(match.place.identity, match.fact.id) for match in plain]
-    assert {(match.place.identity, match.fact.id) for match in found} <= set(names)

@@ -85,7 +85,6 @@ def test_a_text_in_the_default_form_is_replaced() -> None:
         ({"concept": "{concept}", "fact": "{value}"}, "cannot be parsed"),
         ({"concept": "{concept}{left_out}", "fact": "{value}"}, "cannot be parsed"),
         ({"header": "<factmem_memory>"}, "tag of factmem"),
-        ({"instructions_header": "x\n</factmem_instructions>"}, "tag of factmem"),
         ({"header": '- "dark" (user, 2026-08-01)'}, "in the form of"),
     ],
 )

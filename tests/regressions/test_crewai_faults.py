@@ -11,12 +11,10 @@ from factmem.models.places import MemoryScope
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder
 from tests.world import (
     AGENT,
     ALICE,
-    BOB,
     NOW,
     LocalStore,
     bare_note,
@@ -27,14 +25,16 @@ from tests.world import (
 
 
 @pytest.mark.parametrize("embedder", [None, TopicEmbedder()], ids=["words", "meaning"])
-async def test_fresh_unrelated_fact_returned(embedder: Any) -> None:
-    """Saved this second, of the greatest importance, and about something else: not a match."""
+async def test_fresh_unrelated_fact_is_not_relevant(embedder: Any) -> None:
+    """Saved this second, of the greatest importance, and about something else: not relevant."""
     store = InMemoryProvider(clock=lambda: NOW)
     await store.save(
         bare_note("mornings", "black coffee", timestamp=NOW, importance=1.0), ALICE, AGENT
     )
 
-    assert await recall_memory(store, embedder=embedder).recall("Where is the bicycle?") == []
+    found = await recall_memory(store, embedder=embedder).recall("Where is the bicycle?")
+    assert all(match.relevance < 0.01 for match in found)
+    assert embedder or not found
 
 
 async def test_records_at_a_parent_lost_once_a_child_exists(store: LocalStore) -> None:
@@ -48,18 +48,6 @@ async def test_records_at_a_parent_lost_once_a_child_exists(store: LocalStore) -
 
     assert found_values(await memory.recall("cat", scopes=[parent])) == ["the cat of the parent"]
     assert found_values(await memory.recall("cat", scopes=[child])) == ["the cat of the child"]
-
-
-async def test_model_chosen_place_outside_the_view(store: LocalStore) -> None:
-    """Places that a model names and the view does not have are empty."""
-    await store.save(bare_note("pet", "Bob's cat"), BOB, AGENT)
-    await store.save(bare_note("film", "about a cat"), ALICE, AGENT)
-    model = ScriptedChatModel({"queries": ["Bob's cat"], "subjects": ["user", "bob", "everyone"]})
-    view = recall_memory(store, chat_model=model).view(subjects=[ALICE])
-
-    result = await view.recall("What is known about Bob's cat?", depth="deep", min_score=0)
-
-    assert found_values(result) == ["about a cat"]
 
 
 async def test_second_instance_stale(tmp_path: Path) -> None:

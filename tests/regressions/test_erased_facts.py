@@ -122,19 +122,3 @@ async def test_a_purged_value_is_not_learned_again(workers: Workers) -> None:
     )
 
     assert (current, report.saved) == ([], [])
-
-
-async def test_a_queued_text_counts_as_read_when_it_is_queued(workers: Workers) -> None:
-    """And not when its turn comes."""
-    await workers.opened().save(theme("light"), ALICE, AGENT)
-    model = SlowModel({"facts": []}, DARK)
-    memory = memory_of(workers.opened(), model, concepts=[THEME])  # type: ignore[arg-type]
-
-    async with memory:
-        await memory.remember_later("Hello.")
-        await memory.remember_later(TEXT)
-        await model.asked.wait()
-        await workers.opened().erase(ALICE, AGENT)
-        model.go.set()
-
-    assert await workers.opened().places() == []

@@ -18,7 +18,6 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.agent.test_background import FOUND, SAID, Gate, opened
 from tests.memory.test_remembering import DARK, TEXT, SlowModel
-from tests.tables import table
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
 from tests.world import ALICE as ALICE_THERE
 from tests.world import BOB as BOB_THERE
@@ -223,54 +222,28 @@ async def test_so_do_the_runs_of_other_frameworks() -> None:
             await model.asked.wait()
             assert runs.pending() == runs.pending(subjects=[ALICE]) == 2
             assert runs.pending(subjects=[BOB]) == 0
-            await runs.flush(subjects=[BOB], deadline=0)
+            await runs.flush(subjects=[BOB])
             await store.erase(ALICE, AGENT)
             model.go.set()
 
     assert await store.places() == []
 
 
-async def test_an_agent_drains_by_subject_and_deadline() -> None:
+async def test_an_agent_drains_by_subject() -> None:
     """Alice's detection is stuck; a call that asks for Bob's does not wait for it."""
     gate, store = Gate(), InMemoryProvider()
     async with opened(gate.model(), store) as agent:
         await agent.run(SAID, subjects=[ALICE_THERE])
         assert (agent.pending(), agent.pending(subjects=[BOB_THERE])) == (1, 0)
         await agent.drain(subjects=[BOB_THERE])
-        with pytest.raises(TimeoutError, match=r"1 still pending .* after 0\.01 s"):
-            await agent.drain(subjects=[ALICE_THERE], deadline=0.01)
+        with pytest.raises(TimeoutError), anyio.fail_after(0.01):
+            await agent.drain(subjects=[ALICE_THERE])
         gate.open.set()
-        await agent.drain(subjects=[ALICE_THERE], deadline=5)
+        await agent.drain(subjects=[ALICE_THERE])
         assert agent.pending() == 0
 
     [fact] = await store.load(THEME, ALICE_THERE, PRODUCT)
     assert fact.value == "dark"
-
-
-async def test_a_memory_flushes_by_subject_and_deadline() -> None:
-    """Queued texts, by the places that they may concern."""
-    model, store = SlowModel(DARK), InMemoryProvider()
-    memory = memory_of(store, model, concepts=[THEME])  # type: ignore[arg-type]
-    with anyio.fail_after(10):
-        async with memory:
-            await memory.view(subjects=[ALICE]).remember_later(TEXT)
-            alice, bob = memory.view(subjects=[ALICE]), memory.view(subjects=[BOB])
-            assert (memory.pending(), alice.pending(), bob.pending()) == (1, 1, 0)
-            await bob.flush()
-            with pytest.raises(TimeoutError, match="1 still pending"):
-                await alice.flush(deadline=0.01)
-            model.go.set()
-            await alice.flush(deadline=5)
-            assert memory.pending() == 0
-
-
-@table("deadline", ["5", True, -1.0, float("nan")])
-async def test_a_deadline_is_seconds(deadline: Any) -> None:
-    """The error shows one."""
-    memory = memory_of(InMemoryProvider())
-
-    with pytest.raises((TypeError, ValueError), match=r"deadline=5\.0"):
-        await memory.flush(deadline=deadline)
 
 
 def _chat(text: str) -> Sequence[dict[str, object]]:

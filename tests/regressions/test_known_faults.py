@@ -61,23 +61,6 @@ async def test_forget_that_deletes_siblings() -> None:
     assert left == set(names) - {"team"}
 
 
-async def test_pending_saves_lost_at_exit(tmp_path: Path) -> None:
-    """Accepted saves are on disk when the block is over, also if an error ended it."""
-
-    async def serve() -> None:
-        async with LocalFileMemoryProvider(tmp_path) as store:
-            model = ScriptedChatModel({"facts": [item()]})
-            async with memory_of(store, model) as memory:
-                await memory.remember_later(TEXT)
-                raise KeyError
-
-    with pytest.raises(KeyError):
-        await serve()
-
-    async with LocalFileMemoryProvider(tmp_path) as again:
-        assert [fact.value for fact in await again.load(THEME, ALICE, AGENT)] == ["dark"]
-
-
 async def test_second_instance_stale(tmp_path: Path) -> None:
     """Saves and removals of one instance are seen by another at its next call."""
     async with LocalFileMemoryProvider(tmp_path) as one, LocalFileMemoryProvider(tmp_path) as two:

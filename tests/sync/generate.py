@@ -59,10 +59,14 @@ WRAPPED = {
     "ProviderKeys": ("local_stores", "KeysSync"),
     "MemoryTool": ("contents", "ToolSync"),
     "MemoryDocuments": ("documents", "DocumentsSync"),
-    "FailedTexts": ("documents", "FailedTextsSync"),
     "MemoryConsolidation": ("documents", "ConsolidationSync"),
+    "Conversation": ("conversations", "ConversationSync"),
+    "MemoryConversations": ("conversations", "ConversationsSync"),
 }
 """The classes that a method may return and that have a twin: its module and name."""
+
+LEFT_OUT = {"aclose"}
+"""The methods without a twin: a `with` block closes."""
 
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
@@ -128,19 +132,13 @@ Args:
     ),
     File(
         "documents",
-        "Documents, failed texts and consolidation of a memory without await.",
+        "Documents and consolidation of a memory without await.",
         (
             Twin(
                 "DocumentsSync",
                 "factmem.memory.documents:MemoryDocuments",
                 "Texts under paths for code that does not use `await`.",
                 base="Wraps[MemoryDocuments]",
-            ),
-            Twin(
-                "FailedTextsSync",
-                "factmem.memory.failed_texts:FailedTexts",
-                "Texts whose extraction failed, for code that does not use `await`.",
-                base="Wraps[FailedTexts]",
             ),
             Twin(
                 "ConsolidationSync",
@@ -152,7 +150,29 @@ Args:
         (
             ("factmem.memory.consolidator", "MemoryConsolidation"),
             ("factmem.memory.documents", "MemoryDocuments"),
-            ("factmem.memory.failed_texts", "FailedTexts"),
+            (WRAPPING, "Wraps"),
+        ),
+    ),
+    File(
+        "conversations",
+        "The conversations of a memory without await.",
+        (
+            Twin(
+                "ConversationSync",
+                "factmem.memory.conversations:Conversation",
+                "A chat of one user for code that does not use `await`.",
+                base="Wraps[Conversation]",
+            ),
+            Twin(
+                "ConversationsSync",
+                "factmem.memory.conversations:MemoryConversations",
+                "The chats of a memory's user for code that does not use `await`.",
+                base="Wraps[MemoryConversations]",
+            ),
+        ),
+        (
+            ("factmem.memory.conversations", "Conversation"),
+            ("factmem.memory.conversations", "MemoryConversations"),
             (WRAPPING, "Wraps"),
         ),
     ),
@@ -347,14 +367,16 @@ def _members(of: str) -> Iterator[tuple[str, list[Function], str]]:
         node = _class_node(each)
         methods = [item for item in node.body if isinstance(item, Function) and not _is_made(item)]
         for member in dict.fromkeys(method.name for method in methods):
-            if member not in seen and not member.startswith("_") and member != "aclose":
+            if member not in seen | LEFT_OUT and not member.startswith("_"):
                 yield member, [item for item in methods if item.name == member], each.__module__
         seen |= {method.name for method in methods}
 
 
 def _is_made(function: Function) -> bool:
-    """Return True for a class method that returns an instance: twins are made of one."""
-    return "classmethod" in map(ast.unparse, function.decorator_list)
+    """Return True for what has no twin: class methods, and what only a memory's twins call."""
+    returns = "" if function.returns is None else ast.unparse(function.returns)
+    is_of_class = "classmethod" in map(ast.unparse, function.decorator_list)
+    return is_of_class or returns == "ConversationStore"
 
 
 def _class_node(owner: type) -> ast.ClassDef:

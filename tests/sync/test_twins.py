@@ -25,14 +25,13 @@ from factmem import (
     NoMemory,
     SingleFact,
 )
-from factmem.memory import FailedTexts, MemoryContents, MemoryDocuments, MemoryTool
+from factmem.memory import MemoryContents, MemoryDocuments, MemoryTool
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.provider_keys import ProviderKeys
 from factmem.sync import (
     ContentsSync,
     DocumentsSync,
-    FailedTextsSync,
     KeysSync,
     LocalStoreSync,
     MemorySync,
@@ -41,7 +40,6 @@ from factmem.sync import (
     StoreSync,
     ToolSync,
 )
-from factmem.testing.chat import ScriptedChatModel
 from tests.sync.generate import FILES, ROOM, WRAPPED, made
 from tests.tables import table
 
@@ -54,7 +52,6 @@ TWINS: dict[type, type] = {
     AgentMemory: MemorySync,
     MemoryContents: ContentsSync,
     MemoryDocuments: DocumentsSync,
-    FailedTexts: FailedTextsSync,
     MemoryTool: ToolSync,
     AgentMemoryProvider: ProviderSync,
     FactStore: StoreSync,
@@ -67,8 +64,12 @@ TWINS: dict[type, type] = {
 
 
 def _public(owner: type) -> list[str]:
-    """The public names, without `aclose`, whose twin is `close`, and without class methods."""
+    """The public names, without `aclose`, whose twin is `close`, and without class methods.
+
+    A store's conversations are reached through a memory.
+    """
     names = [name for name in dir(owner) if not name.startswith("_") and name != "aclose"]
+    names = [name for name in names if owner is AgentMemory or name != "conversations"]
     return [name for name in names if not isinstance(getattr_static(owner, name), classmethod)]
 
 
@@ -209,16 +210,6 @@ def test_errors_are_raised_unchanged() -> None:
         MemorySync(InMemoryProvider())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="store must have save"):
         StoreSync("folder")  # type: ignore[type-var]
-
-
-def test_an_open_memory_works_in_the_background() -> None:
-    fact = {"message": 0, "quote": "I use vim", "keyword": "editor", "value": "vim"}
-    store = InMemoryProvider()
-
-    with _memory(store, chat_model=ScriptedChatModel({"facts": [fact]})) as memory:
-        memory.remember_later("I use vim.")
-
-    assert _values(memory.current()) == ["vim"]
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.storm)])

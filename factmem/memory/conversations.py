@@ -1,0 +1,392 @@
+"""Conversations of a user: their messages, and the worker that learns facts from them.
+
+    Conversation            appends and reads the messages of one chat
+    MemoryConversations     lists the chats of a user, and the state of the queue
+    ConversationLearning    takes due chats from the queue, in any process, and detects their facts
+
+A message is queued for learning in the write that stores it, before the answer goes out. So neither a
+failing endpoint nor a killed process loses what the user said.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from logging import getLogger
+from typing import Any
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from factmem._arguments import expect_within
+from factmem.detection.report import DetectionReport
+from factmem.errors import ChatModelError, ExtractionError, StorageError
+from factmem.llm.messages import OWN_MESSAGES
+from factmem.memory._chat_detection import ChatDetection
+from factmem.models._display import Displayed
+from factmem.models._names import checked_name
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import AnyFact
+from factmem.models.places import MemoryScope, Place
+from factmem.providers.base import FactStore
+from factmem.providers.conversations import (
+    ConversationInfo,
+    ConversationStore,
+    LearningState,
+    LearningTask,
+    NewTurn,
+    Turn,
+    checked_span,
+    new_turn,
+)
+
+__all__ = ["Conversation", "LearningRun", "MemoryConversations", "RemovedTurns"]
+
+_logger = getLogger(__name__)
+
+REST = timedelta(seconds=30)
+"""How long a conversation rests before it is learnt: people write several messages in a row."""
+
+_LEASE = timedelta(minutes=10)
+"""The longest time of one detection, after which another worker may take the conversation."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
+"""The pause after the first failure, which doubles with each one, and its limit."""
+
+_MOST_ATTEMPTS = 8
+"""Failed attempts after which learning is given up: about an hour and a half."""
+
+_CONTEXT = 20
+"""The messages before the new ones that a model sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedTurns(Displayed):
+    """The result of a removal of messages."""
+
+    count: int
+    """How many messages were removed."""
+    facts: tuple[AnyFact, ...] = field(repr=False)
+    """The current facts that were learnt from them. They stay; forget them if they should go too."""
+
+
+class Conversation:
+    """A chat of one user, stored with the user's facts; see `AgentMemory.conversation`.
+
+        chat = memory.of("alice").conversation("chat-7")
+        await chat.append({"role": "user", "content": "I moved to Busan"})
+        messages = await chat.messages(last=20)
+
+    Messages are OpenAI chat-completions dicts and come back as they were appended. They are
+    encrypted, restricted by views and erased like facts. Concurrent appends of any number of
+    processes each get numbers of their own. factmem's own messages are not stored.
+
+    Args:
+        store: The store, restricted to the places of the memory.
+        place: The user's place.
+        name: The application's name for the chat.
+        learn_after: How long the chat rests before facts are learnt from it; None never learns.
+        keep: How long messages are kept; None keeps them until they are removed.
+        clock: The clock of the memory.
+    """
+
+    def __init__(
+        self,
+        store: FactStore,
+        place: Place,
+        name: str,
+        *,
+        learn_after: timedelta | None,
+        keep: timedelta | None,
+        clock: TimeProvider,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._learn_after = learn_after
+        self._keep = None if keep is None else checked_span(keep, "keep")
+        self.id: str = checked_name(name, "name of a conversation")
+        """The application's name for the chat."""
+        self.place: Place = place
+        """The place that the chat belongs to."""
+
+    def __repr__(self) -> str:
+        return f"Conversation({self.id!r}, {str(self.place)!r})"
+
+    async def append(
+        self,
+        *messages: Mapping[str, object],
+        said_at: datetime | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> list[Turn]:
+        """Store messages in one durable write, all or none, and queue them for learning.
+
+        Args:
+            messages: The messages, oldest first.
+            said_at: When they were said; now by default.
+            ids: The id of each message. A message whose id is stored already is left out, so that an
+                append can be repeated.
+
+        Returns:
+            The stored messages, with their numbers.
+
+        Raises:
+            TypeError: A message is not a dict of JSON values.
+            ValueError: A message has no role, or `ids` has another length.
+            MemoryAccessError: The view does not contain the place, or is read-only.
+            StorageError: The store failed. Nothing was stored.
+        """
+        if ids is not None and len(ids) != len(messages):
+            raise ValueError(f"ids must have one id for each message, {len(messages)} in all")
+        named: Iterable[str | None] = [None] * len(messages) if ids is None else ids
+        given = zip(messages, named, strict=True)
+        checked = [new_turn(message, said_at, name) for message, name in given]
+        turns = [turn for turn in checked if not is_own(turn)]
+        added = await self._stored.append(
+            turns,
+            self.id,
+            self.place.subject,
+            self.place.scope,
+            learn_after=self._learn_after,
+        )
+        if self._keep is not None and any(turn.number % _TRIM_EVERY == 0 for turn in added):
+            await self._removed(before=self._clock() - self._keep)
+        return added
+
+    async def turns(self, *, last: int | None = None, before: int | None = None) -> list[Turn]:
+        """Return stored messages with their numbers, ids and times, oldest first.
+
+        Args:
+            last: The maximum of messages to return, the newest; all by default.
+            before: Only messages with a smaller number, for pages: `before=turns[0].number`.
+        """
+        found = await self._stored.turns(
+            self.id, self.place.subject, self.place.scope, last=last, before=before
+        )
+        if self._keep is None:
+            return found
+        oldest = self._clock() - self._keep
+        return [turn for turn in found if turn.said_at >= oldest]
+
+    async def messages(
+        self, *, last: int | None = None, before: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the messages as they were appended, oldest first; see `turns`."""
+        return [dict(turn.message) for turn in await self.turns(last=last, before=before)]
+
+    async def remove(self, *ids: str) -> RemovedTurns:
+        """Remove messages physically, by their ids; the result names the facts that rest on them."""
+        return await self._removed(ids=ids)
+
+    async def clear(self) -> RemovedTurns:
+        """Remove all messages of the chat physically; see `remove`."""
+        return await self._removed()
+
+    async def _removed(
+        self, *, before: datetime | None = None, ids: Sequence[str] | None = None
+    ) -> RemovedTurns:
+        subject, scope = self.place.subject, self.place.scope
+        facts = [
+            fact
+            for fact in await self._store.load_all(subject, scope)
+            if fact.source is not None and fact.source.conversation == self.id
+        ]
+        left = await self._stored.turns(self.id, subject, scope) if facts else []
+        gone = {
+            turn.number
+            for turn in left
+            if (ids is None or turn.id in ids) and (before is None or turn.said_at < before)
+        }
+        count = await self._stored.remove(self.id, subject, scope, before=before, ids=ids)
+        resting = [fact for fact in facts if fact.source and fact.source.message in gone]
+        return RemovedTurns(count, tuple(resting))
+
+    @property
+    def _stored(self) -> ConversationStore:
+        return self._store.conversations
+
+
+def is_own(turn: NewTurn) -> bool:
+    """Whether a message is factmem's own."""
+    message = turn.body["message"]
+    return isinstance(message, dict) and message.get("name") in OWN_MESSAGES
+
+
+_TRIM_EVERY = 64
+"""Old messages are removed at every 64th message: it rewrites the conversation."""
+
+
+class MemoryConversations:
+    """The chats of a memory's user, and the queue of those to learn; see `AgentMemory.conversations`.
+
+    Args:
+        store: The store, restricted to the places of the memory.
+        place: Returns the user's place.
+        among: Returns the places of the queue's calls, None for all, and their scopes.
+    """
+
+    def __init__(
+        self,
+        store: FactStore,
+        place: Callable[[], Place],
+        among: Callable[[], tuple[Sequence[Place] | None, Sequence[MemoryScope]]],
+    ) -> None:
+        self._store = store
+        self._place = place
+        self._among = among
+
+    async def infos(self) -> list[ConversationInfo]:
+        """Return the user's chats with titles and times, the newest first."""
+        place = self._place()
+        return await self._store.conversations.conversations(place.subject, place.scope)
+
+    async def pending(self) -> LearningState:
+        """Return how many chats are still to be learnt, how many were given up, since when."""
+        places, scopes = self._among()
+        return await self._store.conversations.state(places=places, scopes=scopes)
+
+    async def retry_failed(self) -> int:
+        """Queue the chats again whose learning was given up; return how many."""
+        places, scopes = self._among()
+        return await self._store.conversations.retry(places=places, scopes=scopes)
+
+
+@dataclass(slots=True)
+class LearningRun(Displayed):
+    """What a worker did."""
+
+    learnt: int = 0
+    """How many chats were learnt."""
+    postponed: int = 0
+    """How many attempts failed and will be repeated."""
+    given_up: int = 0
+    """How many chats were given up after their last attempt."""
+    reports: list[DetectionReport] = field(default_factory=list[DetectionReport], repr=False)
+    """The reports of the detections; the last hundred of them."""
+
+
+class ConversationLearning:
+    """Takes due chats from the queue and detects their facts.
+
+    A chat that fails is tried again after a pause that doubles each time, and given up after eight
+    attempts. What a killed worker had taken is due again when its lease ends.
+
+    Args:
+        store: The store of the queue.
+        detection_at: Returns what detects the facts of the chats of a place.
+        places: The places to serve; None for all.
+        scopes: The scopes to serve.
+    """
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        detection_at: Callable[[Place], ChatDetection],
+        places: Sequence[Place] | None,
+        scopes: Sequence[MemoryScope],
+    ) -> None:
+        self._store = store
+        self._detection_at = detection_at
+        self._places = places
+        self._scopes = scopes
+
+    async def run(
+        self, *, workers: int, per_minute: int | None, every: timedelta | None
+    ) -> LearningRun:
+        """See `AgentMemory.learn_pending`."""
+        expect_within(workers, int, "workers", "workers=4", least=1)
+        pause = 0.0
+        if per_minute is not None:
+            pause = 60 / expect_within(per_minute, int, "per_minute", "per_minute=30", least=1)
+        idle = None if every is None else checked_span(every, "every").total_seconds()
+        done, pace = LearningRun(), _Pace(pause)
+
+        async def work() -> None:
+            while True:
+                await pace.wait()
+                task = await self._store.take(_LEASE, places=self._places, scopes=self._scopes)
+                if task is not None:
+                    await self._learn(task, done)
+                elif idle is None:
+                    return
+                else:
+                    await anyio.sleep(idle)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(workers):
+                group.start_soon(work)
+        return done
+
+    async def _learn(self, task: LearningTask, done: LearningRun) -> None:
+        """Learn one conversation, and settle its task."""
+        try:
+            upto, report = await self._detected(task)
+        except (ChatModelError, ExtractionError, StorageError) as exc:
+            _logger.warning("Learning from a conversation failed: %s", type(exc).__name__)
+            await self._postpone(task, done)
+            return
+        if report is not None and report.erased:  # purged meanwhile: read what is left
+            await self._postpone(task, done)
+        elif await self._store.learnt(task, upto):
+            done.learnt += 1
+            if report is not None:
+                done.reports[:] = [*done.reports[-99:], report]
+
+    async def _detected(self, task: LearningTask) -> tuple[int, DetectionReport | None]:
+        """Detect the facts of new messages; return the number after the last of them."""
+        detection = self._detection_at(task.place)
+        moments = await detection.present_moments()  # first: facts erased after them stay erased
+        turns = await self._new(task)
+        if not turns or turns[-1].number < task.since:
+            return task.since, None
+        report = await detection.find(
+            [{"timestamp": turn.said_at, **turn.message} for turn in turns],
+            since=sum(turn.number < task.since for turn in turns),
+            conversation=task.conversation,
+            said_at=None,
+            detection=None,
+            read_at=moments,
+            dry_run=False,
+            numbers=[turn.number for turn in turns],
+        )
+        return turns[-1].number + 1, report
+
+    async def _new(self, task: LearningTask) -> list[Turn]:
+        """Return the new messages of a conversation, with those before them as context."""
+        last = 64
+        while True:
+            turns = await self._store.turns(
+                task.conversation, task.place.subject, task.place.scope, last=last
+            )
+            earlier = [turn for turn in turns if turn.number < task.since]
+            if len(turns) < last or len(earlier) >= _CONTEXT:
+                return turns[max(len(earlier) - _CONTEXT, 0) :]
+            last *= 4
+
+    async def _postpone(self, task: LearningTask, done: LearningRun) -> None:
+        if task.attempts + 1 < _MOST_ATTEMPTS:
+            pause = min(_FIRST_PAUSE * 2**task.attempts, _LONGEST_PAUSE)
+            if await self._store.failed(task, pause):
+                done.postponed += 1
+        elif await self._store.failed(task, None):
+            done.given_up += 1
+
+
+class _Pace:
+    """Lets one task begin in each span of time.
+
+    Args:
+        seconds: The span; 0 for no limit.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        """Wait for the next turn."""
+        now = anyio.current_time()
+        begin = max(now, self._next)
+        self._next = begin + self._seconds
+        if begin > now:
+            await anyio.sleep(begin - now)
+        else:
+            await checkpoint()

@@ -1,0 +1,82 @@
+"""The conversations of a memory without await.
+
+Written by tests/sync/generate.py: change the async class.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from factmem.memory.conversations import Conversation, MemoryConversations, RemovedTurns
+from factmem.providers.conversations import ConversationInfo, LearningState, Turn
+from factmem.sync._wrapping import Wraps
+
+__all__ = ["ConversationSync", "ConversationsSync"]
+
+
+class ConversationSync(Wraps[Conversation]):
+    """A chat of one user for code that does not use `await`."""
+
+    def append(
+        self,
+        *messages: Mapping[str, object],
+        said_at: datetime | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> list[Turn]:
+        """Store messages in one durable write, all or none, and queue them for learning.
+
+        Args:
+            messages: The messages, oldest first.
+            said_at: When they were said; now by default.
+            ids: The id of each message. A message whose id is stored already is left out, so that an
+                append can be repeated.
+
+        Returns:
+            The stored messages, with their numbers.
+
+        Raises:
+            TypeError: A message is not a dict of JSON values.
+            ValueError: A message has no role, or `ids` has another length.
+            MemoryAccessError: The view does not contain the place, or is read-only.
+            StorageError: The store failed. Nothing was stored.
+        """
+        return self._portal.call(self._wrapped.append, *messages, said_at=said_at, ids=ids)
+
+    def turns(self, *, last: int | None = None, before: int | None = None) -> list[Turn]:
+        """Return stored messages with their numbers, ids and times, oldest first.
+
+        Args:
+            last: The maximum of messages to return, the newest; all by default.
+            before: Only messages with a smaller number, for pages: `before=turns[0].number`.
+        """
+        return self._portal.call(self._wrapped.turns, last=last, before=before)
+
+    def messages(
+        self, *, last: int | None = None, before: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the messages as they were appended, oldest first; see `turns`."""
+        return self._portal.call(self._wrapped.messages, last=last, before=before)
+
+    def remove(self, *ids: str) -> RemovedTurns:
+        """Remove messages physically, by their ids; the result names the facts that rest on them."""
+        return self._portal.call(self._wrapped.remove, *ids)
+
+    def clear(self) -> RemovedTurns:
+        """Remove all messages of the chat physically; see `remove`."""
+        return self._portal.call(self._wrapped.clear)
+
+
+class ConversationsSync(Wraps[MemoryConversations]):
+    """The chats of a memory's user for code that does not use `await`."""
+
+    def infos(self) -> list[ConversationInfo]:
+        """Return the user's chats with titles and times, the newest first."""
+        return self._portal.call(self._wrapped.infos)
+
+    def pending(self) -> LearningState:
+        """Return how many chats are still to be learnt, how many were given up, since when."""
+        return self._portal.call(self._wrapped.pending)
+
+    def retry_failed(self) -> int:
+        """Queue the chats again whose learning was given up; return how many."""
+        return self._portal.call(self._wrapped.retry_failed)

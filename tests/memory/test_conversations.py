@@ -1,0 +1,331 @@
+"""Conversations of a memory, and learning from them."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.errors import ChatModelError, MemoryAccessError, StorageError, UnboundSubjectError
+from factmem.events import MemoryEvent
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
+from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.clock import SettableClock
+from tests.providers.delayed_backend import DelayedStore, Server
+from tests.world import AGENT, ALICE, BOB, KINDS, PROFILE, THEME, USER, item, store_of
+
+DARK = {"facts": [item()]}
+NOTHING: dict[str, Any] = {"facts": []}
+REST = timedelta(seconds=30)
+SAID = {"role": "user", "content": "I prefer the dark theme."}
+ANSWER = {"role": "assistant", "content": "Noted."}
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) -> FactStore:
+    """Return a store of each kind that needs no server."""
+    return store_of(request.param, tmp_path, clock)
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    """Return the clock of the store and the memory."""
+    return SettableClock()
+
+
+def memory_on(store: FactStore, clock: SettableClock, *answers: object, **more: Any) -> AgentMemory:
+    """Return a memory of all users, with a scripted model."""
+    model = ScriptedChatModel(*answers) if answers else None
+    return AgentMemory(
+        store,
+        chat_model=model,
+        scopes=PROFILE,
+        subjects=[USER],
+        concepts=[THEME],
+        clock=clock,
+        **more,
+    )
+
+
+async def themes(store: FactStore, subject: Any = ALICE) -> list[str]:
+    """Return the current themes of a user."""
+    return [fact.value for fact in await store.load(THEME, subject, AGENT)]
+
+
+def calls(memory: AgentMemory) -> int:
+    """Return how often the model was called."""
+    model = memory.chat_model
+    assert isinstance(model, ScriptedChatModel)
+    return len(model.calls)
+
+
+async def test_messages_come_back_as_they_were_appended(
+    store: FactStore, clock: SettableClock
+) -> None:
+    """In order, by pages, with ids and numbers; factmem's own messages are left out."""
+    chat = memory_on(store, clock).of("alice").conversation("chat")
+    own = {"role": "system", "name": "factmem_memory", "content": "Known facts: ..."}
+
+    await chat.append(SAID, own, ANSWER)
+    (more,) = await chat.append({"role": "user", "content": "Thanks"}, ids=["m-3"])
+
+    assert await chat.messages() == [SAID, ANSWER, {"role": "user", "content": "Thanks"}]
+    assert (more.number, more.id, more.text) == (2, "m-3", "Thanks")
+    (newest,) = await chat.turns(last=1)
+    assert newest == more
+    assert await chat.messages(before=newest.number, last=1) == [ANSWER]
+    assert await chat.append(SAID, ids=["m-3"]) == []
+    (info,) = await memory_on(store, clock).of("alice").conversations.infos()
+    assert (info.id, info.count, info.title) == ("chat", 3, "I prefer the dark theme.")
+
+
+async def test_a_rested_chat_is_learnt(store: FactStore, clock: SettableClock) -> None:
+    """By one call for all messages since the last success; the facts cite their messages."""
+    memory = memory_on(store, clock, DARK, {"facts": [item(value="light", quote="light")]})
+    chat = memory.of("alice").conversation("chat")
+    await chat.append(SAID, ANSWER)
+    assert (await memory.learn_pending()).learnt == 0
+
+    clock.advance(REST)
+    run = await memory_on(store, clock, DARK).learn_pending(workers=3)
+
+    assert (run.learnt, len(run.reports)) == (1, 1)
+    (fact,) = await store.load(THEME, ALICE, AGENT)
+    assert fact.source == FactSource(SourceKind.USER, "chat", 0, "dark theme", None, None)
+    assert (await memory.conversations.pending()).pending == 0
+    await chat.append({"role": "user", "content": "I like light now"})
+    clock.advance(REST)
+    memory = memory_on(store, clock, {"facts": [item(value="light", quote="light", message=2)]})
+    assert (await memory.learn_pending()).learnt == 1
+    (fact,) = await store.load(THEME, ALICE, AGENT)
+    assert fact.source is not None
+    assert (fact.value, fact.source.message) == ("light", 2)
+    assert calls(memory) == 1
+
+
+async def test_a_failure_is_repeated_and_given_up_in_sight(
+    store: FactStore, clock: SettableClock
+) -> None:
+    """No statement is lost: it is learnt when the endpoint is back, also after it was given up."""
+    await memory_on(store, clock).of("alice").conversation("chat").append(SAID)
+    clock.advance(REST)
+    failing = memory_on(store, clock, *[ChatModelError("429")] * 8)
+
+    first = await failing.learn_pending()
+    assert (first.learnt, first.postponed) == (0, 1)
+    assert (await failing.learn_pending()).postponed == 0  # not before its pause has passed
+    given_up = 0
+    for _ in range(7):
+        clock.advance(timedelta(hours=1))
+        given_up += (await failing.learn_pending()).given_up
+
+    assert given_up == 1
+    state = await failing.conversations.pending()
+    assert (state.pending, state.failed) == (0, 1)
+    memory = memory_on(store, clock, DARK)
+    assert (await memory.learn_pending()).learnt == 0
+    assert await memory.conversations.retry_failed() == 1
+    assert (await memory.learn_pending()).learnt == 1
+    assert await themes(store) == ["dark"]
+
+
+async def test_each_user_learns_their_own(store: FactStore, clock: SettableClock) -> None:
+    """One worker serves all users of the memory; a view only its own."""
+    memory = memory_on(store, clock)
+    for name in ("alice", "bob"):
+        await memory.of(name).conversation("chat").append(SAID)
+    clock.advance(REST)
+
+    alone = await memory_on(store, clock, DARK).of("bob").learn_pending()
+    assert (alone.learnt, await themes(store), await themes(store, BOB)) == (1, [], ["dark"])
+    assert (await memory.conversations.pending()).pending == 1
+    assert (await memory.of("bob").conversations.pending()).pending == 0
+    assert (await memory_on(store, clock, DARK).learn_pending()).learnt == 1
+    assert await themes(store) == ["dark"]
+
+
+class _Meanwhile:
+    """A model that runs something before it answers."""
+
+    def __init__(self, before: Callable[[], Any], *answers: object) -> None:
+        self._before = before
+        self._inner = ScriptedChatModel(*answers)
+        self.respond = self._inner.respond
+
+    async def extract(self, messages: Any, output_type: Any) -> Any:
+        await self._before()
+        return await self._inner.extract(messages, output_type)
+
+
+async def test_an_erased_user_stays_erased(store: FactStore, clock: SettableClock) -> None:
+    """Also if the worker had read the chat before; and nothing of the queue is left."""
+    memory = memory_on(store, clock)
+    await memory.of("alice").conversation("chat").append(SAID)
+    clock.advance(REST)
+    model = _Meanwhile(lambda: store.erase(ALICE, AGENT), DARK)
+    worker = AgentMemory(
+        store, chat_model=model, scopes=PROFILE, subjects=[USER], concepts=[THEME], clock=clock
+    )
+
+    run = await worker.learn_pending()
+
+    assert run.learnt == 0
+    assert await themes(store) == []
+    assert await memory.of("alice").conversation("chat").messages() == []
+    assert (await memory.conversations.pending()).pending == 0
+
+
+async def test_a_message_that_comes_meanwhile_is_learnt_next(
+    store: FactStore, clock: SettableClock
+) -> None:
+    """The watermark moves to what the model has read, and no further."""
+    memory = memory_on(store, clock)
+    chat = memory.of("alice").conversation("chat")
+    await chat.append(SAID)
+    clock.advance(REST)
+    late = {"role": "user", "content": "No, the light one"}
+    model = _Meanwhile(lambda: chat.append(late), DARK)
+    worker = AgentMemory(
+        store, chat_model=model, scopes=PROFILE, subjects=[USER], concepts=[THEME], clock=clock
+    )
+
+    assert (await worker.learn_pending()).learnt == 1
+
+    assert (await memory.conversations.pending()).pending == 1
+    clock.advance(REST)
+    answer = {"facts": [item(value="light", quote="light", message=1)]}
+    assert (await memory_on(store, clock, answer).learn_pending()).learnt == 1
+    assert await themes(store) == ["light"]
+
+
+async def test_a_cancelled_worker_loses_nothing(store: FactStore, clock: SettableClock) -> None:
+    """Its chat is due again when its lease has ended."""
+    await memory_on(store, clock).of("alice").conversation("chat").append(SAID)
+    clock.advance(REST)
+    with anyio.CancelScope() as scope:
+
+        async def cancel() -> None:
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+
+        worker = AgentMemory(
+            store,
+            chat_model=_Meanwhile(cancel, DARK),
+            scopes=PROFILE,
+            subjects=[USER],
+            concepts=[THEME],
+            clock=clock,
+        )
+        await worker.learn_pending()
+
+    memory = memory_on(store, clock, DARK)
+    assert (await memory.learn_pending()).learnt == 0
+    clock.advance(timedelta(minutes=10))
+    assert (await memory.learn_pending()).learnt == 1
+    assert await themes(store) == ["dark"]
+
+
+async def test_a_worker_goes_on_until_it_is_cancelled(
+    store: FactStore, clock: SettableClock
+) -> None:
+    """With `every` it looks again and again; `per_minute` limits how many it begins."""
+    memory = memory_on(store, clock, DARK)
+    await memory.of("alice").conversation("chat").append(SAID)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(
+                lambda: memory.learn_pending(every=timedelta(milliseconds=1), per_minute=60_000)
+            )
+            await anyio.sleep(0.01)
+            assert await themes(store) == []
+            clock.advance(REST)
+            while not await themes(store):  # noqa: ASYNC110 - the worker's sleep is what is tested
+                await anyio.sleep(0.001)
+            group.cancel_scope.cancel()
+    assert calls(memory) == 1
+
+
+async def test_removed_messages_name_their_facts(store: FactStore, clock: SettableClock) -> None:
+    """Facts stay until they are forgotten; the result says which were learnt from the messages."""
+    memory = memory_on(store, clock, DARK)
+    chat = memory.of("alice").conversation("chat")
+    (said, _) = await chat.append(SAID, ANSWER)
+    clock.advance(REST)
+    await memory.learn_pending()
+    (fact,) = await store.load(THEME, ALICE, AGENT)
+
+    removed = await chat.remove(said.id)
+
+    assert (removed.count, [each.id for each in removed.facts]) == (1, [fact.id])
+    assert await chat.messages() == [ANSWER]
+    assert (await chat.clear()).count == 1
+    assert await chat.messages() == []
+    assert await themes(store) == ["dark"]
+
+
+async def test_old_messages_go(store: FactStore, clock: SettableClock) -> None:
+    """`keep` hides them at once, and removes them when the chat goes on."""
+    memory = memory_on(store, clock).of("alice")
+    chat = memory.conversation("chat", keep=timedelta(days=7), learn_after=None)
+    await chat.append(*[{"role": "user", "content": str(n)} for n in range(60)])
+    clock.advance(timedelta(days=8))
+    assert await chat.messages() == []
+    await chat.append(*[{"role": "user", "content": str(n)} for n in range(60, 66)])
+
+    assert [each["content"] for each in await memory.conversation("chat").messages()] == [
+        str(n) for n in range(60, 66)
+    ]
+
+
+async def test_views_restrict_chats(store: FactStore, clock: SettableClock) -> None:
+    """A view of another user finds nothing; a read-only one does not write."""
+    events: list[MemoryEvent] = []
+    memory = memory_on(store, clock, listeners=[events.append])
+    await memory.of("alice").conversation("chat").append(SAID)
+    bob = memory.of("bob")
+
+    assert await bob.conversation("chat").messages() == []
+    assert await bob.conversations.infos() == []
+    reading = memory.view(subjects=[ALICE], read_only=True).conversation("chat")
+    assert await reading.messages() == [SAID]
+    with pytest.raises(MemoryAccessError):
+        await reading.append(ANSWER)
+    with pytest.raises(MemoryAccessError):
+        await reading.clear()
+    with pytest.raises(UnboundSubjectError):
+        memory.conversation("chat")
+    assert SAID["content"] not in str(events)
+
+
+async def test_wrong_arguments(store: FactStore, clock: SettableClock) -> None:
+    """They raise before anything is stored, and say what to write."""
+    memory = memory_on(store, clock).of("alice")
+    chat = memory.conversation("chat")
+    with pytest.raises(TypeError, match="A message must be a dict, not str"):
+        await chat.append("hello")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="must have a role"):
+        await chat.append({"content": "hello"})
+    with pytest.raises(TypeError, match="JSON values only"):
+        await chat.append({"role": "user", "content": object()})
+    with pytest.raises(ValueError, match="would change when it is stored"):
+        await chat.append({"role": "user", "content": float("nan")})
+    with pytest.raises(ValueError, match="ids must have one id for each message"):
+        await chat.append(SAID, ids=["a", "b"])
+    with pytest.raises(ValueError, match="A name of a conversation is empty"):
+        memory.conversation(" ")
+    with pytest.raises(ValueError, match="keep must be positive"):
+        memory.conversation("chat", keep=timedelta(0))
+    with pytest.raises(ValueError, match="needs a chat model"):
+        await memory.learn_pending()
+    assert await chat.messages() == []
+
+
+async def test_a_store_without_conversations_says_so() -> None:
+    """A provider of one's own need not keep them."""
+    memory = AgentMemory(DelayedStore(Server(SettableClock())), scopes=PROFILE, subjects=[ALICE])
+    with pytest.raises(StorageError, match="DelayedStore keeps no conversations"):
+        await memory.conversation("chat").append(SAID)

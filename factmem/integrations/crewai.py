@@ -18,7 +18,7 @@ from pydantic import PrivateAttr, SerializationInfo, model_serializer
 
 from factmem.detection.report import DetectionReport
 from factmem.ledger.resolution import PlacedFact
-from factmem.memory._users import Who
+from factmem.memory._selection import Who
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.models.facts import Concept, FactType, MultipleFacts

@@ -17,9 +17,9 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
-from factmem.llm.messages import last_said
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.memory.tools import MemoryTool
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["FactmemMiddleware"]
@@ -63,9 +63,9 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         handler: "Callable[[ModelRequest[Any]], ModelResponse[Any]]",
     ) -> "ModelResponse[Any]":
         """Add the facts to the system prompt of a sync run."""
-        question = last_said(chat_of(request.messages))
+        chat = chat_of(request.messages)
         return handler(
-            _with_facts(request, self._portal.call(self.runs.prompt, request.runtime, question))
+            _with_facts(request, self._portal.call(self.runs.prompt, request.runtime, chat))
         )
 
     async def awrap_model_call(
@@ -74,10 +74,8 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         handler: "Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]",
     ) -> "ModelResponse[Any]":
         """Add the facts to the system prompt of an async run."""
-        question = last_said(chat_of(request.messages))
-        return await handler(
-            _with_facts(request, await self.runs.prompt(request.runtime, question))
-        )
+        chat = chat_of(request.messages)
+        return await handler(_with_facts(request, await self.runs.prompt(request.runtime, chat)))
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Detect facts in a sync run. LangChain does not call it after a failed run."""
@@ -117,13 +115,13 @@ def _with_facts(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]"
     return request.override(system_message=SystemMessage(content=parts))
 
 
-def _tool(tool: RunTool[Runtime[Any]], portal: Portal) -> BaseTool:
+def _tool(tool: MemoryTool, portal: Portal) -> BaseTool:
     # ToolRuntime has the same `context` as Runtime, which a `user` function reads.
     async def acall(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
-        return await tool.call(arguments, runtime)  # type: ignore[arg-type]
+        return await tool.call(arguments, runtime)
 
     def call(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
-        return portal.call(tool.call, arguments, runtime)  # type: ignore[arg-type]
+        return portal.call(tool.call, arguments, runtime)
 
     return StructuredTool(
         name=tool.name,

@@ -6,6 +6,7 @@ like any other store.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from langgraph.store.base import (
     Result,
     SearchItem,
     SearchOp,
+    TTLConfig,
 )
 from pydantic import JsonValue
 
@@ -40,18 +42,21 @@ ITEMS = MemoryScope.Feature("langgraph")
 _SUBJECT = MemorySubject("namespace", "A namespace of a LangGraph store", 1, per_entity=True)
 _ABOUT = "An item of a LangGraph store"
 _ALL = 100_000
+_INDEXED = "indexed"
+_UPDATED = "updated_at"
+"""The metadata of items that `query` does not find, and of those that a read has refreshed."""
 _ONE_VALUE = FactType(FactType.SINGLE)  # not a literal type, because values have any type
 _EQUAL: dict[str, Callable[[object, object], bool]] = {"$eq": eq, "$ne": ne}
-_ORDER: dict[str, Callable[[float, float], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 
 
 class FactmemStore(BaseStore):
     """A LangGraph store with items as facts: durable, optionally encrypted, with a history.
 
-    Each namespace is a place with its own file, and in an encrypted store with its own key. The key
-    of an item is a concept; its value is a JSON object. `ttl` is the expiry of the fact; a `get`
-    that refreshes the `ttl` confirms the fact. A search ranks by words, and by meaning if the
-    memory has an embedder.
+    Each namespace is a place, in an encrypted store with its own key. The key of an item is a
+    concept; its value is a JSON object. `ttl` is the expiry of the fact; a read that refreshes it
+    confirms the fact. A search ranks by words, and by meaning if the memory has an embedder. It
+    reads the namespaces below its prefix and no others.
 
     The async methods run in the caller's loop. The sync methods run in a portal and can be called
     anywhere; in a coroutine they block its loop. The reads of a batch see the state before it. The
@@ -60,6 +65,8 @@ class FactmemStore(BaseStore):
     Args:
         memory: The memory, with its embedder and recall settings. Its subjects are not used.
         scope: The scope of the items; do not store other facts in it.
+        ttl: LangGraph's configuration of the times to live. Expired items are never returned, so
+            there is no sweep: `sweep_interval_minutes` and `omit_expired` change nothing.
         portal: The portal in which the sync methods run.
 
     Raises:
@@ -70,21 +77,27 @@ class FactmemStore(BaseStore):
     """
 
     supports_ttl = True
-    __slots__ = ("_memory", "_portal", "_scope", "_store")
+    __slots__ = ("_memory", "_portal", "_scope", "_store", "ttl_config")
 
     def __init__(
-        self, memory: AgentMemory, scope: MemoryScope = ITEMS, *, portal: Portal = SHARED_PORTAL
+        self,
+        memory: AgentMemory,
+        scope: MemoryScope = ITEMS,
+        *,
+        ttl: TTLConfig | None = None,
+        portal: Portal = SHARED_PORTAL,
     ) -> None:
         example = "FactmemStore(AgentMemory(provider))"
         self._memory = expect(memory, AgentMemory, "memory", example).view(scopes=[scope])
         self._store = self._memory.store
         self._scope = scope
         self._portal = portal
+        self.ttl_config = ttl
 
     @staticmethod
     def subject(namespace: Namespace) -> MemorySubject:
         """Return the subject of a namespace, to erase it or to create a view of it."""
-        return _SUBJECT.of(".".join(namespace))  # LangGraph allows no period in a label
+        return _SUBJECT.of(*namespace)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations from sync code; see `BaseStore.batch`."""
@@ -150,7 +163,7 @@ class FactmemStore(BaseStore):
                 _concept(fact.concept.keyword),
                 fact.values[0],
                 timestamp=fact.timestamp,
-                metadata=fact.metadata,
+                metadata={**fact.metadata, _UPDATED: _updated_at(fact).isoformat()},
                 expires_at=now + (fact.expires_at - fact.confirmed_at),
             )
             for fact in facts
@@ -162,7 +175,7 @@ class FactmemStore(BaseStore):
     async def _search(self, op: SearchOp) -> list[SearchItem]:
         found: list[tuple[Namespace, AnyFact]] = []
         for namespace in await self._below(op.namespace_prefix):
-            facts = await self._store.load_all(self.subject(namespace), self._scope)
+            facts = await self._store.load_all(_SUBJECT.of(*namespace), self._scope)
             found += [(namespace, fact) for fact in facts if _has(fact.values[0], op.filter or {})]
         scores = await self._scores(op.query, {namespace for namespace, _ in found})
         if scores:
@@ -184,31 +197,30 @@ class FactmemStore(BaseStore):
         subjects = [self.subject(namespace) for namespace in namespaces]
         if not query or not query.strip() or not subjects:
             return {}
-        found = await self._memory.recall(query, limit=_ALL, min_score=0, subjects=subjects)
+        found = await self._memory.recall(query, limit=_ALL, subjects=subjects)
         return {
-            (_namespace(match.place.subject), match.fact.concept.keyword): match.score
+            (match.place.subject.levels, match.fact.concept.keyword): match.score
             for match in found
             if not match.fact.metadata.get("indexed") is False
         }
 
     async def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        conditions = op.match_conditions or ()
+        first = max((_first_labels(each) for each in conditions), key=len, default=())
+        places = await self._store.places(subjects=[_SUBJECT.every(*first)], scopes=[self._scope])
         found = [
-            namespace
-            for namespace in await self._below(())
-            if all(_matches(condition, namespace) for condition in op.match_conditions or ())
+            info.subject.levels
+            for info in places
+            if info.count and all(_matches(each, info.subject.levels) for each in conditions)
         ]
         if op.max_depth is not None:
             found = list(dict.fromkeys(namespace[: op.max_depth] for namespace in found))
         return sorted(found)[op.offset : op.offset + op.limit]
 
     async def _below(self, prefix: Sequence[str]) -> list[Namespace]:
-        infos = await self._store.places(scopes=[self._scope])
-        found = (_namespace(info.subject) for info in infos if info.count)
-        return [each for each in found if each[: len(prefix)] == tuple(prefix)]
-
-
-def _namespace(subject: MemorySubject) -> Namespace:
-    return tuple((subject.entity or "").split("."))
+        subjects = [_SUBJECT.every(*prefix)]
+        places = await self._store.list_places(subjects=subjects, scopes=[self._scope])
+        return sorted(place.subject.levels for place in places)
 
 
 def _concept(key: str) -> Concept[Any, Any]:
@@ -219,14 +231,19 @@ def _concept(key: str) -> Concept[Any, Any]:
 def _fact(op: PutOp, before: AnyFact | None) -> SingleFact[Any]:
     now = datetime.now(UTC)
     is_indexed = op.index is not False
-    # A save does not remove metadata: an item that becomes indexed must override the old mark.
-    is_marked = not is_indexed or (before is not None and "indexed" in before.metadata)
+    # A save does not remove metadata: the marks of the item before must be overridden.
+    marks = {} if before is None else before.metadata
+    metadata: dict[str, JsonValue] = {}
+    if not is_indexed or _INDEXED in marks:
+        metadata[_INDEXED] = is_indexed
+    if _UPDATED in marks:
+        metadata[_UPDATED] = None
     return SingleFact(
         _concept(op.key),
         dict(op.value or {}),
         timestamp=now if before is None else before.timestamp,  # when the item was created
         expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
-        metadata={"indexed": is_indexed} if is_marked else {},
+        metadata=metadata,
     )
 
 
@@ -236,8 +253,22 @@ def _fields(namespace: Namespace, fact: AnyFact) -> dict[str, Any]:
         "key": fact.concept.keyword,
         "value": fact.values[0],
         "created_at": fact.timestamp,
-        "updated_at": fact.confirmed_at or fact.timestamp,
+        "updated_at": _updated_at(fact),
     }
+
+
+def _updated_at(fact: AnyFact) -> datetime:
+    """Return the time of the last put, also if a read has refreshed the item since."""
+    marked = fact.metadata.get(_UPDATED)
+    if isinstance(marked, str):
+        return datetime.fromisoformat(marked)
+    return fact.confirmed_at or fact.timestamp
+
+
+def _first_labels(condition: MatchCondition) -> Namespace:
+    """Return the labels with which a namespace must begin."""
+    path = condition.path if condition.match_type == "prefix" else ()
+    return tuple(takewhile(lambda label: label != "*", path))
 
 
 def _matches(condition: MatchCondition, namespace: Namespace) -> bool:
@@ -251,7 +282,15 @@ def _matches(condition: MatchCondition, namespace: Namespace) -> bool:
 
 def _has(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return whether a value meets a filter: equal fields, or operators such as `{"$gt": 3}`."""
-    return all(_meets(value.get(name), each) for name, each in wanted.items())
+    return all(_meets(_field(value, name), each) for name, each in wanted.items())
+
+
+def _field(value: Any, name: str) -> Any:
+    """Return a field of an item; `user.level` is the field `level` of the field `user`."""
+    if not isinstance(value, dict) or name in value:
+        return value.get(name) if isinstance(value, dict) else None
+    first, dot, rest = name.partition(".")
+    return _field(value.get(first), rest) if dot else None
 
 
 def _meets(value: Any, wanted: Any) -> bool:
@@ -263,6 +302,9 @@ def _meets(value: Any, wanted: Any) -> bool:
                 return False
         elif name not in _ORDER:
             raise ValueError(f"Unknown operator {name}: use $eq, $ne, $gt, $gte, $lt or $lte")
+        elif isinstance(value, str) and isinstance(operand, str):  # times in ISO 8601, for example
+            if not _ORDER[name](value, operand):
+                return False
         elif value is None or not _ORDER[name](float(value), float(operand)):
             return False
     return True

@@ -3,7 +3,7 @@
     server = memory_server(memory, user="alice")
     app = server.streamable_http_app()
 
-It needs the extra `mcp`. The program `factmem-mcp` serves a local folder.
+It needs the extra `mcp`. The command `factmem mcp` serves a store.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,10 @@ from typing import Any
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 
-from factmem.memory._users import Who
+from factmem.memory._selection import Who
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunTool
+from factmem.memory.runs import MemoryRuns
+from factmem.memory.tools import MemoryTool
 
 __all__ = ["FACTS_URI", "memory_server"]
 
@@ -109,7 +110,7 @@ def memory_server(
     )
 
 
-def _described(tool: RunTool[ServerRequestContext[Any]]) -> types.Tool:
+def _described(tool: MemoryTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         description=tool.description,

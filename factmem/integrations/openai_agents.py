@@ -14,9 +14,9 @@ from agents import Agent, AgentHooks, FunctionTool, RunContextWrapper, Tool
 from agents.tool_context import ToolContext
 from typing_extensions import TypeVar, Unpack
 
-from factmem.llm.messages import last_said
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.memory.tools import MemoryTool
 
 __all__ = ["with_memory"]
 
@@ -55,7 +55,7 @@ def with_memory(
     async def instructions(context: RunContextWrapper[T], running: Agent[T]) -> str:
         given = base(context, running) if callable(base) else base
         own = await given if inspect.isawaitable(given) else given
-        facts = await runs.prompt(context, last_said(chat_of(context.turn_input)))
+        facts = await runs.prompt(context, chat_of(context.turn_input))
         return "\n\n".join(text for text in (own, facts) if text)
 
     hooks = _LearningHooks(runs, agent.hooks) if runs.is_detecting else agent.hooks
@@ -92,7 +92,7 @@ def chat_of(items: Iterable[Any]) -> list[dict[str, object]]:
     return chat
 
 
-def _tool(tool: RunTool[RunContextWrapper[T]]) -> Tool:
+def _tool(tool: MemoryTool) -> Tool:
     async def call(context: ToolContext[Any], arguments: str) -> str:
         return await tool.call(arguments, context)
 

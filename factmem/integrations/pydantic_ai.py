@@ -29,7 +29,8 @@ from typing_extensions import Unpack
 
 from factmem._arguments import expect_word
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.memory.tools import MemoryTool
 
 __all__ = ["MemoryCapability"]
 
@@ -126,7 +127,7 @@ def chat_of(messages: Iterable[ModelMessage]) -> list[dict[str, object]]:
     return chat
 
 
-def _tool(tool: RunTool[RunContext[AgentDepsT]]) -> Tool[AgentDepsT]:
+def _tool(tool: MemoryTool) -> Tool[AgentDepsT]:
     async def call(ctx: RunContext[AgentDepsT], **arguments: Any) -> str:
         return await tool.call(arguments, ctx)
 

@@ -19,7 +19,8 @@ from smolagents.models import MessageRole
 from typing_extensions import Unpack
 
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.memory.tools import MemoryTool
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["install_memory", "stepwise"]
@@ -83,9 +84,7 @@ class _MemoryTool(Tool):  # type: ignore[no-untyped-call] # its __init_subclass_
     skip_forward_signature_validation = True
     output_type = "string"
 
-    def __init__(
-        self, tool: RunTool[MultiStepAgent], agent: MultiStepAgent, portal: Portal
-    ) -> None:
+    def __init__(self, tool: MemoryTool, agent: MultiStepAgent, portal: Portal) -> None:
         self.name, self.description = tool.name, tool.description
         required = tool.schema.get("required", ())
         self.inputs = {

@@ -21,7 +21,14 @@ from typing import Any
 
 from smolagents import ChatMessage, MultiStepAgent
 from smolagents import utils as errors
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep, ToolCall
+from smolagents.memory import (
+    ActionStep,
+    FinalAnswerStep,
+    MemoryStep,
+    PlanningStep,
+    TaskStep,
+    ToolCall,
+)
 from smolagents.monitoring import Timing, TokenUsage
 
 __all__ = ["count_errors", "load_steps", "parse_steps", "save_steps"]
@@ -103,6 +110,8 @@ def _dumped(step: MemoryStep) -> dict[str, Any]:
                 "tokens": _tokens(step.token_usage),
                 "is_final": step.is_final_answer,
             }
+        case FinalAnswerStep():
+            return {"kind": "final", "output": _plain(step.output)}
         case _:
             raise TypeError(f"steps must be those of a run, not {type(step).__name__}")
 
@@ -110,6 +119,8 @@ def _dumped(step: MemoryStep) -> dict[str, Any]:
 def _parsed(given: Mapping[str, Any]) -> MemoryStep:
     if given["kind"] == "task":
         return TaskStep(given["task"], task_images=_open_images(given["images"]))
+    if given["kind"] == "final":
+        return FinalAnswerStep(given["output"])
     timing = Timing(*(given["timing"] or (0.0, 0.0)))
     tokens = TokenUsage(*given["tokens"]) if given["tokens"] else None
     message: Any = _read_message(given["message"])

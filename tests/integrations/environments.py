@@ -33,6 +33,12 @@ class Framework:
 
 FRAMEWORKS = (
     Framework(
+        "agent-framework",
+        ("agent-framework-core>=1.0",),
+        ("agent-framework-core==1.0.0",),
+        "agent_framework",
+    ),
+    Framework(
         "anthropic",
         ("anthropic>=0.84",),
         ("anthropic==0.84.0",),
@@ -83,6 +89,14 @@ FRAMEWORKS = (
         ("deepagents_files",),
         alone=("deepagents-cli==0.0.12",),  # the last version with the original middleware
     ),
+    Framework("google-adk", ("google-adk>=1.30",), ("google-adk==1.30.0",), "google_adk"),
+    Framework(
+        "llama-index",
+        ("llama-index-core>=0.13",),
+        ("llama-index-core==0.13.0",),
+        "llama_index",
+    ),
+    Framework("strands", ("strands-agents>=1.45",), ("strands-agents==1.45.0",), "strands"),
     Framework("crewai", ("crewai>=1.15",), ("crewai==1.15.0",), "crewai", ("crewai_crew",)),
 )
 

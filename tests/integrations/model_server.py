@@ -1,5 +1,6 @@
 """A chat server for the tests of adapters, with an OpenAI client that is closed at the end."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,11 @@ class ModelServer(ChatServer):
         """Return the system prompt of a request; of the last one by default."""
         messages = self.requests[number].messages
         return "\n".join(str(each["content"]) for each in messages if each["role"] == "system")
+
+    def sent(self, text: str) -> str:
+        """Return the last request with this text."""
+        bodies = [json.dumps(request.body, ensure_ascii=False) for request in self.requests]
+        return [body for body in bodies if text in body][-1]
 
 
 @asynccontextmanager

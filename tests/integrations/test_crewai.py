@@ -325,7 +325,7 @@ def test_a_memory_without_entities() -> None:
     assert len(mine.recall("x", source="hitl")) == 1
 
 
-async def test_a_table_of_lancedb_is_imported_once(tmp_path: Path) -> None:
+async def test_records_of_a_memory_are_imported_once(tmp_path: Path) -> None:
     """Rows of CrewAI's storage: updated in place, deleted, and of two categories."""
     table = LanceDBStorage(path=tmp_path / "memory", vector_dim=4)
     texts = {"r1": "Lives in Busan", "r2": "Prefers Kotlin to Java", "r3": "Gone"}
@@ -349,7 +349,8 @@ async def test_a_table_of_lancedb_is_imported_once(tmp_path: Path) -> None:
     store, app = InMemoryProvider(), MemoryScope.Product("my-app")
 
     for new in (2, 0):
-        report = await import_crewai(tmp_path, store, scope=app, subject=USER, user_field="scope")
+        dumped = [each.model_dump(mode="json") for each in table.list_records()]
+        report = await import_crewai(dumped, store, scope=app, subject=USER, user_field="scope")
         assert (report.new, report.problems) == (new, ())
 
     facts = await store.load_all(USER.of("alice"), app)

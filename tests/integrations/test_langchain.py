@@ -11,7 +11,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.langchain import FactmemMiddleware
+from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
 from tests.doubles import BreakableProvider
 from tests.integrations.chat_openai import ChatOpenAI
@@ -175,3 +177,34 @@ async def test_other_system_prompts(server: ModelServer, prompt: Any) -> None:
     await run(agent, "Hi", sync=False)
 
     assert "vim" in server.system()
+
+
+class Host(AdapterHost):
+    def __init__(self, server: ModelServer, middleware: FactmemMiddleware, *, sync: bool) -> None:
+        self.server, self.sync, self.saver = server, sync, InMemorySaver()
+        self.agent = agent_of(server, middleware, checkpointer=self.saver)
+
+    async def say(self, user: str, text: str) -> str:
+        self.server.answer(says("Ok."))
+        marked = f"{text} {user}"
+        await run(self.agent, marked, user, sync=self.sync, thread_id=user)
+        return self.server.sent(marked)
+
+    async def stored(self) -> str:
+        return str([*self.saver.list(None)])
+
+
+class TestContract(AdapterContract):
+    is_sync = False
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server: ModelServer) -> None:
+        self.server = server
+
+    async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
+        middleware = FactmemMiddleware(memory, user=user, **options)
+        return Host(self.server, middleware, sync=self.is_sync)
+
+
+class TestSyncContract(TestContract):
+    is_sync = True

@@ -25,6 +25,7 @@ from factmem import (
     LocalFileMemoryProvider,
     StorageError,
 )
+from factmem.events import MemoryEvent, MemoryOperation
 from factmem.integrations.langgraph import ITEMS, FactmemStore
 from tests.chat_server import calls_tools, says
 from tests.doubles import BareProvider, BreakableProvider
@@ -167,6 +168,65 @@ async def test_ttl_expires_and_is_refreshed() -> None:
     clock[0] = now + timedelta(minutes=11)
     assert await store.aget(("a",), "k") is None
     assert await store.aget(("a",), "forever") is not None
+
+
+async def test_the_default_ttl_is_that_of_the_configuration() -> None:
+    clock = [datetime.now(UTC)]
+    memory = AgentMemory(InMemoryProvider(clock=lambda: clock[0]))
+    store = FactmemStore(memory, ttl={"default_ttl": 10, "refresh_on_read": False})
+    await store.aput(("a",), "k", {"n": 1})
+    await store.aput(("a",), "forever", {"n": 2}, ttl=None)
+    await store.aget(("a",), "k")
+
+    clock[0] += timedelta(minutes=11)
+    assert [item.key for item in await store.asearch(("a",))] == ["forever"]
+
+
+async def test_a_read_that_refreshes_the_ttl_is_no_update() -> None:
+    """`updated_at` is the time of the last put, before and after the next one."""
+    store = store_of()
+    times: list[datetime] = []
+    for number in range(2):
+        await store.aput(("a",), "k", {"n": number}, ttl=10)
+        for _ in range(3):
+            item = await store.aget(("a",), "k", refresh_ttl=True)
+            assert item is not None
+            times.append(item.updated_at)
+
+    assert times[0] == times[1] == times[2] < times[3] == times[4] == times[5]
+
+
+async def test_a_search_reads_only_the_namespaces_below_its_prefix(tmp_path: Path) -> None:
+    """Other users cost nothing, in any store."""
+    for provider in (InMemoryProvider(), LocalFileMemoryProvider(tmp_path)):
+        events: list[MemoryEvent] = []
+        async with provider:
+            store = FactmemStore(AgentMemory(provider, listeners=[events.append]))
+            for number in range(20):
+                await store.aput(("users", f"u{number}"), "k", {"n": number})
+            await store.aput(("users", "u1", "files"), "k", {"n": 0})
+            events.clear()
+            assert len(await store.asearch(("users", "u1"))) == 2
+            await store.alist_namespaces(prefix=("users", "u1"))
+        counts = [(event.operation, event.count) for event in events]
+        assert counts[0] == (MemoryOperation.LIST, 2)
+        assert [each for each, _ in counts].count(MemoryOperation.LOAD) == 2
+
+
+async def test_filters_look_into_objects_and_compare_strings() -> None:
+    store = store_of()
+    await store.aput(("a",), "x", {"user": {"level": 3}, "at": "2026-01-02", "dotted.key": 1})
+    await store.aput(("a",), "y", {"user": {"level": 5}, "at": "2026-03-04", "user.level": 9})
+    await store.aput(("a",), "z", {"user": "level"})
+
+    async def found(**wanted: Any) -> list[str]:
+        return [item.key for item in await store.asearch(("a",), filter=wanted)]
+
+    assert await found(**{"user.level": 3}) == ["x"]
+    assert await found(**{"user.level": {"$gte": 3}}) == ["x", "y"]
+    assert await found(**{"user.level": 9}) == ["y"]  # a field of this name comes first
+    assert await found(**{"dotted.key": 1}) == ["x"]
+    assert await found(at={"$gt": "2026-02"}) == ["y"]
 
 
 async def test_a_batch_saves_all_puts_or_none() -> None:

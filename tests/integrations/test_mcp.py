@@ -1,23 +1,25 @@
 """The MCP server, used by the SDK's own client: in process, over stdio and over HTTP."""
 
+import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from factmem.errors import UnboundSubjectError
-from factmem.integrations._mcp_program import main
 from factmem.integrations.mcp import FACTS_URI, memory_server
 from factmem.memory.runs import UNREACHABLE
 from tests.doubles import BreakableProvider
@@ -132,9 +134,9 @@ async def test_wrong_names_and_arguments_return_an_error() -> None:
             await client.read_resource("memory://secrets")
 
 
-def program(folder: Path, *options: str) -> list[str]:
-    run = "import sys; from factmem.integrations._mcp_program import main; main(sys.argv[1:])"
-    return ["-c", run, str(folder), "--user", "alice", *options]
+def program(folder: Path, *options: str, key: Sequence[str] = ()) -> list[str]:
+    store = ["-m", "factmem", "--store", str(folder / "memory"), *key]
+    return [*store, "mcp", "--user", "alice", *options]
 
 
 @pytest.mark.storm
@@ -154,11 +156,11 @@ async def test_the_program_encrypts_and_can_be_read_only(tmp_path: Path) -> None
     options = ("--key-env", "NOTES_KEY")
     with anyio.fail_after(60):
         writes = StdioServerParameters(
-            command=sys.executable, args=program(tmp_path, *options), env={"NOTES_KEY": key}
+            command=sys.executable, args=program(tmp_path, key=options), env={"NOTES_KEY": key}
         )
         async with Client(stdio_client(writes)) as client:
             await text_of(client, "memory_save", concept="editor", value="vim")
-        reads = writes.model_copy(update={"args": program(tmp_path, *options, "--read-only")})
+        reads = writes.model_copy(update={"args": program(tmp_path, "--read-only", key=options)})
         async with Client(stdio_client(reads)) as client:
             assert '"vim"' in await facts_of(client)
             names = [tool.name for tool in (await client.list_tools()).tools]
@@ -172,12 +174,16 @@ def holds(folder: Path, words: bytes) -> bool:
     return any(words in file.read_bytes() for file in files)
 
 
+TOKEN = "a-token-of-more-than-32-characters"
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, *program(folder, "--port", str(port))])
+    options = program(folder, "--port", str(port), "--token-env", "MCP_TOKEN")
+    process = subprocess.Popen([sys.executable, *options], env={**os.environ, "MCP_TOKEN": TOKEN})
     try:
         deadline = time.monotonic() + 30
         while True:
@@ -193,17 +199,17 @@ def served(folder: Path) -> Iterator[str]:
 
 
 async def test_the_program_speaks_http(tmp_path: Path) -> None:
+    """Only clients with the token reach the store."""
     with served(tmp_path) as url, anyio.fail_after(60):
-        async with Client(url) as client:
+        async with httpx2.AsyncClient() as stranger:
+            assert (await stranger.post(url, json={})).status_code == 401
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=30) as http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
             await text_of(client, "memory_save", concept="editor", value="vim")
             assert '"vim"' in await facts_of(client)
-
-
-def test_the_program_reports_wrong_arguments(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="NO_SUCH_KEY"):
-        main([str(tmp_path), "--key-env", "NO_SUCH_KEY"])
-    with pytest.raises(SystemExit):
-        main(["--help"])
 
 
 async def test_two_users_of_one_server_over_oauth_tokens() -> None:

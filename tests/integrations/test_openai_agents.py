@@ -17,7 +17,9 @@ from agents import (
 
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.openai_agents import chat_of, with_memory
+from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says, streams
 from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer, model_server
@@ -213,3 +215,29 @@ def test_a_chat_has_only_text() -> None:
     ]
 
     assert [each["role"] for each in chat_of(items)] == ["user", "tool", "assistant"]
+
+
+class Host(AdapterHost):
+    def __init__(self, server: ModelServer, agent: Agent[Any]) -> None:
+        self.server, self.agent = server, agent
+        self.sessions: dict[str, SQLiteSession] = {}
+
+    async def say(self, user: str, text: str) -> str:
+        session = self.sessions.setdefault(user, SQLiteSession(user))
+        self.server.answer(says("Ok."))
+        marked = f"{text} {user}"
+        await Runner.run(self.agent, marked, context=Context(user), session=session)
+        return self.server.sent(marked)
+
+    async def stored(self) -> str:
+        return str([await session.get_items() for session in self.sessions.values()])
+
+
+class TestContract(AdapterContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, server: ModelServer) -> None:
+        self.server = server
+
+    async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
+        agent = with_memory(agent_of(self.server), memory, user=user, **options)
+        return Host(self.server, agent)

@@ -21,7 +21,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.pydantic_ai import MemoryCapability, chat_of
+from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, fails, says, streams
 from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer, model_server
@@ -215,3 +217,38 @@ def test_a_chat_has_only_text() -> None:
         {"role": "user", "content": "Look:"},
         {"role": "assistant", "content": "A cat."},
     ]
+
+
+class Host(AdapterHost):
+    def __init__(self, server: ModelServer, agent: Agent[Deps]) -> None:
+        self.server, self.agent = server, agent
+        self.chats: dict[str, list[ModelMessage]] = {}
+
+    async def say(self, user: str, text: str) -> str:
+        self.server.answer(says("Ok."))
+        earlier, marked = self.chats.get(user), f"{text} {user}"
+        result = await self.agent.run(marked, deps=Deps(user), message_history=earlier)
+        self.chats[user] = result.all_messages()
+        return self.server.sent(marked)
+
+    async def stored(self) -> str:
+        return str(self.chats)
+
+
+class TestContract(AdapterContract):
+    placement: Placement = "instructions"
+    is_stored = True
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server: ModelServer) -> None:
+        self.server = server
+
+    async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
+        capability = MemoryCapability(memory, user=user, placement=self.placement, **options)
+        return Host(self.server, agent_of(self.server, capability))
+
+
+@pytest.mark.skipif(not HAS_SCOPE, reason="this version has no request-scoped parts")
+class TestContractOfRequests(TestContract):
+    placement = "request"
+    is_stored = False

@@ -3,6 +3,7 @@
 import contextvars
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import anyio
 import pytest
 from PIL import Image
 from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
-from smolagents.memory import ActionStep, SystemPromptStep, TaskStep
+from smolagents.memory import ActionStep, FinalAnswerStep, SystemPromptStep, TaskStep
 from smolagents.monitoring import LogLevel
 
 from factmem.errors import UnboundSubjectError
@@ -24,6 +25,7 @@ from factmem.integrations.smolagents_steps import (
 )
 from factmem.memory.runs import UNREACHABLE
 from factmem.sync import Portal
+from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
 from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer
@@ -240,3 +242,43 @@ def test_steps_can_be_changed_between_two(server: ModelServer) -> None:
     assert taken == ["ActionStep", "ActionStep", "FinalAnswerStep"]
     assert "changed between two steps" in str(server.requests[-1].messages)
     assert "keep calm" in str(server.requests[-1].messages)
+
+
+class Host(AdapterHost):
+    """One agent for each user, as smolagents keeps the chat in the agent."""
+
+    def __init__(self, server: ModelServer, memory: Any, options: dict[str, Any]) -> None:
+        self.server, self.memory, self.options = server, memory, options
+        self.agents: dict[str, Any] = {}
+
+    async def say(self, user: str, text: str) -> str:
+        if user not in self.agents:
+            agent = self.agents[user] = agent_of(self.server)
+            install_memory(agent, self.memory, user=user, **self.options)
+        self.server.answer(call("final_answer", answer="Ok."))
+        marked = f"{text} {user}"
+        run = partial(self.agents[user].run, marked, reset=False)
+        await anyio.to_thread.run_sync(run)
+        return self.server.sent(marked)
+
+    async def stored(self) -> str:
+        return str([dump_steps(each.memory.steps) for each in self.agents.values()])
+
+
+class TestContract(AdapterContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, server: ModelServer) -> None:
+        self.server = server
+
+    async def new_host(self, memory: Any, **options: Any) -> Host:
+        return Host(self.server, memory, options)
+
+
+def test_steps_of_a_stepwise_run_are_saved_with_its_answer() -> None:
+    """The last step of `stepwise` is the answer."""
+    steps: list[Any] = [TaskStep("Hi"), FinalAnswerStep(["a", 1]), FinalAnswerStep({1, 2})]
+
+    parsed = parse_steps(json.loads(json.dumps(dump_steps(steps))))
+
+    assert parsed[:2] == steps[:2]
+    assert parsed[2] == FinalAnswerStep("{1, 2}")

@@ -1,0 +1,68 @@
+"""A memory block for LlamaIndex's `Memory`: the user's facts in each chat.
+
+    block = FactmemBlock(memory, user="alice", auto_detect=True)
+    chat = Memory.from_defaults(session_id="c1", memory_blocks=[block])
+
+It needs the extra `llama-index`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.memory import BaseMemoryBlock
+from pydantic import PrivateAttr
+from typing_extensions import Unpack
+
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import MemoryRuns, RunOptions
+
+__all__ = ["FactmemBlock"]
+
+
+class FactmemBlock(BaseMemoryBlock[str]):
+    """The facts of one user, for `Memory.from_defaults(memory_blocks=[...])`.
+
+    LlamaIndex loads them for each call of the chat's model, and stores them nowhere. It hands over
+    messages when they leave its window of recent ones: with `auto_detect` facts are detected then.
+    Call `aput` with the rest when a chat ends.
+
+    Args:
+        memory: The memory, or `MemoryRuns` that the application opens itself.
+        name: The block's name in LlamaIndex.
+        priority: 0 keeps the facts in every prompt. The size is that of the memory's
+            `message_form`.
+        **options: See `MemoryRuns`. LlamaIndex has no context of a run and no tools of a block, so
+            `user` is a name.
+
+    Raises:
+        TypeError: `memory` has the wrong type.
+        UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
+    """
+
+    _runs: MemoryRuns[None] = PrivateAttr()
+
+    def __init__(
+        self,
+        memory: AgentMemory | MemoryRuns[None],
+        *,
+        name: str = "factmem",
+        priority: int = 0,
+        **options: Unpack[RunOptions[None]],
+    ) -> None:
+        super().__init__(name=name, priority=priority)
+        if not isinstance(memory, MemoryRuns):
+            options["tools"] = False
+        self._runs = MemoryRuns.over(memory, options)
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        return await self._runs.prompt(None, chat_of(messages or []))
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        session = messages[0].additional_kwargs.get("session_id") if messages else None
+        await self._runs.learn(None, chat_of(messages), conversation=session)
+
+
+def chat_of(messages: Iterable[ChatMessage]) -> list[dict[str, object]]:
+    """Convert the messages of user and model to the format of chat completions."""
+    return [{"role": each.role.value, "content": each.content} for each in messages if each.content]

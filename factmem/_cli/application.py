@@ -13,13 +13,16 @@ from factmem._cli import (
     changes,
     doctor,
     keys,
+    learning,
     maintenance,
     reads,
     serving,
     statistics,
+    timeline,
     transfers,
 )
 from factmem._cli.exits import CommandError, ExitCode, code_of, message_of
+from factmem._cli.guide import GROUPS, examples_of
 from factmem._cli.named_objects import load_concepts
 from factmem._cli.options import Options
 from factmem._cli.output import print_error, print_line
@@ -30,6 +33,13 @@ __all__ = ["app"]
 
 class _Commands(TyperGroup):
     """Commands that report errors as one line on stderr and an exit code."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands in groups."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                rows = [(name, self.commands[name].get_short_help_str(66)) for name in names]
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the selected command."""
@@ -62,9 +72,11 @@ app: typer.Typer = typer.Typer(
 
 _GROUPS = (
     reads,
+    timeline,
     changes,
     transfers,
     serving,
+    learning,
     statistics,
     maintenance,
     keys,
@@ -73,6 +85,8 @@ _GROUPS = (
 )
 
 for _group in _GROUPS:
+    for _command in _group.app.registered_commands:
+        _command.epilog = examples_of(_command, _group.app.info.name)
     app.add_typer(_group.app)
 
 

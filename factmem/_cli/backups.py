@@ -5,10 +5,11 @@ from typing import Annotated, TypeAlias
 import anyio
 import typer
 
+from factmem._cli.erasures import Erased, receipts_of
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.maintenance import read_anchor, read_every_place, write_anchor
 from factmem._cli.opening import Store, has_store, local, run, storage_of
-from factmem._cli.options import Json, Options, options_of
+from factmem._cli.options import Json, Options, Yes, confirm, options_of
 from factmem._cli.output import counted, print_json, print_line
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
@@ -45,7 +46,10 @@ def backup(
     anchor = run(ctx, copy, storage=storage)
     write_anchor(anchor_path, anchor)
     count = anyio.run(_verify_copy, folder, storage, anchor)
-    _report("Copied", count, folder, anchor_path, as_json)
+    if as_json:
+        print_json({"folder": folder, "places": count, "anchor": anchor_path})
+    else:
+        print_line(f"Copied {counted(count, 'place')} to {folder}; its anchor is in {anchor_path}")
 
 
 @app.command()
@@ -55,29 +59,36 @@ def restore(
         str, typer.Argument(metavar="FOLDER", help="A folder that `backup` created.")
     ],
     anchor_file: AnchorFile = None,
+    erased: Erased = None,
     as_json: Json = False,
+    yes: Yes = False,
 ) -> None:
-    """Check a backup with its anchor and copy it to --store, where there must be no store."""
+    """Check a backup with its anchor, and put it in the place of --store, which nobody may have open.
+
+    Places that were erased since stay erased: --store knows them, or --erased names them.
+    """
     options = options_of(ctx)
     _check_is_folder(options)
     target = options.location
-    if has_store(target):
-        raise CommandError(
-            f"There is already a store in {target!r}: pass another folder, or move it first"
-        )
     if not has_store(folder):
         raise CommandError(f"There is no backup in {folder!r}", ExitCode.NOTHING)
-    anchor_path = anchor_file or f"{folder.rstrip('/')}.anchor"
-    anchor = read_anchor(anchor_path)
+    anchor = read_anchor(anchor_file or f"{folder.rstrip('/')}.anchor")
+    receipts = receipts_of(erased)
+    if has_store(target):
+        confirm(f"Replace the store in {target!r}? What was saved since the backup is lost.", yes)
     storage = storage_of(options)
-    count = anyio.run(_verify_copy, folder, storage, anchor)
 
-    async def copy() -> None:
-        async with LocalFileMemoryProvider(folder, storage=storage) as source:
-            await source.backup(target)
+    async def put_back() -> tuple[int, int]:
+        async with LocalFileMemoryProvider(target, storage=storage) as store:
+            left_out = await store.restore(folder, anchor=anchor, erased=receipts)
+            return await read_every_place(store), left_out
 
-    anyio.run(copy)
-    _report("Restored", count, target, anchor_path, as_json)
+    count, left_out = anyio.run(put_back)
+    if as_json:
+        print_json({"folder": target, "places": count, "erased": left_out})
+    else:
+        without = f", without {left_out:,} that were erased since" if left_out else ""
+        print_line(f"Restored {counted(count, 'place')} to {target}{without}")
 
 
 _DATABASE = "back up a database with pg_dump, or use export"
@@ -93,10 +104,3 @@ async def _verify_copy(folder: str, storage: Storage, anchor: str) -> int:
     async with LocalFileMemoryProvider(folder, storage=storage) as copy:
         await copy.verify(anchor)
         return await read_every_place(copy)
-
-
-def _report(what: str, count: int, folder: str, anchor_path: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"folder": folder, "places": count, "anchor": anchor_path})
-    else:
-        print_line(f"{what} {counted(count, 'place')} to {folder}; its anchor is in {anchor_path}")

@@ -4,7 +4,6 @@
 the kind of JSON that the application saved. Commands that remove something call `confirm` first.
 """
 
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -13,37 +12,21 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, run
 from factmem._cli.options import Json, Yes, confirm, options_of
 from factmem._cli.output import counted, print_json, print_line
-from factmem._cli.place_argument import PlaceWord
-from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.reads import facts_of
 from factmem._cli.targets import known_facts, target_of
+from factmem._cli.times import parse_age
 from factmem._cli.value_kinds import Kind
 from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.results import ErasureReceipt
 
-__all__ = ["age", "app"]
+__all__ = ["app"]
 
 app: typer.Typer = typer.Typer()
 """The commands of this module."""
-
-_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
-
-
-def age(text: str) -> timedelta:
-    """Parse a time span such as 30d, 12h, 45m or 10s.
-
-    Raises:
-        CommandError: The string is not a time span.
-    """
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not number.isascii() or not number.isdigit() or len(number) > 9:
-        raise CommandError("A time span must be a whole number followed by d, h, m or s: 30d")
-    try:
-        return timedelta(seconds=int(number) * _UNITS[unit])
-    except OverflowError:
-        raise CommandError("The time span is too long: use one such as 30d") from None
 
 
 @app.command("set")
@@ -65,10 +48,11 @@ def set_(
 
     The value must have the JSON type of the keyword's current values.
     """
-    where, options = parse_place(place), options_of(ctx)
+    options = options_of(ctx)
     source = FactSource(SourceKind.CODE, conversation="command line")
 
-    async def work(store: Store) -> AnyFact:
+    async def work(store: Store) -> tuple[Place, AnyFact]:
+        where = await find_place(store, place, creates=True)
         known = [] if options.concept(keyword) else await known_facts(store, where, keyword)
         target = target_of(
             options, keyword, known, kind=kind, description=description, multiple=multiple
@@ -83,9 +67,9 @@ def set_(
             else MultipleFacts(concept, given, source=source)
         )
         await store.save(fact, where.subject, where.scope)
-        return fact
+        return where, fact
 
-    saved = run(ctx, work, creates=True)
+    where, saved = run(ctx, work, creates=True)
     if as_json:
         print_json({"place": place_name(where), "keyword": keyword, "id": saved.id})
     else:
@@ -107,24 +91,24 @@ def forget(
     yes: Yes = False,
 ) -> None:
     """Forget current values that meet all conditions. Without --purge, history keeps them."""
-    where = parse_place(place)
     given: dict[str, Any] = {"fact_id": fact_id, "purge": purge}
     if older_than is not None:
-        given["older_than"] = age(older_than)
+        given["older_than"] = parse_age(older_than)
     if value is not None and keyword is None:
         raise CommandError("--value requires KEYWORD, the keyword of the value")
     if keyword is None and fact_id is None and older_than is None:
         raise CommandError("Pass KEYWORD, --id or --older-than; `erase` removes the whole place")
     what = "selected values" if keyword is None else f"{keyword!r}"
     also = " and its history" if purge else ""
-    confirm(f"Forget {what} in {place_name(where)}{also}?", yes)
 
-    async def work(store: Store) -> int:
+    async def work(store: Store) -> tuple[Place, int]:
+        where = await find_place(store, place)
+        confirm(f"Forget {what} in {place_name(where)}{also}?", yes)
         if keyword is not None:
             given.update(await _condition(store, ctx, where, keyword, value))
-        return await store.forget(where.subject, where.scope, **given)
+        return where, await store.forget(where.subject, where.scope, **given)
 
-    count = run(ctx, work)
+    where, count = run(ctx, work)
     if as_json:
         left = {name: list(getattr(count, name, ())) for name in ("quoting", "mentioning")}
         print_json({"place": place_name(where), "forgotten": count, **left})
@@ -158,16 +142,20 @@ async def _condition(
 def erase(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
     """Physically delete a place with its whole history, and print the receipt as JSON."""
     del as_json  # a receipt is always JSON
-    where = parse_place(place)
-    confirm(f"Erase {place_name(where)} with its whole history? It cannot be undone.", yes)
-    receipt = run(ctx, lambda store: store.erase(where.subject, where.scope))
+
+    async def work(store: Store) -> tuple[Place, ErasureReceipt]:
+        where = await find_place(store, place)
+        confirm(f"Erase {place_name(where)} with its whole history? It cannot be undone.", yes)
+        return where, await store.erase(where.subject, where.scope)
+
+    where, receipt = run(ctx, work)
     print_json(
         {
             "place": place_name(where),
             "erased_at": stamp(receipt.erased_at),
             "count": receipt.count,
             "bytes": receipt.bytes,
-            "key_destroyed": receipt.key_destroyed,
             "copies_remain": receipt.copies_remain,
+            "is_shreddable": receipt.is_shreddable,
         }
     )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from errno import EEXIST
 from typing import Annotated, TypeAlias
 
 import typer
@@ -21,10 +22,11 @@ app: typer.Typer = typer.Typer(
 """The commands of this module."""
 
 Env: TypeAlias = Annotated[
-    str | None, typer.Option("--env", metavar="NAME", help="The environment variable with the key.")
+    str | None,
+    typer.Option("--key-env", metavar="NAME", help="The environment variable with the key."),
 ]
 File: TypeAlias = Annotated[
-    str | None, typer.Option("--file", metavar="PATH", help="The file with the key.")
+    str | None, typer.Option("--key-file", metavar="PATH", help="The file with the key.")
 ]
 Passphrase: TypeAlias = Annotated[
     bool, typer.Option("--passphrase", help="Ask for a passphrase on the terminal.")
@@ -43,7 +45,7 @@ def _key_of_options(
     prompt = "New passphrase: " if is_new else "Passphrase of the key: "
     key = key_from(env, file, passphrase, entry, is_new=is_new, prompt=prompt)
     if key is None:
-        raise CommandError("Pass a key: --env, --file, --passphrase or --keyring-entry")
+        raise CommandError("Pass a key: --key-env, --key-file, --passphrase or --keyring-entry")
     return key
 
 
@@ -154,8 +156,11 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Write a new random key to a file that only its owner can read."""
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "w") as target:
+    opened = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with os.fdopen(opened, "r+") as target:
+        if target.read(1):  # an empty file is what a killed command has left
+            raise FileExistsError(EEXIST, "This file exists and is kept", file)
+        os.chmod(file, 0o600)
         target.write(f"{Key.generate().to_base64()}\n")
     if as_json:
         print_json({"file": file})

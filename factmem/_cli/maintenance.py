@@ -1,16 +1,19 @@
 """Commands that check and repair a store: anchor, verify, compact, salvage."""
 
+import errno
+import os
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated
 
 import typer
 
-from factmem._cli.changes import age
+from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, local, run
 from factmem._cli.options import Json, Yes, confirm
 from factmem._cli.output import counted, print_json, print_line
-from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.place_names import find_place
+from factmem._cli.times import parse_age
 from factmem.providers.local_file import SalvagedStore
 
 __all__ = ["app", "read_anchor", "read_every_place", "write_anchor"]
@@ -26,8 +29,15 @@ def read_anchor(path: str) -> str:
 
 
 def write_anchor(path: str, anchor: str) -> None:
-    """Write an anchor to a file."""
-    with open(path, "w", encoding="ascii") as file:
+    """Write an anchor to a file; never through a link, which may name another file."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        opened = os.open(path, flags, 0o666)
+    except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            raise CommandError(f"{path!r} is a link: pass a file", ExitCode.REFUSED) from None
+        raise
+    with open(opened, "w", encoding="ascii") as file:
         file.write(f"{anchor}\n")
 
 
@@ -96,13 +106,11 @@ def compact(
     yes: Yes = False,
 ) -> None:
     """Rewrite places without older history. Current values are not changed."""
-    kept: timedelta = age(keep_history)
-    only = None if place is None else parse_place(place)
-    where = "every place" if only is None else place_name(only)
-    confirm(f"Remove the history of {where} that is older than {keep_history}?", yes)
+    kept: timedelta = parse_age(keep_history)
+    confirm(f"Remove the history of {place or 'every place'} older than {keep_history}?", yes)
 
     async def work(store: Store) -> int:
-        places = [info.place for info in await store.places()] if only is None else [only]
+        places = [await find_place(store, place)] if place else await store.list_places()
         freed = 0
         for each in places:
             freed += await store.compact(each.subject, each.scope, keep_history=kept)

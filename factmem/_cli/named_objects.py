@@ -1,4 +1,4 @@
-"""Objects of the application in options of the form `module:NAME`: concepts, an embedder."""
+"""Objects of the application, named `module:NAME`: concepts, an embedder, a memory."""
 
 import sys
 from importlib import import_module
@@ -6,9 +6,10 @@ from typing import Any
 
 from factmem._cli.exits import CommandError
 from factmem.embedding.base import Embedder
+from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
 
-__all__ = ["load_concepts", "load_embedder"]
+__all__ = ["load_concepts", "load_embedder", "load_memory"]
 
 
 def _load_object(option: str, named: str, example: str) -> object:
@@ -17,7 +18,9 @@ def _load_object(option: str, named: str, example: str) -> object:
     if not module or not name:
         raise CommandError(f"{option} must be module:NAME: {option} {example}")
     if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: the module is often in the current folder
+        # The module is often in the current folder. It comes last, or else a file in that folder
+        # could replace a module that factmem has yet to import, and would see its keys.
+        sys.path.append("")
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as exc:
@@ -57,4 +60,16 @@ def load_embedder(named: str | None) -> Embedder | None:
     if not isinstance(found, Embedder):
         kind = type(found).__name__
         raise CommandError(f"--embedder {named} must be an Embedder, not {kind}")
+    return found
+
+
+def load_memory(named: str) -> AgentMemory:
+    """Import the memory of `module:NAME`.
+
+    Raises:
+        CommandError: The object does not exist or has another type.
+    """
+    found = _load_object("MEMORY", named, "my_app.memory:MEMORY")
+    if not isinstance(found, AgentMemory):
+        raise CommandError(f"{named} must be an AgentMemory, not {type(found).__name__}")
     return found

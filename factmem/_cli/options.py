@@ -13,6 +13,7 @@ from factmem.models._display import shown
 from factmem.models.facts import Concept
 
 __all__ = [
+    "AsOf",
     "EmbedderName",
     "Json",
     "Options",
@@ -84,6 +85,12 @@ Reveal: TypeAlias = Annotated[
     bool, typer.Option("--reveal", help="Allow values of an encrypted store in a file or pipe.")
 ]
 """The option --reveal."""
+
+AsOf: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="As of a day, a time or a time span ago: 2026-03-01, 7d."),
+]
+"""The option --as-of."""
 
 EmbedderName: TypeAlias = Annotated[
     str | None,

@@ -1,4 +1,8 @@
-"""Output of commands: JSON, tables, and lines without characters that control a terminal."""
+"""Output of commands: JSON, tables, and lines without characters that control a terminal.
+
+A terminal gets tables, in which the value has at least half of the width, and relative times. A file
+or a pipe gets one line for each row, without padding: cells separated by tabs, and the value first.
+"""
 
 import json
 import re
@@ -11,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from factmem._cli.times import ago, time_words
 from factmem.models._display import is_active, shown
 
 __all__ = [
@@ -21,11 +26,13 @@ __all__ = [
     "print_line",
     "print_table",
     "shown",
-    "time",
 ]
 
 _ASCII = re.compile(r"[ -~]*")
-_UNLIMITED = 100_000
+_MOST = 200
+"""The most characters of a line in a file or a pipe."""
+_LEAST_VALUE = 40
+_COLOURS = {"saved": "green", "added": "green", "forgotten": "red", "removed": "red"}
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -38,11 +45,6 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def time(when: datetime | None) -> str:
-    """Return a time for tables, in UTC; empty for None."""
-    return "" if when is None else when.strftime("%Y-%m-%d %H:%MZ")
-
-
 def print_json(data: object) -> None:
     """Print a JSON document. Characters that control a terminal are written as JSON escapes."""
     text = json.dumps(data, ensure_ascii=False, indent=2)
@@ -53,9 +55,13 @@ def print_json(data: object) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def print_line(text: str) -> None:
-    """Print a line; characters that control a terminal are escaped."""
-    sys.stdout.write(f"{shown(text)}\n")
+def print_line(text: str, *, most: bool = False) -> None:
+    """Print a line; characters that control a terminal are escaped.
+
+    With `most`, a line in a file or a pipe is cut at the usual length.
+    """
+    line = shown(text)
+    sys.stdout.write(f"{_cut(line, _MOST) if most and not is_terminal() else line}\n")
 
 
 def print_error(text: str) -> None:
@@ -64,24 +70,47 @@ def print_error(text: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table, as wide as the terminal; without a terminal its width is not limited.
-
-    Cells are never parsed as markup. Numbers are right-aligned.
-    """
-    cells = [tuple(row) for row in rows]
-    table = Table(box=None, pad_edge=False, header_style="bold" if is_terminal() else "")
-    for index, column in enumerate(columns):
-        is_number = bool(cells) and all(isinstance(row[index], int) for row in cells)
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(f"{c:,}" if isinstance(c, int) else shown(str(c))) for c in row))
+    """Print rows, whose first cell is the most important one; cells are never parsed as markup."""
     if is_terminal():
-        Console(highlight=False, emoji=False, markup=False).print(table)
+        _print_for_people(columns, [*rows])
         return
-    console = Console(
-        width=_UNLIMITED, color_system=None, highlight=False, emoji=False, markup=False
-    )
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        sys.stdout.write(f"{line.rstrip()}\n")
+    for row in rows:
+        first, *others = (_words(cell, time_words) for cell in row)
+        rest = "\t".join(others).rstrip("\t")
+        room = max(_MOST - len(rest) - 1, _LEAST_VALUE)
+        line = f"{_cut(first, room)}\t{rest}" if rest else first
+        sys.stdout.write(f"{_cut(line, _MOST)}\n")
+
+
+def _print_for_people(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table, without columns that are empty."""
+    console = Console(highlight=False, emoji=False, markup=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    used = [at for at in range(len(columns)) if at == 0 or any(row[at] for row in rows)]
+    most = max(6, console.width // 2 // len(used) - 1)
+    for at in used:
+        is_number = bool(rows) and all(isinstance(row[at], int) for row in rows)
+        justify: Any = "right" if is_number else "left"
+        if columns[at] == "value":
+            table.add_column("value", min_width=console.width // 2, overflow="fold")
+        elif "value" in columns:
+            table.add_column(columns[at], justify=justify, max_width=most, no_wrap=True)
+        else:
+            table.add_column(columns[at], justify=justify, overflow="fold")
+    for row in rows:
+        cells = [_words(row[at], ago) for at in used]
+        if "value" in columns and "place" in columns:  # the end of a name can be typed
+            index = used.index(columns.index("place"))
+            cells[index] = cells[index].rpartition("/")[2]
+        table.add_row(*(Text(cell, _COLOURS.get(cell, "")) for cell in cells))
+    console.print(table)
+
+
+def _words(cell: Any, time: Any) -> str:
+    if isinstance(cell, datetime):
+        return str(time(cell))
+    return f"{cell:,}" if isinstance(cell, int) else "" if cell is None else shown(str(cell))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

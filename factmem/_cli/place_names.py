@@ -1,41 +1,124 @@
-"""Names of places: `product/my-app/user/alice`."""
+"""Names of places: `product/my-app/user/alice`, of a tenant `product/my-app/user/acme/alice`.
 
+The end of a name is enough if no other place ends so: `alice`.
+"""
+
+import os
 import re
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Annotated, TypeAlias
 from urllib.parse import unquote
 
-from factmem._cli.exits import CommandError
+import typer
+
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.opening import Store, places_of, storage_of
+from factmem._cli.options import Options
+from factmem.errors import FactmemError
 from factmem.models.places import Place
 
-__all__ = ["parse_place", "place_name"]
+__all__ = ["PlaceWord", "find_place", "parse_place", "place_name"]
 
 _SPECIAL = re.compile(r"[/%\s]")
 """Characters to encode: separators of names and arguments, and the escape character."""
+_EXAMPLE = "product/my-app/user/alice, or its end, such as alice"
+_MOST_NAMED = 5
 
 
 def place_name(place: Place) -> str:
-    """Return the name of a place: scope type, scope name, subject and entity, separated by `/`.
+    """Return the name of a place: scope type, scope name, subject and the levels of the entity.
 
     `/`, `%` and white space inside a part are percent-encoded.
     """
-    return "/".join(_SPECIAL.sub(_encoded, name) for name in place.identity if name is not None)
+    names = (*place.identity[:3], *place.subject.levels)
+    return "/".join(_SPECIAL.sub(_encoded, name) for name in names)
 
 
 def parse_place(word: str) -> Place:
-    """Parse the name of a place.
+    """Parse the whole name of a place.
 
     Raises:
         CommandError: The string is not the name of a place.
     """
     names = word.split("/")
-    example = "product/my-app/user/alice, as the command `places` prints it"
-    if len(names) not in (3, 4) or not all(names):
-        raise CommandError(f"PLACE must be scope type, scope, subject and entity: {example}")
-    kind, scope, subject, *entity = (unquote(name, errors="strict") for name in names)
+    if len(names) < 3 or not all(names):
+        raise CommandError(f"PLACE must be scope type, scope, subject and entity: {_EXAMPLE}")
+    kind, scope, subject, *levels = (unquote(name, errors="strict") for name in names)
     try:
-        return Place.of_identity((kind, scope, subject, entity[0] if entity else None))
+        found = Place.of_identity((kind, scope, subject, None))
+        if not levels:
+            return found
+        return Place(found.scope, replace(found.subject, per_entity=True).of(*levels))
     except ValueError as exc:
-        raise CommandError(f"{exc}: {example}") from None
+        raise CommandError(f"{exc}: {_EXAMPLE}") from None
+
+
+def _whole(word: str) -> Place | None:
+    try:
+        return parse_place(word)
+    except CommandError:
+        return None
+
+
+async def find_place(store: Store, word: str, *, creates: bool = False) -> Place:
+    """Return the place with a name, or the only place whose name ends with it.
+
+    Args:
+        store: The open store.
+        word: The name, or its last parts.
+        creates: Whether a whole name may be that of a new place.
+
+    Raises:
+        CommandError: There is no such place, or there are several.
+    """
+    whole = _whole(word)
+    # A store may have a million places. Looking for one takes no longer than in a small store.
+    if whole and await store.list_places(subjects=[whole.subject], scopes=[whole.scope], limit=1):
+        return whole
+    known = {place_name(place): place for place in await store.list_places()}
+    ends = [name for name in known if name.endswith(f"/{word}")]
+    if len(ends) == 1:
+        return known[ends[0]]
+    if ends:
+        listed = ", ".join(sorted(ends)[:_MOST_NAMED])
+        raise CommandError(f"{len(ends)} places end with {word!r}: write more of one: {listed}")
+    if creates or not known:
+        return parse_place(word)
+    last = {name.rpartition("/")[2]: name for name in known}
+    near = get_close_matches(word, known, 3) or [
+        last[each] for each in get_close_matches(word, last, 3)
+    ]
+    hint = f"did you mean {' or '.join(near)}?" if near else "`places` lists all"
+    what = "has this name" if whole else "ends with this name"
+    raise CommandError(f"{word!r}: no place {what}: {hint}", ExitCode.NOTHING)
 
 
 def _encoded(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode())
+
+
+def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the places that begin with the typed string; none if the key must be asked for."""
+    given = ctx.find_root().params
+    names = ("store", "key_env", "key_file")
+    store, key_env, key_file = (given.get(name) for name in names)
+    options = Options(store or os.environ.get("FACTMEM_STORE"), key_env, key_file)
+    try:
+        if options.is_database:
+            return []
+        found = [place_name(place) for place in places_of(options, storage_of(options))]
+    except (CommandError, FactmemError, ValueError, OSError):
+        return []  # a shell shows no errors during completion
+    return [word for word in found if word.startswith(incomplete)]
+
+
+PlaceWord: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE",
+        help="A place as `places` prints it, or the end of its name.",
+        autocompletion=_completed,
+    ),
+]
+"""The argument PLACE."""

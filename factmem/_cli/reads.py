@@ -5,6 +5,7 @@ table. Values of an encrypted store are printed only to a terminal unless `--rev
 `Options.check_revealed` is called before anything is read.
 """
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -12,19 +13,20 @@ import typer
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.named_objects import load_embedder
 from factmem._cli.opening import Store, run
-from factmem._cli.options import EmbedderName, Json, Reveal, options_of
-from factmem._cli.output import print_json, print_line, print_table, time
-from factmem._cli.place_argument import PlaceWord
-from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.options import AsOf, EmbedderName, Json, Reveal, options_of
+from factmem._cli.output import print_json, print_line, print_table
+from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.records import (
-    as_plain,
     fact_record,
     history_record,
     origin_record,
     place_record,
     source_words,
+    speaker,
     value_words,
 )
+from factmem._cli.times import parse_time
+from factmem.ledger._presentation import as_plain
 from factmem.ledger.history import HistoryEntry
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.models.facts import AnyFact, Concept
@@ -47,17 +49,16 @@ def places(ctx: typer.Context, as_json: Json = False) -> None:
         print_json([place_record(info) for info in found])
         return
     print_table(
-        ("place", "values", "bytes", "oldest", "newest"),
-        [
-            (place_name(info.place), info.count, info.bytes, time(info.oldest), time(info.newest))
-            for info in found
-        ],
+        ("place", "values", "bytes", "newest"),
+        [(place_name(info.place), info.count, info.bytes, info.newest) for info in found],
     )
 
 
-async def facts_of(store: Store, place: Place, keyword: str | None = None) -> list[AnyFact]:
-    """Return the current facts of a place, of one keyword or of all, with plain JSON values."""
-    facts = await store.load_all(place.subject, place.scope)
+async def facts_of(
+    store: Store, place: Place, keyword: str | None = None, as_of: datetime | None = None
+) -> list[AnyFact]:
+    """Return the facts of a place, of one keyword or of all, with plain JSON values."""
+    facts = await store.load_all(place.subject, place.scope, as_of=as_of)
     return [fact for fact in facts if keyword in (None, fact.concept.keyword)]
 
 
@@ -72,26 +73,33 @@ def show(
     ctx: typer.Context,
     place: PlaceWord,
     keyword: Annotated[str | None, typer.Argument(metavar="[KEYWORD]")] = None,
+    as_of: AsOf = None,
     as_json: Json = False,
     reveal: Reveal = False,
 ) -> None:
     """Show the current facts of a place, or those of one keyword."""
     options_of(ctx).check_revealed(reveal)
-    where = parse_place(place)
-    facts = run(ctx, lambda store: facts_of(store, where, keyword))
-    _check_found(facts, where, keyword)
+    when = parse_time(as_of)
+
+    async def work(store: Store) -> tuple[Place, list[AnyFact]]:
+        where = await find_place(store, place)
+        facts = await facts_of(store, where, keyword, when)
+        _check_found(facts, where, keyword)
+        return where, facts
+
+    where, facts = run(ctx, work)
     if as_json:
         print_json([fact_record(fact, where) for fact in facts])
         return
     print_table(
-        ("keyword", "value", "said", "confirmed", "expires"),
+        ("value", "keyword", "said", "by", "expires"),
         [
             (
-                fact.concept.keyword,
                 value_words(fact.values),
-                time(fact.timestamp),
-                time(fact.confirmed_at),
-                time(fact.expires_at),
+                fact.concept.keyword,
+                fact.timestamp,
+                speaker(fact.source),
+                fact.expires_at,
             )
             for fact in facts
         ],
@@ -108,25 +116,30 @@ def history(
 ) -> None:
     """Show every save, confirmation and forgetting of a keyword, oldest first."""
     options_of(ctx).check_revealed(reveal)
-    where = parse_place(place)
     concept = as_plain(Concept(keyword, ""))
-    entries = run(ctx, lambda store: store.history(concept, where.subject, where.scope))
-    _check_found(entries, where, keyword)
+
+    async def work(store: Store) -> list[HistoryEntry]:
+        where = await find_place(store, place)
+        found = await store.history(concept, where.subject, where.scope)
+        _check_found(found, where, keyword)
+        return found
+
+    entries = run(ctx, work)
     if as_json:
         print_json([history_record(entry) for entry in entries])
-        return
-    _print_history(entries)
+    else:
+        _print_history(entries)
 
 
 def _print_history(entries: list[HistoryEntry]) -> None:
     print_table(
-        ("recorded", "action", "value", "source"),
+        ("value", "action", "recorded", "by"),
         [
             (
-                time(entry.recorded_at),
-                entry.action.value,
                 "" if entry.fact is None else value_words(entry.fact.values),
-                source_words([entry.fact.source] if entry.fact and entry.fact.source else []),
+                entry.action.value,
+                entry.recorded_at,
+                "" if entry.fact is None else speaker(entry.fact.source),
             )
             for entry in entries
         ],
@@ -143,23 +156,23 @@ def why(
 ) -> None:
     """Show the sources, quotes and history of the current values of a keyword."""
     options_of(ctx).check_revealed(reveal)
-    where = parse_place(place)
 
     async def work(store: Store) -> list[tuple[AnyFact, FactOrigin]]:
+        where = await find_place(store, place)
         facts = await facts_of(store, where, keyword)
+        _check_found(facts, where, keyword)
         origins = [(fact, await origin_of(fact, [where], store)) for fact in facts]
         return [(fact, origin) for fact, origin in origins if origin is not None]
 
     found = run(ctx, work)
-    _check_found(found, where, keyword)
     if as_json:
         print_json([origin_record(fact, origin) for fact, origin in found])
         return
     for fact, origin in found:
-        print_line(f"{keyword}: {value_words(fact.values)}")
+        print_line(f"{keyword}: {value_words(fact.values)}", most=True)
         print_line(f"  id {fact.id}, importance {fact.importance:g}")
         for source in origin.sources:
-            print_line(f"  said by {source_words([source])}")
+            print_line(f"  said by {source_words([source])}", most=True)
     _print_history(found[0][1].history or [])
 
 
@@ -177,17 +190,14 @@ def recall(
 ) -> None:
     """Find facts that answer a question, best first: by words, with --embedder by meaning."""
     options_of(ctx).check_revealed(reveal)
-    only = [parse_place(each) for each in place or ()]
     vectors = load_embedder(embedder)
     from factmem.memory.agent_memory import AgentMemory  # slow import, only needed here
 
     async def work(store: Store) -> RecallResult:
-        where = only or [info.place for info in await store.places()]
-        return (
-            await AgentMemory(store, embedder=vectors)
-            .view(places=where)
-            .recall(question, limit=limit)
-        )
+        only = [await find_place(store, each) for each in place or ()]
+        where = only or await store.list_places()
+        memory = AgentMemory(store, embedder=vectors).view(places=where)
+        return await memory.recall(question, limit=limit)
 
     matches = run(ctx, work)
     if not matches:
@@ -196,14 +206,14 @@ def recall(
         print_json([_match_record(match.relevance, match.fact, match.place) for match in matches])
         return
     print_table(
-        ("relevance", "place", "keyword", "value", "said"),
+        ("value", "keyword", "place", "said", "relevance"),
         [
             (
-                f"{match.relevance:.2f}",
-                place_name(match.place),
-                match.fact.concept.keyword,
                 value_words(match.fact.values),
-                time(match.fact.timestamp),
+                match.fact.concept.keyword,
+                place_name(match.place),
+                match.fact.timestamp,
+                f"{match.relevance:.2f}",
             )
             for match in matches
         ],

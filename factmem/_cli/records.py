@@ -4,33 +4,25 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import JsonValue
-
 from factmem._cli.place_names import place_name
 from factmem.ledger.entries import stored
 from factmem.ledger.history import HistoryEntry
 from factmem.memory.origin import FactOrigin
-from factmem.models._stored_facts import stored_concept
 from factmem.models.clock import stamp
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource
 from factmem.providers.results import PlaceInfo
 
 __all__ = [
-    "as_plain",
     "fact_record",
     "history_record",
     "origin_record",
     "place_record",
     "source_words",
+    "speaker",
     "value_words",
 ]
-
-
-def as_plain(concept: Concept[Any, Any]) -> Concept[Any, Any]:
-    """Return a concept whose values are plain JSON, as stored."""
-    return stored_concept(concept.keyword, concept.description, concept.fact_type, JsonValue)
 
 
 def value_words(values: Iterable[object]) -> str:
@@ -82,6 +74,13 @@ def source_words(sources: Sequence[FactSource]) -> str:
     quote = None if source.quote is None else f'"{source.quote}"'
     parts = [source.kind.value, source.conversation, message, quote]
     return ", ".join(part for part in parts if part is not None)
+
+
+def speaker(source: FactSource | None) -> str:
+    """Describe who said a fact and where, without the quote."""
+    if source is None:
+        return ""
+    return ", ".join(part for part in (source.kind.value, source.conversation) if part)
 
 
 def place_record(info: PlaceInfo) -> dict[str, Any]:

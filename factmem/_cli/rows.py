@@ -7,6 +7,7 @@ second import recognises it.
 
 import csv
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
+from factmem.transfer._lines import lines_of, parsed_json
 
 __all__ = ["Row", "RowReader", "csv_rows", "json_rows"]
 
@@ -38,6 +40,8 @@ COLUMNS = (
     "expires_at",
 )
 """The columns of a row; `keyword` and `value` are required."""
+_MOST_ROWS = 1_000_000
+"""All rows are in memory until they are checked, with 1 to 2 KB for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,8 @@ class Row:
 
 def csv_rows(path: str) -> Iterator[Row]:
     """Yield the rows of a CSV file; the first line has the names of the columns."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file, strict=True)
+    with open(path, "rb") as file:
+        reader = csv.DictReader((line.decode("utf-8-sig") for line in lines_of(file)), strict=True)
         try:
             for columns in reader:
                 if None in columns or None in columns.values():
@@ -66,14 +70,14 @@ def csv_rows(path: str) -> Iterator[Row]:
 
 def json_rows(path: str) -> Iterator[Row]:
     """Yield the rows of a JSON Lines file, which has an object on each line."""
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
+    with open(path, "rb") as file:
+        for number, line in enumerate(lines_of(file), 1):
             if not line.strip():
                 continue
             try:
-                columns = json.loads(line)
-            except (ValueError, RecursionError):
-                raise CommandError(f"Line {number} is not JSON") from None
+                columns = parsed_json(line.removeprefix(BOM_UTF8))
+            except ValueError as exc:
+                raise CommandError(f"Line {number} {exc}") from None
             if not isinstance(columns, dict):
                 raise CommandError(f"Line {number} must be a JSON object")
             yield Row(number, columns, is_typed=True)
@@ -108,6 +112,8 @@ class RowReader:
         """
         found: list[PlacedFact[Any]] = []
         for row in rows:
+            if len(found) == _MOST_ROWS:
+                raise CommandError(f"An import has at most {_MOST_ROWS:,} rows: split the file")
             try:
                 _check_columns(row.columns)
                 place = self._place_of(row.columns)

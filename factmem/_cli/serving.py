@@ -8,15 +8,19 @@ import typer
 
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.named_objects import load_embedder
-from factmem._cli.opening import open_store, run, storage_of
+from factmem._cli.opening import Store, open_store, run, storage_of
 from factmem._cli.options import EmbedderName, Options, options_of
 from factmem._cli.output import is_terminal
 from factmem.embedding.base import Embedder
+from factmem.models.places import MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
 
 __all__ = ["app"]
 
 app: typer.Typer = typer.Typer()
 """The commands of this module."""
+
+_USER = MemorySubject("user", "The person who talks to the assistant", 1, per_entity=True)
 
 
 @app.command()
@@ -51,14 +55,37 @@ def mcp(
         int | None,
         typer.Option(min=1, max=65_535, help="Serve HTTP on this port, to this machine only."),
     ] = None,
+    token_env: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The environment variable with the token of --port."),
+    ] = None,
+    hours: Annotated[int, typer.Option(min=1, max=720, help="How long the token is valid.")] = 12,
     read_only: Annotated[bool, typer.Option(help="Offer only tools that do not write.")] = False,
 ) -> None:
-    """Serve one user's facts to MCP clients, over stdio or HTTP, like `factmem-mcp`."""
-    # Imported here: it takes as long as all other imports, and no other command needs it.
-    from factmem.integrations._mcp_program import serve_user
+    """Serve one user's facts to MCP clients, over stdio or HTTP."""
+    if find_spec("mcp") is None:
+        raise CommandError("mcp needs the MCP SDK: pip install 'factmem[mcp]'", ExitCode.FAILED)
+    # Imported here: they take as long as all other imports, and no other command needs them.
+    from factmem.integrations.mcp import memory_server
+    from factmem.memory.agent_memory import AgentMemory
 
-    run(
-        ctx,
-        lambda store: serve_user(store, product=product, user=user, port=port, read_only=read_only),
-        creates=True,
-    )
+    async def work(store: Store) -> None:
+        scopes = MemoryScopesProfile(product=product)
+        memory = AgentMemory(store, scopes=scopes, subjects=[_USER.of(user)])
+        server = memory_server(memory.view(read_only=read_only))
+        if port is None:
+            from mcp.server.stdio import stdio_server
+
+            async with stdio_server() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            return
+        import uvicorn
+
+        from factmem._cli.port_guard import guarded
+
+        guard = guarded(server.streamable_http_app(), port=port, token_env=token_env, hours=hours)
+        # uvicorn would log a line for each refused request, which any account can send.
+        config = uvicorn.Config(guard, "127.0.0.1", port, log_level="warning", access_log=False)
+        await uvicorn.Server(config).serve()
+
+    run(ctx, work, creates=True)

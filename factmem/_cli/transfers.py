@@ -15,17 +15,19 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from factmem._cli.erasures import Erased, receipts_of
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, run
 from factmem._cli.options import Json, Options, Reveal, options_of
 from factmem._cli.output import counted, print_error, print_json, print_line
-from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.place_names import find_place, parse_place, place_name
 from factmem._cli.rows import RowReader, csv_rows, json_rows
 from factmem._concurrency.garbage import paused_collection
 from factmem.encryption.key import Key
 from factmem.models.places import Place
+from factmem.providers.results import ErasureReceipt
 from factmem.transfer.bundle import export_facts, import_facts
-from factmem.transfer.reports import ImportReport
+from factmem.transfer.reports import ExportReport, ImportReport
 
 __all__ = ["app"]
 
@@ -69,8 +71,12 @@ def export(
             "The store is encrypted, but a bundle is not: pass --reveal to allow that",
             ExitCode.REFUSED,
         )
-    only = [parse_place(each) for each in place] if place else None
-    report = run(ctx, lambda store: export_facts(store, file, places=only, history=with_history))
+
+    async def work(store: Store) -> ExportReport:
+        only = [await find_place(store, each) for each in place] if place else None
+        return await export_facts(store, file, places=only, history=with_history)
+
+    report = run(ctx, work)
     if as_json:
         print_json(
             {
@@ -89,9 +95,7 @@ def export(
 @app.command("import")
 def import_(
     ctx: typer.Context,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file, or the folder of Koog, CrewAI or mem0.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or a folder of Koog.")],
     file_format: Annotated[
         Format | None, typer.Option("--format", help="By default detected from the file.")
     ] = None,
@@ -100,59 +104,67 @@ def import_(
         str | None,
         typer.Option(metavar="NAME", help="The field with the user of a memory; user_id in mem0."),
     ] = None,
-    koog_key_env: Annotated[
+    erased: Erased = None,
+    key_env: Annotated[
         str | None, typer.Option(help="The environment variable with the key of Koog's files.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Import facts from a bundle, CSV, JSON Lines, or a store of Koog, CrewAI or mem0.
+    """Import facts from a bundle, CSV or JSON Lines, or the memories of Koog, CrewAI or mem0.
 
     Importing again changes nothing. For a bundle, `--place` selects places. For rows without a
     column `place` and for memories of CrewAI and mem0, it is the target.
     """
     chosen = file_format or _format_of(file)
     only = [parse_place(each) for each in place or ()]
+    receipts = receipts_of(erased)
+    if receipts and chosen not in {Format.BUNDLE, Format.CSV, Format.JSONL}:
+        raise CommandError("--erased is for bundles and rows")
     if chosen is Format.BUNDLE:
-        work = _bundle(file, only)
+        work = _bundle(file, only, receipts)
     elif chosen is Format.KOOG:
-        work = _koog(file, koog_key_env)
+        work = _koog(file, key_env)
     elif chosen in {Format.CREWAI, Format.MEM0}:
         work = _memories(file, chosen, options_of(ctx), only, user_field)
     else:
-        work = _rows(file, chosen, options_of(ctx), only)
+        work = _rows(file, chosen, options_of(ctx), only, receipts)
     with paused_collection(_MANY):  # it would scan all rows repeatedly
         report = run(ctx, work, creates=True)
     problems = [*map(str, report.problems)]
     if as_json:
-        counts = {"read": report.entries, "new": report.new}
+        counts = {"read": report.entries, "new": report.new, "skipped": report.skipped}
         print_json({"format": chosen.value, **counts, "problems": problems})
     else:
         entries = counted(report.entries, "entry", "entries")
         print_line(f"Read {entries}, {report.new:,} of them new")
+        if report.skipped:
+            print_line(f"Skipped {report.skipped:,}, recorded before their places were erased")
         for problem in problems:
             print_error(problem)
 
 
 def _format_of(path: str) -> Format:
-    is_foreign = os.path.isdir(path) or path.lower().endswith((".json", ".db", ".sqlite"))
-    if is_foreign:
-        from factmem.transfer._memory_files import library_of
-
-        if (library := library_of(path)) is not None:
-            return Format(library)
     if os.path.isdir(path):
         return Format.KOOG
     if path.lower().endswith(".csv"):
         return Format.CSV
     with open(path, "rb") as file:
         start = file.read(64)
-    return Format.BUNDLE if start.startswith(b'{"format":"factmem-bundle"') else Format.JSONL
+    if start.startswith(b'{"format":"factmem-bundle"'):
+        return Format.BUNDLE
+    first = next(json_rows(path), None)
+    names = frozenset[str]() if first is None else first.columns.keys()
+    return (
+        Format.CREWAI if "content" in names else Format.MEM0 if "memory" in names else Format.JSONL
+    )
 
 
-def _bundle(path: str, only: list[Place]) -> _Work:
+def _bundle(path: str, only: list[Place], erased: list[ErasureReceipt]) -> _Work:
     async def work(store: Store) -> ImportReport:
         with _bar() as progress:
-            return await import_facts(path, store, places=only or None, progress=progress)
+            return await import_facts(
+                path, store, places=only or None, erased=erased, progress=progress
+            )
 
     return work
 
@@ -186,7 +198,7 @@ def _memories(
     read = import_mem0 if chosen is Format.MEM0 else import_crewai
     given: dict[str, Any] = {} if user_field is None else {"user_field": user_field}
     given |= {"scope": scope, "subject": subject, "concepts": options.concepts}
-    return lambda store: read(path, store, **given)
+    return lambda store: read([row.columns for row in json_rows(path)], store, **given)
 
 
 @contextmanager
@@ -198,7 +210,9 @@ def _bar() -> Generator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _rows(path: str, chosen: Format, options: Options, only: list[Place]) -> _Work:
+def _rows(
+    path: str, chosen: Format, options: Options, only: list[Place], erased: list[ErasureReceipt]
+) -> _Work:
     if len(only) > 1:
         raise CommandError(
             "Rows can be imported into one --place only: use a column 'place' for more"
@@ -208,6 +222,6 @@ def _rows(path: str, chosen: Format, options: Options, only: list[Place]) -> _Wo
     async def work(store: Store) -> ImportReport:
         facts = await RowReader(store, options, only[0] if only else None).facts(rows)
         with _bar() as progress:
-            return await import_facts(facts, store, progress=progress)
+            return await import_facts(facts, store, erased=erased, progress=progress)
 
     return work

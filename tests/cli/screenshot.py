@@ -31,7 +31,7 @@ from factmem.models.facts import AnyFact
 
 FILE = Path(__file__).parents[2] / "docs" / "images" / "browse.svg"
 
-_WHEN = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+_WHEN = datetime(2024, 3, 1, 9, 30, tzinfo=UTC)
 _FACTS: tuple[AnyFact, ...] = (
     SingleFact(Concept("preferred-language", ""), "Kotlin", timestamp=_WHEN),
     SingleFact(Concept("ide-theme", ""), "dark", timestamp=_WHEN),
@@ -60,7 +60,7 @@ async def _picture(folder: str) -> str:
             await pilot.pause(0.3)
             await pilot.press("down", "down", "enter")
             with anyio.fail_after(10):
-                while not browser.query_one(FactTable).rows:
+                while not browser.query_one(FactTable).shown:
                     await pilot.pause(0.05)
             await pilot.pause(0.3)
             return browser.export_screenshot(title="factmem browse")

@@ -1,6 +1,7 @@
 """Commands on plain and encrypted stores: results, refusals, exit codes."""
 
 import json
+import re
 import shutil
 import sqlite3
 import sys
@@ -10,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from factmem import Concept, LocalFileMemoryProvider, MemoryScope, MemorySubject, Place
 from factmem._cli import opening, options, reads
 from factmem._cli.application import app
 from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.guide import EXAMPLES, GROUPS
 from factmem._cli.place_names import parse_place, place_name
 from factmem.models._display import shown
 from factmem.sync import LocalStoreSync
@@ -81,8 +84,33 @@ def test_set_show_history_forget_erase(store: list[str]) -> None:
     assert (place["place"], place["count"]) == (ALICE, 3)
     receipt = ask(*store, "erase", ALICE, "--yes")
     assert (receipt["place"], receipt["count"]) == (ALICE, 3)
-    assert receipt["key_destroyed"] == ("--key-file" in store)
+    assert (receipt["copies_remain"], receipt["is_shreddable"]) == (False, False)
     assert ask(*store, "places") == []
+
+
+def test_a_tenants_user_is_a_place_of_five_names(tmp_path: Path) -> None:
+    """Each level is a part of the name, and its own `/` is encoded."""
+    store = ["--store", str(tmp_path / "memory")]
+    names = ["product/my-app/user/acme%2Feu/alice", "product/my-app/user/acme%2Feu"]
+    for name in names:
+        call(*store, "set", name, "age", "36", "--type", "integer")
+
+    assert {place["place"] for place in ask(*store, "places")} == set(names)
+    assert str(parse_place(names[0])) == "product/my-app user(acme/eu, alice)"
+    assert parse_place(names[0]).subject.levels == ("acme/eu", "alice")
+
+
+def test_an_anchor_is_not_written_through_a_link(tmp_path: Path) -> None:
+    """The link may name a file of somebody else."""
+    store = ["--store", str(tmp_path / "memory")]
+    call(*store, "set", ALICE, "age", "36", "--type", "integer")
+    other, link = tmp_path / "other", tmp_path / "link"
+    other.write_text("kept")
+    link.symlink_to(other)
+
+    call(*store, "anchor", "--out", str(link), code=ExitCode.REFUSED)
+
+    assert other.read_text() == "kept"
 
 
 @pytest.mark.parametrize("command", ["show", "history", "why", "recall"])
@@ -180,6 +208,7 @@ def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
         "format": "jsonl",
         "read": 3,
         "new": 0,
+        "skipped": 0,
         "problems": [],
     }
     assert ask(*store, "history", ALICE, "pets", "--reveal") == before
@@ -238,12 +267,32 @@ def test_bundles_backups_and_restores(store: list[str], tmp_path: Path) -> None:
     backup = str(tmp_path / "backup")
     assert ask(*store, "backup", backup)["places"] == 1
     call(*store, "backup", backup, code=ExitCode.USAGE)
-    call(*store, "restore", backup, code=ExitCode.USAGE)
+    call(*store, "restore", backup, code=ExitCode.REFUSED)
+    assert ask(*store, "restore", backup, "--yes")["erased"] == 0
     back = ["--store", str(tmp_path / "back"), *key]
     call(*back, "restore", backup)
     assert ask(*back, "show", ALICE, "--reveal") == facts
     call(*back, "verify", "--anchor", f"{backup}.anchor")
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "back").iterdir()} == {0o600}
+
+
+def test_an_erased_place_stays_erased(store: list[str], tmp_path: Path) -> None:
+    """The store knows it; receipts in a file replace a store that is lost."""
+    fill(store)
+    backup, bundle, receipts = (str(tmp_path / name) for name in ("backup", "b.jsonl", "receipts"))
+    call(*store, "backup", backup)
+    call(*store, "export", bundle, "--reveal")
+    Path(receipts).write_text(call(*store, "erase", ALICE, "--yes") * 2)
+    back = ["--store", str(tmp_path / "back"), *store[2:]]
+
+    assert "Skipped 3" in call(*store, "import", bundle)
+    assert "without 1 that were erased" in call(*store, "restore", backup, "--yes")
+    assert ask(*store, "places") == []
+    assert ask(*back, "restore", backup, "--erased", receipts)["erased"] == 1
+    assert ask(*back, "places") == []
+    assert ask(*back, "import", bundle, "--erased", receipts)["skipped"] == 3
+    Path(receipts).write_text('{"place": 5}')
+    call(*back, "import", bundle, "--erased", receipts, code=ExitCode.USAGE)
 
 
 def test_a_backup_that_was_changed_is_not_restored(store: list[str], tmp_path: Path) -> None:
@@ -315,13 +364,13 @@ def test_keys_open_and_protect_a_store(tmp_path: Path, monkeypatch: pytest.Monke
     call(*first, "--key-env", "X", "places", code=ExitCode.USAGE)
     call(*store, "--key-env", "FACTMEM_TEST_NO_KEY", "places", code=ExitCode.KEY)
 
-    assert len(ask(*first, "keys", "add", "--file", files[1])["keys"]) == 2
+    assert len(ask(*first, "keys", "add", "--key-file", files[1])["keys"]) == 2
     monkeypatch.setenv("FACTMEM_TEST_KEY", Path(files[1]).read_text().strip())
     second = [*store, "--key-env", "FACTMEM_TEST_KEY"]
-    call(*second, "keys", "remove", "--file", files[0], code=ExitCode.REFUSED)
-    assert len(ask(*second, "keys", "remove", "--file", files[0], "--yes")["keys"]) == 1
+    call(*second, "keys", "remove", "--key-file", files[0], code=ExitCode.REFUSED)
+    assert len(ask(*second, "keys", "remove", "--key-file", files[0], "--yes")["keys"]) == 1
     call(*first, "places", code=ExitCode.KEY)
-    call(*second, "keys", "rotate", "--file", files[0], "--yes")
+    call(*second, "keys", "rotate", "--key-file", files[0], "--yes")
     assert len(ask(*first, "keys", "list")["keys"]) == 1
     call(*second, "places", code=ExitCode.KEY)
 
@@ -341,7 +390,7 @@ def test_names_of_any_kind_are_one_word() -> None:
 
     assert " " not in word
     assert parse_place(word).identity == place.identity
-    for wrong in ("", "product", "product/a", "planet/a/b", "product/a/b/c/d", "product//b"):
+    for wrong in ("", "product", "product/a", "planet/a/b", "product/a/b/c//d", "product//b"):
         with pytest.raises(CommandError):
             parse_place(wrong)
 
@@ -427,14 +476,14 @@ def test_ctrl_c_prints_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert call("--store", str(tmp_path), "places", code=ExitCode.INTERRUPTED) == ""
 
 
-MEM0 = Path(__file__).parent.parent / "data" / "mem0"
+MEM0 = Path(__file__).parent.parent / "data" / "mem0.jsonl"
 
 
 def test_memories_of_mem0_are_imported_once(store: list[str]) -> None:
     """Each goes to its user and agent; the file format is detected."""
     command = [*store, "import", str(MEM0), "--place", "product/my-app/user"]
 
-    assert ask(*command) == {"format": "mem0", "read": 3, "new": 3, "problems": []}
+    assert ask(*command) == {"format": "mem0", "read": 3, "new": 3, "skipped": 0, "problems": []}
     assert ask(*command)["new"] == 0
     assert [each["place"] for each in ask(*store, "places")] == [
         "agent/desk/user/alice",
@@ -447,13 +496,15 @@ def test_memories_of_mem0_are_imported_once(store: list[str]) -> None:
 
 def test_memories_of_crewai_are_imported_once(store: list[str], tmp_path: Path) -> None:
     """The newest value of each of the application's concepts wins; the user is in a field."""
-    file = tmp_path / "records.json"
+    file = tmp_path / "records.jsonl"
     records = [
         {"id": "r2", "content": "Seoul", "created_at": "2026-05-17T18:00:00", "scope": "/alice"},
         {"id": "r1", "content": "Busan", "created_at": "2026-03-01T09:30:00", "scope": "/alice"},
         {"id": "r0", "content": "Nowhere", "scope": "/alice"},
     ]
-    file.write_text(json.dumps([{**each, "categories": ["city"]} for each in records]))
+    file.write_text(
+        "".join(f"{json.dumps({**each, 'categories': ['city']})}\n" for each in records)
+    )
     concepts = ["--concepts", "tests.cli.test_commands:CONCEPTS"]
     command = [*store, *concepts, "import", str(file), "--place", "product/my-app/user"]
 
@@ -474,3 +525,126 @@ def test_memories_need_a_place(store: list[str]) -> None:
     """The command does not invent a place."""
     said = call(*store, "import", str(MEM0), code=ExitCode.USAGE)
     assert "need one --place: product/my-app/user to keep" in said
+
+
+def test_the_end_of_a_name_is_enough(store: list[str]) -> None:
+    """If two places end so, or none does, the error names places."""
+    fill(store)
+    call(*store, "set", "user/alice", "age", "37")
+    call(*store, "set", "product/other/user/bob", "age", "5")
+    for word in ("alice", "user/alice", "my-app/user/alice", ALICE):
+        assert ask(*store, "show", word, "age", "--reveal")[0]["place"] == ALICE
+    call(*store, "set", "product/other/user/alice", "age", "9")
+
+    said = call(*store, "show", "alice", "--reveal", code=ExitCode.USAGE)
+    assert f"2 places end with 'alice': write more of one: {ALICE}, product/other/" in said
+    said = call(*store, "erase", "bop", "--yes", code=ExitCode.NOTHING)
+    assert "did you mean product/other/user/bob?" in said
+    said = call(*store, "show", "product/my-app/user/alic", code=6 if len(store) > 2 else 3)
+    assert len(store) > 2 or "did you mean" in said
+    call(*store, "set", "carol", "age", "1", code=ExitCode.USAGE)  # a new place needs its name
+    assert len(ask(*store, "places")) == 3
+
+
+def test_a_key_file_is_written_once(tmp_path: Path) -> None:
+    """An empty file, which a killed command has left, is filled; any other file is kept."""
+    file, link = tmp_path / "store.key", tmp_path / "link"
+    file.touch(0o644)
+    call("keys", "generate", str(file))
+    key = file.read_text()
+    assert (len(key), file.stat().st_mode & 0o777) == (45, 0o600)
+    link.symlink_to(tmp_path / "elsewhere")
+
+    assert "exists" in call("keys", "generate", str(file), code=ExitCode.FAILED)
+    call("keys", "generate", str(link), code=ExitCode.FAILED)
+
+    assert (file.read_text(), (tmp_path / "elsewhere").exists()) == (key, False)
+
+
+def test_a_whole_name_lists_no_other_places(
+    store: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store may have a million of them."""
+    fill(store)
+    listing = LocalFileMemoryProvider.list_places
+
+    async def narrow(self: Any, **options: Any) -> Any:
+        assert options["limit"] == 1
+        return await listing(self, **options)
+
+    monkeypatch.setattr(LocalFileMemoryProvider, "list_places", narrow)
+    for command in (["show"], ["log"], ["why"], ["history"], ["set"]):
+        more = [] if command in (["show"], ["log"]) else ["age"]
+        values, reveal = (["7"], []) if command == ["set"] else ([], ["--reveal"])
+        call(*store, *command, ALICE, *more, *values, *reveal)
+
+
+def test_the_log_and_the_difference_of_two_times(store: list[str]) -> None:
+    """A forgetting shows the value that it ended; the newest change is first."""
+    fill(store)
+    call(*store, "set", "alice", "age", "37")
+    call(*store, "forget", "alice", "pets", "--value", "Rex", "--yes")
+
+    changes = ask(*store, "log", "--reveal")
+    assert [(each["keyword"], each["action"], each["values"]) for each in changes] == [
+        ("pets", "forgotten", ["Miso", "Rex"]),
+        ("age", "saved", [37]),
+        ("pets", "saved", ["Miso", "Rex"]),
+        ("age", "saved", [36]),
+        ("ide-theme", "saved", ["dark"]),
+    ]
+    assert len(ask(*store, "log", "alice", "--since", "1h", "-n", "2", "--reveal")) == 2
+    call(*store, "log", "--until", "1d", "--reveal", code=ExitCode.NOTHING)
+    call(*store, "log", "--since", "yesterday", "--reveal", code=ExitCode.USAGE)
+
+    found = ask(*store, "diff", "alice", "1d", "--reveal")
+    assert [(each["change"], each["keyword"], each["value"]) for each in found] == [
+        ("added", "age", 37),
+        ("added", "ide-theme", "dark"),
+        ("added", "pets", "Miso"),
+    ]
+    then = changes[1]["recorded_at"]
+    [gone] = ask(*store, "diff", "alice", then, "--reveal")
+    assert (gone["change"], gone["value"]) == ("removed", "Rex")
+    assert ask(*store, "show", "alice", "pets", "--as-of", then, "--reveal")[0]["values"] == [
+        "Miso",
+        "Rex",
+    ]
+    call(*store, "diff", "alice", then, then, "--reveal", code=ExitCode.NOTHING)
+
+
+def test_a_pipe_gets_one_short_line_for_each_row(store: list[str]) -> None:
+    """The value is first; no line has more than 200 characters."""
+    fill(store)
+    call(*store, "set", "alice", "story", "once\tupon\na time " * 40, "--type", "text")
+    call(*store, "set", "alice", "k" * 200, "x" * 500, "--type", "text")
+    commands = [
+        ["show", "alice"],
+        ["history", "alice", "story"],
+        ["why", "alice", "story"],
+        ["log"],
+        ["diff", "alice", "1d"],
+        ["recall", "once upon"],
+    ]
+    for command in commands:
+        lines = call(*store, *command, "--reveal").splitlines()
+        assert max(map(len, lines)) <= 200, command
+    lines = call(*store, "show", "alice", "--reveal").splitlines()
+    assert len(lines) == 5
+    assert lines[0].split("\t")[:2] == ["dark", "ide-theme"]
+    assert lines[3].startswith("once\\tupon\\na time")
+    assert lines[3].split("\t")[1] == "story"
+
+
+def test_every_command_has_a_group_and_two_examples_that_it_accepts() -> None:
+    """The examples name only options that the command has."""
+    listed = {name for names in GROUPS.values() for name in names}
+    found = typer.main.get_command(app)
+    assert isinstance(found, typer.core.TyperGroup)
+    assert listed == set(found.commands)
+    for name, examples in EXAMPLES.items():
+        printed = call(*name.split(), "--help")
+        for example in examples:
+            assert f"  factmem {example}\n" in printed
+            for option in re.findall(r" (--[a-z-]+)", example.partition(name)[2]):
+                assert option in printed.partition("Examples:")[0], (name, option)

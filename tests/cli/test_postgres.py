@@ -19,7 +19,7 @@ from tests.postgres.cluster import Cluster
 ALICE = "product/my-app/user/alice"
 
 
-MEM0 = Path(__file__).parent.parent / "data" / "mem0"
+MEM0 = Path(__file__).parent.parent / "data" / "mem0.jsonl"
 
 
 def _url(cluster: Cluster) -> str:
@@ -93,7 +93,7 @@ def test_rows_and_keys(store: list[str], tmp_path: Path) -> None:
     if "--key-file" in store:
         other = str(tmp_path / "other.key")
         call("keys", "generate", other)
-        call(*store, "keys", "rotate", "--file", other, "--yes")
+        call(*store, "keys", "rotate", "--key-file", other, "--yes")
         assert len(ask(*store[:-1], other, "keys", "list")["keys"]) == 1
         call(*store, "show", ALICE, "--reveal", code=ExitCode.KEY)
     else:

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+import factmem
 
 ALICE = "product/my-app/user/alice"
 FACTMEM = [sys.executable, "-m", "factmem"]
@@ -50,7 +53,7 @@ def test_a_closed_pipe_prints_no_error(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline().startswith(b"keyword")
+        assert process.stdout.readline().startswith(b"value 0\t")
         process.stdout.close()
         output = process.stderr.read()
     assert output == b""
@@ -99,6 +102,28 @@ def test_a_terminal_sees_values_of_an_encrypted_store(tmp_path: Path) -> None:
     wrong, code = _on_terminal(*store, "--passphrase", "places", answer=b"let me in\n")
     assert code == 5
     assert "let me in" not in wrong
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("width", [40, 110])
+def test_on_a_terminal_the_value_has_half_of_the_width(
+    tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times are relative, and NO_COLOR is respected."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    store = ("--store", str(tmp_path / "memory"))
+    _call(*store, "set", ALICE, "note", "x" * 300, "--type", "text")
+    _call(*store, "forget", ALICE, "note", "--yes")
+    _call(*store, "set", ALICE, "note", "y" * 300, "--type", "text")
+    for command in (["show", "alice"], ["log"]):
+        printed, code = _on_terminal(*store, *command)
+        assert code == 0
+        lines = re.sub(r"\x1b\[[\d;]*m|\r", "", printed).splitlines()
+        assert max(map(len, lines)) <= width
+        assert max(line.count("y") for line in lines[1:]) >= width // 2 - 1
+        assert "now" in printed or width < 80
+        assert "\x1b[3" not in printed  # no colours; the head of the table is bold
 
 
 def test_a_passphrase_needs_a_terminal(tmp_path: Path) -> None:
@@ -162,8 +187,8 @@ def _rows_file(folder: Path) -> Path:
 
 
 def _memories_file(folder: Path) -> Path:
-    """Write a file as mem0's `get_all()` returns it."""
-    file = folder / "memories.json"
+    """Write memories as mem0's `get_all()` returns them."""
+    file = folder / "memories.jsonl"
     memories = [
         {
             "id": f"m{number}",
@@ -174,7 +199,7 @@ def _memories_file(folder: Path) -> Path:
         }
         for number in range(25_000)
     ]
-    file.write_text(json.dumps({"results": memories}))
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in memories))
     return file
 
 
@@ -266,3 +291,28 @@ def test_a_store_is_served_to_mcp_clients(tmp_path: Path) -> None:
         check=False,
     )
     assert json.loads(done.stdout.splitlines()[0])["id"] == 1, done.stderr
+
+
+@pytest.mark.storm
+def test_files_of_the_current_folder_replace_no_module(tmp_path: Path) -> None:
+    """They would run with the keys in the environment. --concepts still finds its module."""
+    for name in ("typer", "orjson", "anyio", "sqlite3"):
+        (tmp_path / f"{name}.py").write_text("print('replaced')\n")
+    (tmp_path / "mine.py").write_text("from factmem import Concept\nC = Concept('city', '')\n")
+    command = [sys.executable, "-P", "-m", "factmem", "--store", "m", "--concepts", "mine:C"]
+    done = subprocess.run(
+        [*command, "recall", "city"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "There is no store" in done.stderr
+
+
+def test_the_package_starts_no_processes() -> None:
+    """A child would need the guards of its parent: for its search path, its keys and its output."""
+    starts = re.compile(
+        r"\b(subprocess|multiprocessing|open_process|run_process|os\.(exec|spawn|posix_spawn|system))\b"
+    )
+    package = Path(factmem.__file__).parent
+    files = [file for file in package.rglob("*.py") if "testing" not in file.parts]
+    found = [str(file) for file in files if starts.search(file.read_text())]
+    assert found == []

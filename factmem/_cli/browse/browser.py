@@ -20,7 +20,7 @@ from textual.widgets.tree import TreeNode
 
 from factmem._cli.browse.dialogs import ConfirmDialog, EditDialog
 from factmem._cli.browse.fact_page import FactPage
-from factmem._cli.browse.fact_table import FactTable
+from factmem._cli.browse.fact_table import MOST_ROWS, FactTable
 from factmem._cli.browse.places_tree import PlacesTree
 from factmem._cli.browse.session import BrowserSession, Row
 from factmem._cli.exits import CommandError, message_of
@@ -178,7 +178,8 @@ class Browser(App[None]):
             among = "" if len(rows) == len(self._all) else f" of {len(self._all):,}"
             where = self.session.place_title(self._place)
             count = f"{len(rows):,}{among} value{'' if len(rows) == 1 else 's'}"
-            self._set_status(f"{where}  {count}, {self._ORDERS[self._order]}")
+            first = f", the first {MOST_ROWS:,} shown" if len(rows) > MOST_ROWS else ""
+            self._set_status(f"{where}  {count}, {self._ORDERS[self._order]}{first}")
 
     def _filtered(self, typed: str) -> Sequence[Row]:
         words = typed.casefold().split()
@@ -260,9 +261,10 @@ class Browser(App[None]):
         elif chosen == "quit":
             self.exit()
 
-    def on_fact_table_opened(self, event: FactTable.Opened) -> None:
+    def on_data_table_row_selected(self, _: FactTable.RowSelected) -> None:
         """Open the page of a fact."""
-        self._open_page(event.row)
+        if (row := self.query_one(FactTable).row) is not None:
+            self._open_page(row)
 
     async def _edit(self, row: Row) -> None:
         typed = await self.push_screen_wait(EditDialog(row))

@@ -84,8 +84,8 @@ class ConfirmDialog(ModalScreen[bool]):
         with Vertical():
             yield Static(Text(shown(self._question)))
             with Horizontal():
+                yield Button("No (n)", id="no")  # the first one has the focus
                 yield Button("Yes (y)", variant="warning", id="yes")
-                yield Button("No (n)", id="no")
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Answer with the mouse."""

@@ -12,9 +12,9 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from factmem._cli.browse.session import Row
-from factmem._cli.output import time
 from factmem._cli.place_names import place_name
 from factmem._cli.records import source_words, value_words
+from factmem._cli.times import time_words
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.memory.origin import FactOrigin
 from factmem.models._display import shown
@@ -59,9 +59,9 @@ def _fields(row: Row) -> Iterator[tuple[str, str]]:
     fact = row.fact
     yield "place", place_name(row.place)
     yield "type", fact.concept.fact_type.value
-    yield "said", time(fact.timestamp)
-    yield "confirmed", time(fact.confirmed_at)
-    yield "expires", time(fact.expires_at) or "never"
+    yield "said", time_words(fact.timestamp)
+    yield "confirmed", time_words(fact.confirmed_at)
+    yield "expires", time_words(fact.expires_at) or "never"
     yield "importance", f"{fact.importance:g}"
     if fact.metadata:
         yield "metadata", json.dumps(dict(fact.metadata), ensure_ascii=False)
@@ -83,7 +83,7 @@ def _add_confirmations(page: Text, history: list[HistoryEntry]) -> None:
     confirmed = [each for each in history if each.action is HistoryAction.CONFIRMED]
     if confirmed:
         times = "once" if len(confirmed) == 1 else f"{len(confirmed):,} times"
-        _add_heading(page, f"\nConfirmed {times}, last {time(confirmed[-1].recorded_at)}")
+        _add_heading(page, f"\nConfirmed {times}, last {time_words(confirmed[-1].recorded_at)}")
 
 
 _MARKS: dict[HistoryAction, tuple[str, str]] = {
@@ -97,7 +97,7 @@ _MARKS: dict[HistoryAction, tuple[str, str]] = {
 def _add_entry(page: Text, entry: HistoryEntry) -> None:
     mark, color = _MARKS[entry.action]
     page.append(f"  {mark} ", color)
-    page.append(f"{time(entry.recorded_at)}  {entry.action.value:<10}  ")
+    page.append(f"{time_words(entry.recorded_at)}  {entry.action.value:<10}  ")
     if entry.fact is not None:
         page.append(shown(value_words(entry.fact.values)))
         if entry.fact.source is not None:

@@ -138,7 +138,7 @@ class BrowserSession:
         if self._memory is None:
             self._memory = AgentMemory(self._store, embedder=self._embedder)
         view = self._memory.view(places=await self.places())
-        found = await view.recall(question, limit=_FOUND, min_score=0.01)
+        found = await view.recall(question, limit=_FOUND)
         return [
             Row(match.place, match.fact, position, match.relevance)
             for match in found

@@ -1,0 +1,71 @@
+"""The command `learn`: a worker in a process of its own."""
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScopesProfile
+from factmem._cli.exits import ExitCode
+from tests.cli.test_commands import call
+from tests.world import AGENT, ALICE, THEME, USER
+
+APP = """
+from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScopesProfile
+from factmem.testing.chat import ScriptedChatModel
+from tests.world import USER, item
+
+memory = AgentMemory(
+    LocalFileMemoryProvider("memory"),
+    chat_model=ScriptedChatModel({"facts": [item()]}),
+    scopes=MemoryScopesProfile(agent="support-bot"),
+    subjects=[USER],
+)
+"""
+
+
+async def test_a_process_learns_what_another_stored(tmp_path: Path) -> None:
+    """And prints how many, and what is left."""
+    (tmp_path / "worker_app.py").write_text(APP)
+    async with LocalFileMemoryProvider(tmp_path / "memory") as store:
+        memory = AgentMemory(
+            store, scopes=MemoryScopesProfile(agent="support-bot"), subjects=[USER]
+        )
+        chat = memory.of("alice").conversation("chat", learn_after=timedelta(microseconds=1))
+        await chat.append({"role": "user", "content": "I prefer the dark theme."})
+
+        learnt = _learn(tmp_path, "--json", "--retry")
+        again = _learn(tmp_path)
+
+        assert json.loads(learnt) == {
+            "learnt": 1,
+            "postponed": 0,
+            "given_up": 0,
+            "pending": 0,
+            "failed": 0,
+            "oldest": None,
+        }
+        assert again == "Learnt 0 conversations\nPending: 0, given up: 0\n"
+        assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
+
+
+def _learn(folder: Path, *options: str) -> str:
+    root = Path(__file__).parents[2]
+    program = f"import sys; sys.path.append({str(root)!r}); from factmem._cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "learn", "worker_app:memory", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("named", ["nothing", "json:dumps", "no_such_module:memory"])
+def test_it_needs_a_memory(named: str) -> None:
+    """Anything else is named."""
+    assert named in call("learn", named, code=ExitCode.USAGE) or named == "nothing"

@@ -1,0 +1,101 @@
+"""The guard of a port: a token that expires, and requests of this machine only."""
+
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem._cli.exits import CommandError
+from factmem._cli.port_guard import PortGuard, guarded
+from tests.tables import table
+
+TOKEN = "t" * 40
+BEARER = b"Bearer " + TOKEN.encode()
+HOST = (b"host", b"127.0.0.1:8000")
+AUTHORIZATION = (b"authorization", BEARER)
+
+
+async def _application(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+def status(guard: PortGuard, headers: list[tuple[bytes, bytes]], kind: str = "http") -> int:
+    """Return the status of the guard's answer to a request."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        raise AssertionError
+
+    anyio.run(guard, {"type": kind, "headers": headers}, receive, send)
+    found: int = sent[0]["status"]
+    return found
+
+
+def _guard(lifetime: timedelta = timedelta(hours=1)) -> PortGuard:
+    expires = (datetime.now(UTC) + lifetime).timestamp()
+    return PortGuard(_application, port=8000, token=TOKEN, expires=expires)
+
+
+@table(
+    ("headers", "expected"),
+    [
+        ([HOST, AUTHORIZATION], 200),
+        ([(b"Host", b"LOCALHOST:8000"), AUTHORIZATION], 200),
+        ([HOST, AUTHORIZATION, (b"origin", b"http://127.0.0.1:8000")], 200),
+        ([HOST], 401),
+        ([HOST, (b"authorization", b"Bearer ")], 401),
+        ([HOST, (b"authorization", BEARER[:-1])], 401),
+        ([HOST, (b"authorization", BEARER + b"t")], 401),
+        ([HOST, (b"authorization", b"Basic " + TOKEN.encode())], 401),
+        ([HOST, (b"authorization", "Bearer \u00e9".encode())], 401),
+        ([HOST, AUTHORIZATION, AUTHORIZATION], 401),
+        ([HOST, AUTHORIZATION, (b"origin", b"https://evil.example")], 403),
+        ([HOST, AUTHORIZATION, (b"origin", b"null")], 403),
+        ([HOST, AUTHORIZATION, (b"origin", b"http://127.0.0.1:9000")], 403),
+        ([HOST, AUTHORIZATION, *[(b"origin", o) for o in (b"http://127.0.0.1:8000", b"x")]], 403),
+        ([AUTHORIZATION], 421),
+        ([(b"host", b"evil.example:8000"), AUTHORIZATION], 421),
+        ([(b"host", b"127.0.0.1"), AUTHORIZATION], 421),
+        ([(b"host", b"127.0.0.1:8000.evil.example"), AUTHORIZATION], 421),
+        ([HOST, HOST, AUTHORIZATION], 421),
+    ],
+)
+def test_only_clients_with_the_token_pass(
+    headers: list[tuple[bytes, bytes]], expected: int
+) -> None:
+    """Other accounts of the machine and pages in its browsers reach the port too."""
+    assert status(_guard(), headers) == expected
+
+
+def test_a_token_expires() -> None:
+    """The server has to be started again."""
+    assert status(_guard(-timedelta(seconds=1)), [HOST, AUTHORIZATION]) == 401
+
+
+def test_sockets_of_the_web_are_guarded_too() -> None:
+    """Every kind of request is."""
+    assert status(_guard(), [HOST], "websocket") == 401
+
+
+def test_a_token_is_never_printed_to_a_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a terminal it has to be given; a short one is refused."""
+    monkeypatch.setenv("TOKEN", TOKEN)
+    monkeypatch.setenv("SHORT", "secret")
+    guarded(_application, port=8000, token_env="TOKEN", hours=1)
+    with pytest.raises(CommandError, match="--token-env"):
+        guarded(_application, port=8000, token_env=None, hours=1)
+    for name in ("SHORT", "MISSING"):
+        with pytest.raises(CommandError, match=f"{name} must have a token of at least 32"):
+            guarded(_application, port=8000, token_env=name, hours=1)
+    assert TOKEN not in capsys.readouterr().err
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    guarded(_application, port=8000, token_env=None, hours=1)
+    assert "Authorization: Bearer " in capsys.readouterr().err

@@ -196,10 +196,10 @@ class _SqliteBackend:
         def write(place: _StoredPlace) -> Erased:
             now = self._now(place)
             if only_empty and place.made is not None:
-                return Erased(now, 0, 0, key_destroyed=False)
+                return Erased(now, 0, 0)
             count = len(place.ledger.confirmations(now))
             place.erase()
-            return Erased(now, count, place.size or 0, key_destroyed=False)
+            return Erased(now, count, place.size or 0)
 
         return await self._at(identity, write)
 

@@ -36,7 +36,6 @@ def _exports() -> Iterator[tuple[str, object]]:
 INTERNAL = {
     "AgentContext": {"__init__"},
     "Concept": {"codec"},
-    "FailedTexts": {"__init__"},
     "Ledger": {"is_refused", "items", "matching", "restored", "state"},
     "MemoryConsolidation": {"__init__"},
     "MemoryContents": {"__init__"},

@@ -82,10 +82,10 @@ class CompactsNothing(Local):
 
 
 class WritesFalseReceipts(Local):
-    """Says that a key was destroyed."""
+    """Says that copies can be shredded."""
 
     async def erase(self, *place: Any, **options: Any) -> Any:
-        return replace(await super().erase(*place, **options), key_destroyed=True)
+        return replace(await super().erase(*place, **options), is_shreddable=True)
 
 
 class SeesOnlyItself(Local):

@@ -60,7 +60,7 @@ def installing(model: ChatModel) -> None:
         message_form=MessageForm(max_tokens=500),
         recall=10,
         embedder=CallableEmbedder(lambda texts: [[1.0] for _ in texts], model="m"),
-        recall_settings=RecallSettings(min_score=0.2),
+        recall_settings=RecallSettings(),
     )
     assert_type(memory, AgentMemory)
     assert_type(agent.install(Loud, provider=InMemoryProvider()), Loud)

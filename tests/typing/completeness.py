@@ -9,9 +9,13 @@ import sys
 
 UNTYPED = (
     "factmem.integrations.smolagents",
+    "factmem.integrations.agent_framework",
     "factmem.integrations.crewai",
+    "factmem.integrations.google_adk",
+    "factmem.integrations.llama_index",
+    "factmem.integrations.strands",
 )
-"""smolagents has annotations and no `py.typed`; CrewAI, of a gigabyte, is not installed here."""
+"""smolagents has annotations and no `py.typed`; the packages of the others are not installed here."""
 
 
 def main() -> int:

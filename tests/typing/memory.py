@@ -4,6 +4,7 @@ from typing import Any, assert_type
 
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.listing import CurrentFacts
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -28,7 +29,7 @@ async def values_have_their_types(memory: AgentMemory) -> None:
     assert_type(await memory.current(AGE), list[SingleFact[int]])
     assert_type((await memory.current(AGE))[0].value, int)
     assert_type((await memory.current(LANGUAGES))[0].values, tuple[str, ...])
-    assert_type(await memory.current(), list[AnyFact])
+    assert_type(await memory.current(), CurrentFacts)
 
 
 async def any_list_of_message_dicts_is_a_chat(memory: AgentMemory) -> None:

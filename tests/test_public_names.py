@@ -15,7 +15,7 @@ from tests.tables import table
 
 PACKAGE = Path(factmem.__file__).parent
 LIST = Path(__file__).parent / "public_names.txt"
-MOST = 256
+MOST = 300
 ELSEWHERE = {
     "factmem.integrations.agent_framework": "agent_framework",
     "factmem.integrations.crewai": "crewai",

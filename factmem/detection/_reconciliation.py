@@ -7,6 +7,9 @@ current values, and decides what to save, retract, confirm and reject. Nothing i
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import sha256
+from json import dumps
+from secrets import token_hex
 
 from pydantic import JsonValue
 
@@ -301,6 +304,7 @@ def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None
             importance=importance,
             source=candidate.source,
             expires_at=expires_at,
+            id=_id_of(candidate),
         )
     return MultipleFacts(
         concept,
@@ -309,7 +313,19 @@ def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None
         importance=importance,
         source=candidate.source,
         expires_at=expires_at,
+        id=_id_of(candidate),
     )
+
+
+def _id_of(candidate: Candidate) -> str:
+    """Return the id of a fact: equal whenever the same message is read again, by any process."""
+    source, concept = candidate.source, candidate.concept
+    if source.conversation is None:
+        return token_hex(16)
+    key = candidate.key if isinstance(candidate.key, str) else candidate.key.decode()
+    said = candidate.said_at.isoformat()
+    named = dumps([source.conversation, source.message, said, concept.keyword, key])
+    return sha256(named.encode()).hexdigest()[:32]
 
 
 def _message_of(source: FactSource) -> tuple[str, str | None, int | None]:

@@ -3,7 +3,7 @@
 As a plugin it lets a whole suite run so: `python -m pytest -p tests.without_fcntl ...`
 """
 
-import os
+import fcntl
 import subprocess  # noqa: F401 - it takes a system with `msvcrt` for Windows
 import sys
 import types
@@ -14,14 +14,18 @@ LOCKED: list[int] = []
 """The descriptors that were locked, in order."""
 
 
+_LOCK, _UNLOCK = 2, 0
+
+
 def _locking(fd: int, mode: int, count: int) -> None:
-    os.lockf(fd, mode, count)
-    if mode == os.F_TLOCK:
+    """Lock as Windows does: by the handle, so that one process can be refused by itself."""
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB if mode == _LOCK else fcntl.LOCK_UN)
+    if mode == _LOCK:
         LOCKED.append(fd)
 
 
 sys.modules["fcntl"] = None  # type: ignore[assignment]
 _msvcrt = types.ModuleType("msvcrt")
-_msvcrt.LK_NBLCK, _msvcrt.LK_UNLCK = os.F_TLOCK, os.F_ULOCK  # type: ignore[attr-defined]
+_msvcrt.LK_NBLCK, _msvcrt.LK_UNLCK = _LOCK, _UNLOCK  # type: ignore[attr-defined]
 _msvcrt.locking = _locking  # type: ignore[attr-defined]
 sys.modules["msvcrt"] = _msvcrt

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -145,12 +146,14 @@ class Cluster:
     def pause(self) -> None:
         """Stop all processes, so that only the network is alive."""
         for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let the processes run on."""
         for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def _pids(self) -> list[int]:
         assert self.server is not None

@@ -102,7 +102,7 @@ ON CONFLICT (place) DO UPDATE SET
 """Queues a conversation: due when it has rested, or some time after its first new message."""
 
 TAKE = """
-UPDATE factmem.learning SET lease = %s, leased_until = %s WHERE place IN (
+UPDATE factmem.learning SET lease = %s, leased_until = %s WHERE place = (
     SELECT place FROM factmem.learning
     WHERE store = %s AND is_failed = 0 AND due <= %s AND leased_until <= %s {where}
     ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED

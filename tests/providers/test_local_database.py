@@ -260,3 +260,15 @@ async def test_many_processes_create_a_store_at_once(root: Path, storage: Storag
     assert run(root, "SELECT count(*) FROM stores") == [(1,)]
     assert not list(root.glob(".facts-*"))
     assert is_sound(root)
+
+
+async def test_a_read_that_began_before_the_store_was_made_finds_nothing(root: Path) -> None:
+    """Its connection is to no database, although this process knows the store meanwhile."""
+    store = LocalFileMemoryProvider(root)
+    places = store._database.blocking
+
+    with places.database.snapshot() as session:  # type: ignore[attr-defined]
+        await store.save(theme("dark"), ALICE, AGENT)
+        assert places.reading(session) is None
+
+    assert await current(store) == ["dark"]

@@ -12,6 +12,7 @@ from factmem.encryption.aes256gcm import Encryption
 from factmem.models.places import Identity
 from factmem.providers._backend import Decision, Erased, Present
 from factmem.providers._clock import StoreClock
+from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
@@ -70,6 +71,12 @@ class SqlitePlaces(StoredPlaces):
         """The file that was read last."""
         opening = Opening("default", encryption, SqliteTables())
         super().__init__(opening, clock, warm_places=_WARM_PLACES, keep_history=keep_history)
+
+    @override
+    def reading(self, session: Session) -> PlaceReader | None:
+        """See `StoredPlaces.reading`; None if the session began before the store was made."""
+        is_there = self.opening.tables.are_there(session)
+        return super().reading(session) if is_there else None
 
     def _run(self, work: Callable[[Session, int], R]) -> R:
         return _steadily(lambda: self._read(work))

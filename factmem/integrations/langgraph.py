@@ -92,7 +92,7 @@ class FactmemStore(BaseStore):
         self._store = self._memory.store
         self._scope = scope
         self._portal = portal
-        self.ttl_config = ttl
+        self.ttl_config: TTLConfig | None = ttl
 
     @staticmethod
     def subject(namespace: Namespace) -> MemorySubject:

@@ -132,7 +132,7 @@ class MemoryConversations:
                 chat.turns = [
                     (turn_of(turn.number, entry["turn"], at), NewTurn(entry["turn"], each.id), at)
                     for entry, (turn, each, at) in zip(edited, chat.turns, strict=True)
-                    if entry is not None
+                    if entry is not None and "turn" in entry
                 ]
 
     def places(self) -> dict[Identity, tuple[int, int]]:

@@ -1,7 +1,7 @@
 """A store in a folder: one SQLite database, durable when a save returns."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -197,8 +197,11 @@ class LocalFileMemoryProvider(SqlStore):
             place = Place.of_identity(identity)
             await self.replay(entries, place.subject, place.scope)
         else:
-            places = self._places
-            await self._database.work(lambda: places.extend(identity, lambda *_: entries))
+
+            def given(*_: object) -> Sequence[Entry]:
+                return entries
+
+            await self._database.work(lambda: self._places.extend(identity, given))
 
 
 def _folder_of(root: str | os.PathLike[str]) -> Path:

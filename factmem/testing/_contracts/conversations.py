@@ -129,9 +129,11 @@ class Turns(SecondInstances):
         await provider.save(theme("dark"), BOB, AGENT)
         found = {each.place.identity: each.conversations for each in await provider.places()}
         assert found == {alice: 3, bob: 0}
-        for wanted in ({}, {"scopes": [AGENT]}, {"subjects": [ALICE, BOB]}):
-            listed = await provider.list_places(**wanted, limit=1)
-            listed += await provider.list_places(**wanted, limit=5, after=listed[0])
+        for scopes, subjects in ((None, None), ([AGENT], None), (None, [ALICE, BOB])):
+            listed = await provider.list_places(scopes=scopes, subjects=subjects, limit=1)
+            listed += await provider.list_places(
+                scopes=scopes, subjects=subjects, limit=5, after=listed[0]
+            )
             assert sorted(each.identity for each in listed) == [alice, bob]
         assert await provider.conversations.conversations(BOB, AGENT) == []
 

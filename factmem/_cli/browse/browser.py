@@ -229,7 +229,7 @@ class Browser(App[None]):
     def _filter(self, which: str | None) -> None:
         if which == "filter":
             self.query_one(PlacesTree).show(self._places, self.query_one("#filter", Input).value)
-        elif self._place is not None:
+        elif self._place is not None and self._question != self.query_one("#search", Input).value:
             self._question = None
             self._show()
 

@@ -73,7 +73,10 @@ def open_store(options: Options, *, creates: bool = False, storage: Storage | No
     if options.is_database:
         _check_no_password(location)
         return PostgresMemoryProvider(
-            location, store=options.store_name, encryption=_encryption(options, is_new=False)
+            location,
+            store=options.store_name,
+            encryption=_encryption(options, is_new=False),
+            must_exist=not creates,
         )
     is_new = not has_store(location)
     if is_new and not creates:

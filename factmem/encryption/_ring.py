@@ -12,6 +12,8 @@ __all__ = ["KeyRing"]
 class KeyRing:
     """The secret keys of a store."""
 
+    store: str
+    """The name of the store, so that the row of one store is not read under the name of another."""
     names: bytes
     """The key for file names. It never changes, or a place would have two files."""
     generations: dict[int, bytes]
@@ -19,9 +21,9 @@ class KeyRing:
     """The generation of the key for new files."""
 
     @classmethod
-    def new(cls) -> "KeyRing":
+    def new(cls, store: str) -> "KeyRing":
         """Return a ring of random keys."""
-        return cls(os.urandom(32), {1: os.urandom(32)}, 1)
+        return cls(store, os.urandom(32), {1: os.urandom(32)}, 1)
 
     def with_new_generation(self) -> "KeyRing":
         """Return the ring with one more data key, used for new files."""
@@ -33,7 +35,12 @@ class KeyRing:
         """Return the ring as JSON."""
         generations = {str(each): key.hex() for each, key in self.generations.items()}
         return orjson.dumps(
-            {"names": self.names.hex(), "gens": generations, "gen": self.generation}
+            {
+                "store": self.store,
+                "names": self.names.hex(),
+                "gens": generations,
+                "gen": self.generation,
+            }
         )
 
     @classmethod
@@ -41,4 +48,4 @@ class KeyRing:
         """Return the ring of a dump."""
         fields = orjson.loads(text)
         generations = {int(each): bytes.fromhex(key) for each, key in fields["gens"].items()}
-        return cls(bytes.fromhex(fields["names"]), generations, fields["gen"])
+        return cls(fields["store"], bytes.fromhex(fields["names"]), generations, fields["gen"])

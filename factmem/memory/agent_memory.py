@@ -174,13 +174,15 @@ class AgentMemory:
         embedder: Embedder | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
         storage: "Storage | None" = None,
+        must_exist: bool = False,
     ) -> AsyncGenerator[Self]:
         """Open a store in a folder, and a memory of one user; both are closed at the end.
 
             async with AgentMemory.open("memory", user="alice", chat_model=model) as memory:
                 await memory.remember("I prefer the dark theme.")
 
-        The folder is created if it does not exist. Its files are not encrypted, unless `storage` is
+        The folder is created if it does not exist; with `must_exist`, `StorageError` is raised
+        instead. Its files are not encrypted, unless `storage` is
         an `EncryptedStorage`. `user` is the entity to bind; see `of`. The subject is the per-entity
         subject `user`, and the scope is the product `app`. For others, or to share a store between
         users, open it with `LocalFileMemoryProvider`.
@@ -188,7 +190,7 @@ class AgentMemory:
         from factmem.providers.local_file import LocalFileMemoryProvider  # slow to import
 
         async with (
-            LocalFileMemoryProvider(folder, storage=storage) as store,
+            LocalFileMemoryProvider(folder, storage=storage, must_exist=must_exist) as store,
             cls(
                 store,
                 chat_model=chat_model,

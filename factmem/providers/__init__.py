@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         PlaceInfo,
         RetractedFact,
         ShredReceipt,
+        StoreStatus,
     )
     from factmem.providers.searched import (
         PlaceStatistics,
@@ -98,6 +99,7 @@ __all__ = [
     "ShredReceipt",
     "SimpleStorage",
     "StoreClock",
+    "StoreStatus",
     "Turn",
     "erasing",
     "place_info",
@@ -152,6 +154,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "PlaceInfo",
                 "RetractedFact",
                 "ShredReceipt",
+                "StoreStatus",
             ),
             "factmem.providers.searched": (
                 "PlaceStatistics",

@@ -75,6 +75,8 @@ class LocalFileMemoryProvider(SqlStore):
             `as_of`. None, the default, keeps them for ever. Otherwise a place is compacted when more
             than half of it is older history.
         limit: The most that one place may have; a save beyond it raises `PlaceFullError`.
+        must_exist: Raise `StorageError` if there is no store in the folder, instead of reading it as
+            empty and creating it at the first save. `create` creates one.
 
     Raises:
         TypeError: An argument has the wrong type, such as a key instead of a storage.
@@ -92,6 +94,7 @@ class LocalFileMemoryProvider(SqlStore):
         clock: TimeProvider = system_clock,
         keep_history: timedelta | None = None,
         limit: PlaceLimit | None = None,
+        must_exist: bool = False,
     ) -> None:
         if keep_history is not None:
             check_span(keep_history)
@@ -102,8 +105,10 @@ class LocalFileMemoryProvider(SqlStore):
         )
         encryption = chosen.encryption if isinstance(chosen, EncryptedStorage) else None
         store_clock = StoreClock(clock)
-        places = SqlitePlaces(database, encryption, store_clock, keep_history)
-        super().__init__(SqlBackend(places, store_clock), limit)
+        places = SqlitePlaces(
+            database, encryption, store_clock, keep_history, must_exist=must_exist
+        )
+        super().__init__(SqlBackend(places, store_clock), limit, must_exist=must_exist)
 
         self._places, self._chosen, self._clock = places, chosen, clock
 

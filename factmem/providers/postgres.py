@@ -62,6 +62,8 @@ class PostgresMemoryProvider(SqlStore):
             None, the default, keeps them forever. Otherwise a place is compacted when more than
             half of it is older history.
         clock: Returns the time, as an aware datetime; the database server's by default.
+        must_exist: Raise `StorageError` if the database does not have the store, instead of reading
+            it as empty and creating it at the first save. `create` creates it.
         timeout: The longest time of a call in seconds, with repetitions and waits.
         lock_timeout: The longest wait in seconds for another write to the same place.
         max_connections: The largest number of open connections; a pool has its own limit.
@@ -91,6 +93,7 @@ class PostgresMemoryProvider(SqlStore):
         role: str | None = None,
         keep_history: timedelta | None = None,
         clock: TimeProvider | None = None,
+        must_exist: bool = False,
         timeout: float = 30.0,
         lock_timeout: float = 5.0,
         max_connections: int = 4,
@@ -132,6 +135,7 @@ class PostgresMemoryProvider(SqlStore):
             lock_seconds=lock_timeout,
             warm_places=warm_places,
             keep_history=keep_history,
+            must_exist=must_exist,
         )
         backend = PostgresBackend(self._places, store_clock)
         self._vectors = VectorSpaces(self._places, search_from or 0)
@@ -139,7 +143,7 @@ class PostgresMemoryProvider(SqlStore):
         self._search = PlaceSearch(self._places, store_clock, search_from or 0)
         self._candidates = Candidates(self._places, self._search, self._vectors, store_clock)
         self._name = store
-        super().__init__(backend, limit)
+        super().__init__(backend, limit, must_exist=must_exist)
 
     def __repr__(self) -> str:
         return f"PostgresMemoryProvider(..., store={self._name!r})"

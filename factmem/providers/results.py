@@ -18,6 +18,7 @@ __all__ = [
     "PlaceInfo",
     "RetractedFact",
     "ShredReceipt",
+    "StoreStatus",
 ]
 
 
@@ -161,3 +162,19 @@ class ShredReceipt:
     made before."""
     places: int
     """The number of remaining places. The data key of each is now encrypted under a new key."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus(Displayed):
+    """The result of `ping`."""
+
+    id: str | None
+    """The random id that the store got when it was created; None if it does not exist yet."""
+    version: int
+    """The version of its tables."""
+    is_encrypted: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether the store was created."""
+        return self.id is not None

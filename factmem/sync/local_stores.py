@@ -15,7 +15,7 @@ from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
 from factmem.providers.provider_keys import ProviderKeys
-from factmem.providers.results import ErasureReceipt
+from factmem.providers.results import ErasureReceipt, StoreStatus
 from factmem.sync._wrapping import Wraps
 from factmem.sync.stores import StoreSync
 
@@ -121,6 +121,26 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
             StorageError: Not even the row of the store can be read.
         """
         return self._portal.call(self._wrapped.salvage, folder)
+
+    def create(self) -> None:
+        """Create the store if it does not exist, also with `must_exist`.
+
+        For a deployment step: the application then opens the store with `must_exist=True`.
+        """
+        return self._portal.call(self._wrapped.create)
+
+    def ping(self) -> StoreStatus:
+        """Raise unless the store can be reached, opened with this key, read and written.
+
+        For health checks. It writes as a save does, and leaves nothing behind. A store that does not
+        exist yet cannot be written to: then only reading is checked, and `exists` is False.
+
+        Raises:
+            StorageError: The store failed, or does not exist and must.
+            StoreBusyError: Other writes took too long.
+            DecryptionError: The key is missing or wrong.
+        """
+        return self._portal.call(self._wrapped.ping)
 
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)

@@ -11,6 +11,7 @@ from factmem.ledger.history import History
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.results import StoreStatus
 from factmem.sync.local_stores import KeysSync
 from factmem.sync.stores import StoreSync
 
@@ -34,6 +35,26 @@ class PostgresStoreSync(StoreSync[PostgresMemoryProvider]):
             StorageError: The tables have a later version than this release knows.
         """
         return self._portal.call(self._wrapped.migrate)
+
+    def create(self) -> None:
+        """Create the store if it does not exist, also with `must_exist`.
+
+        For a deployment step: the application then opens the store with `must_exist=True`.
+        """
+        return self._portal.call(self._wrapped.create)
+
+    def ping(self) -> StoreStatus:
+        """Raise unless the store can be reached, opened with this key, read and written.
+
+        For health checks. It writes as a save does, and leaves nothing behind. A store that does not
+        exist yet cannot be written to: then only reading is checked, and `exists` is False.
+
+        Raises:
+            StorageError: The store failed, or does not exist and must.
+            StoreBusyError: Other writes took too long.
+            DecryptionError: The key is missing or wrong.
+        """
+        return self._portal.call(self._wrapped.ping)
 
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)

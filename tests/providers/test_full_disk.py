@@ -60,3 +60,16 @@ async def test_facts_can_be_erased_on_a_full_disk(
         full.clear()
         await store.save(SingleFact(THEME, "light"), ALICE, AGENT)
         assert await current(store, ALICE) == ["light"]
+
+
+async def test_a_full_disk_fails_a_ping(root: Path, storage: Storage, full: list[Path]) -> None:
+    """A health check is not green while every save fails."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(SingleFact(THEME, "dark"), ALICE, AGENT)
+        full.append(root)
+
+        with pytest.raises(StorageError, match="full"):
+            await store.ping()
+
+        full.clear()
+        assert (await store.ping()).exists

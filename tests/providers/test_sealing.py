@@ -41,7 +41,7 @@ def test_no_nonce_repeats(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
             return os.urandom(32)
 
     monkeypatch.setattr(sealing, "Aead", Recorder)
-    ring = RingSealing(STORE, KeyRing.new())
+    ring = RingSealing(STORE, KeyRing.new("default"))
     sealer = ring.sealer(PLACE, ring.new_data_key(PLACE))
     nonces.clear()
     for number in range(count):
@@ -53,7 +53,7 @@ def test_no_nonce_repeats(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 def test_every_place_has_its_own_key() -> None:
     """A line of one place does not open in another one, nor after the place was made again."""
-    ring = RingSealing(STORE, KeyRing.new())
+    ring = RingSealing(STORE, KeyRing.new("default"))
     keys = [ring.new_data_key(place) for place in (PLACE, PLACE, b"x" * 16)]
     line = ring.sealer(PLACE, keys[0]).seal(1, 0, NO_TAG, b"{}")
 

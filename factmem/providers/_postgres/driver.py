@@ -131,6 +131,12 @@ class Session:
         pid: int = self._connection.info.backend_pid
         return pid
 
+    @property
+    def server(self) -> str:
+        """The database, and the server that it is on, for people."""
+        info = self._connection.info
+        return f"the database {info.dbname!r} at {f'{info.host}:{info.port}'!r}"
+
     def rows(
         self, query: str, parameters: Sequence[object] = (), *, prepare: bool = True
     ) -> list[Row]:

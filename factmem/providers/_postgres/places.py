@@ -37,9 +37,14 @@ class PostgresTables:
     has_checksums = False
     """The server has its own."""
     has_one_store = False
+    version = schema.VERSION
 
     def __init__(self, role: str | None) -> None:
         self.role = role
+
+    def where(self, session: CoreSession) -> str:
+        """See `Tables.where`."""
+        return _own(session).server
 
     def are_there(self, session: CoreSession) -> bool:
         """See `Tables.are_there`."""
@@ -75,6 +80,7 @@ class PostgresPlaces(StoredPlaces):
         max_staleness: How long cached facts may be returned without asking the database.
         lock_seconds: The longest wait for another write to the same place.
         keep_history: How long older history is kept; None keeps it forever.
+        must_exist: Whether a missing store is an error.
     """
 
     def __init__(
@@ -90,6 +96,7 @@ class PostgresPlaces(StoredPlaces):
         lock_seconds: float,
         warm_places: int,
         keep_history: timedelta | None,
+        must_exist: bool,
     ) -> None:
         self._connections = connections
         self.connections = connections(self._prepare)
@@ -97,7 +104,7 @@ class PostgresPlaces(StoredPlaces):
         self._server_clock = server_clock
         self._stale = max_staleness.total_seconds()
         self._lock_seconds = lock_seconds
-        opening = Opening(store, encryption, self.tables)
+        opening = Opening(store, encryption, self.tables, must_exist=must_exist)
         super().__init__(opening, clock, warm_places=warm_places, keep_history=keep_history)
 
     def start_afresh(self) -> None:

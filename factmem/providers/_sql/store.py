@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Self
 
 from typing_extensions import override
 
@@ -15,7 +16,7 @@ from factmem.providers._sql.keys import StoreKeys
 from factmem.providers.durable import DurableStore
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.provider_keys import ProviderKeys, check_progress, open_keys
-from factmem.providers.results import ShredReceipt
+from factmem.providers.results import ShredReceipt, StoreStatus
 
 __all__ = ["SqlStore"]
 
@@ -23,9 +24,43 @@ __all__ = ["SqlStore"]
 class SqlStore(ConversingStore, DurableStore):
     """A `FactStore` in a database: compaction, anchors, keys and shredding."""
 
-    def __init__(self, backend: SqlBackend, limit: PlaceLimit | None) -> None:
+    def __init__(self, backend: SqlBackend, limit: PlaceLimit | None, *, must_exist: bool) -> None:
         self._database = backend
+        self._must_exist = must_exist
         super().__init__(backend, limit)
+
+    @override
+    async def __aenter__(self) -> Self:
+        """Open a store that must exist, so that a service with a wrong one does not start."""
+        if self._must_exist:
+            try:
+                await self._database.work(self._database.blocking.look)
+            except BaseException:
+                await self.aclose()
+                raise
+        return self
+
+    async def create(self) -> None:
+        """Create the store if it does not exist, also with `must_exist`.
+
+        For a deployment step: the application then opens the store with `must_exist=True`.
+        """
+        self._check_open()
+        await self._database.work(self._database.blocking.create)
+
+    async def ping(self) -> StoreStatus:
+        """Raise unless the store can be reached, opened with this key, read and written.
+
+        For health checks. It writes as a save does, and leaves nothing behind. A store that does not
+        exist yet cannot be written to: then only reading is checked, and `exists` is False.
+
+        Raises:
+            StorageError: The store failed, or does not exist and must.
+            StoreBusyError: Other writes took too long.
+            DecryptionError: The key is missing or wrong.
+        """
+        self._check_open()
+        return await self._database.work(self._database.blocking.ping)
 
     async def compact(
         self,

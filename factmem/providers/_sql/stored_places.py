@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from secrets import token_hex
 from typing import TypeAlias, TypeVar
 
 from factmem.encryption.key_file import RenewableEncryption
@@ -32,6 +33,7 @@ from factmem.providers._sql.sealing import UnknownGenerationError
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.tidying import Tidying
 from factmem.providers._sql.writing import Appended, Batch, Save, new_mark
+from factmem.providers.results import StoreStatus
 
 R = TypeVar("R")
 
@@ -55,6 +57,30 @@ class StoredPlaces(PlaceReads):
         reader = self.reading(session)
         assert reader is not None  # noqa: S101 - it was found or made
         return reader, PlaceRewriter(reader, self.opening)
+
+    def create(self) -> None:
+        """Create the store if it does not exist."""
+        self.write(lambda session, _: self.opening.made(session, is_wanted=True))
+
+    def look(self) -> None:
+        """Open the store if it exists; raise if it must."""
+        self.run(lambda session, _: self.reading(session))
+
+    def ping(self) -> StoreStatus:
+        """Raise unless the store can be read and written; a missing one cannot be written."""
+        nowhere = ("product", "factmem", "ping", token_hex(16))
+
+        def write(session: Session, _: int) -> StoreStatus:
+            version, reader = self.opening.tables.version, self.reading(session)
+            if reader is None:
+                return StoreStatus(None, version)
+            writer = PlaceRewriter(reader, self.opening)
+            with session.transaction():
+                writer.lock_or_make(session, nowhere)
+                writer.delete_empty(session, nowhere)
+            return StoreStatus(reader.store.id, version, is_encrypted=reader.store.is_sealed)
+
+        return self.write(write)
 
     @abstractmethod
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:

@@ -6,6 +6,7 @@ the row, unwraps the key ring, and remembers the store until another process has
 
 import threading
 from dataclasses import dataclass
+from logging import INFO, getLogger
 from secrets import token_hex
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from factmem.encryption.aes256gcm import Encryption, KeySlot
 from factmem.errors import (
     CorruptJournalError,
     KeyRequiredError,
+    StorageError,
     TamperedError,
     WrongKeyError,
 )
@@ -25,6 +27,8 @@ from factmem.providers._sql.session import Session
 
 PLAIN, SEALED = "plain", "aes-256-gcm"
 
+_logger = getLogger(__name__)
+
 
 class Tables(Protocol):
     """The tables of a database."""
@@ -33,6 +37,12 @@ class Tables(Protocol):
     """Whether plain lines carry checksums."""
     has_one_store: bool
     """Whether all places belong to one store."""
+    version: int
+    """The version of the tables that this release makes."""
+
+    def where(self, session: Session) -> str:
+        """Name the folder or the database, for people."""
+        ...
 
     def are_there(self, session: Session) -> bool:
         """Return whether there are tables.
@@ -83,20 +93,31 @@ class Opening:
         name: The name of the store.
         encryption: What wraps its key ring; None for a plain store.
         tables: The tables of the database.
+        must_exist: Whether a missing store is an error instead of an empty one.
     """
 
-    def __init__(self, name: str, encryption: Encryption | None, tables: Tables) -> None:
+    def __init__(
+        self,
+        name: str,
+        encryption: Encryption | None,
+        tables: Tables,
+        *,
+        must_exist: bool = False,
+    ) -> None:
         self.name = name
         self.encryption = encryption
         self.coming: Encryption | None = None
         """The encryption of a rotation that is about to commit."""
         self.tables = tables
+        self._must_exist = must_exist
         self.start_afresh()
 
     def start_afresh(self) -> None:
         """Forget what was opened; in a forked child the lock may be held by no thread."""
         self._lock = threading.Lock()
         self._open: OpenStore | None = None
+        self._told: str | None = None
+        """The id of the store that was logged last; empty if there was none."""
 
     @property
     def known(self) -> OpenStore | None:
@@ -104,7 +125,19 @@ class Opening:
         return self._open
 
     def found(self, session: Session) -> OpenStore | None:
-        """Return the store, or None if nothing was saved in it yet."""
+        """Return the store, or None if nothing was saved in it yet.
+
+        Raises:
+            StorageError: There is none, and it must exist.
+        """
+        opened = self._look(session)
+        if opened is None and self._must_exist:
+            raise self._missing(session)
+        if self._told != ("" if opened is None else opened.id):
+            self._tell(session, opened)
+        return opened
+
+    def _look(self, session: Session) -> OpenStore | None:
         opened = self._open
         if opened is None:
             with self._lock:
@@ -113,9 +146,50 @@ class Opening:
             session.select_store(opened.number)
         return opened
 
-    def made(self, session: Session) -> OpenStore:
-        """Return the store; create the tables and its row if they are missing."""
-        found = self.found(session)
+    def _missing(self, session: Session) -> StorageError:
+        where = self.tables.where(session)
+        if self.tables.has_one_store:
+            return StorageError(
+                f"There is no store in {where}, and must_exist is set: correct the folder, or create "
+                f"the store with create()"
+            )
+        has_tables = self.tables.are_there(session)
+        remedy = "correct the name" if has_tables else "create its tables with migrate()"
+        return StorageError(
+            f"There is no store {self.name!r} in {where}, and must_exist is set: correct the "
+            f"database, {remedy}, or create the store with create()"
+        )
+
+    def _tell(self, session: Session, opened: OpenStore | None) -> None:
+        """Log which store was found: a wrong folder or database looks like an empty store."""
+        with self._lock:
+            is_new, self._told = self._told == "", "" if opened is None else opened.id
+        if not _logger.isEnabledFor(INFO):
+            return
+        where = self.tables.where(session)
+        if opened is None:
+            _logger.info(
+                "No store %r in %s yet: reads find nothing, and the first save creates it",
+                self.name,
+                where,
+            )
+            return
+        ((places,),) = session.rows(sql.COUNT_PLACES, [opened.number])
+        kind = "encrypted" if opened.is_sealed else "plain"
+        made = "new " if is_new and not places else ""
+        _logger.info(
+            "Opened the %s%s store %r in %s (places: %d)", made, kind, self.name, where, places
+        )
+
+    def made(self, session: Session, *, is_wanted: bool = False) -> OpenStore:
+        """Return the store; create the tables and its row if they are missing.
+
+        With `is_wanted` also if it must exist.
+
+        Raises:
+            StorageError: There is none, and it must exist.
+        """
+        found = self._look(session) if is_wanted else self.found(session)
         if found is not None:
             return found
         if not self.tables.are_there(session):
@@ -165,7 +239,13 @@ class Opening:
             if coming is None:
                 raise
             unwrapped = coming.unwrap(row.slots, row.id)
-        return KeyRing.load(unwrapped.ring), unwrapped.kid
+        ring = KeyRing.load(unwrapped.ring)
+        if ring.store != self.name:
+            raise TamperedError(
+                "The row of the store is that of another store: it was exchanged. Restore it from a "
+                "backup"
+            )
+        return ring, unwrapped.kid
 
     def _opened(self, session: Session) -> OpenStore | None:
         row = self.row(session) if self.tables.are_there(session) else None
@@ -182,6 +262,8 @@ class Opening:
             )
         else:
             sealing = PlainSealing(row.id, has_checksums=self.tables.has_checksums)
+        if session.store != row.number:
+            session.select_store(row.number)
         _check_places(session, row, sealing)
         return OpenStore(row.number, row.id, row.mode, sealing, row.anchors)
 
@@ -198,7 +280,7 @@ class Opening:
         made = token_hex(16)
         if self.encryption is None:
             return made, PLAIN, "[]"
-        slot = self.encryption.wrap(KeyRing.new().dump(), made)
+        slot = self.encryption.wrap(KeyRing.new(self.name).dump(), made)
         return made, SEALED, orjson.dumps([slot]).decode()
 
 

@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 from typing_extensions import override
@@ -17,6 +18,7 @@ from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
 from factmem.providers._sql.views import View
+from factmem.providers._sqlite import schema
 from factmem.providers._sqlite.database import Database
 from factmem.providers._sqlite.files import DamagedError, DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
@@ -37,6 +39,14 @@ class SqliteTables:
 
     has_checksums = True
     has_one_store = True
+    version = schema.VERSION
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def where(self, session: Session) -> str:
+        """See `Tables.where`."""
+        return repr(str(self._root.absolute()))
 
     def are_there(self, session: Session) -> bool:
         """See `Tables.are_there`: opening a connection has checked their version."""
@@ -57,6 +67,7 @@ class SqlitePlaces(StoredPlaces):
         encryption: What wraps the key ring; None for a plain store.
         clock: The clock of the store.
         keep_history: How long older history is kept; None keeps it forever.
+        must_exist: Whether a missing store is an error.
     """
 
     def __init__(
@@ -65,18 +76,22 @@ class SqlitePlaces(StoredPlaces):
         encryption: Encryption | None,
         clock: StoreClock,
         keep_history: timedelta | None,
+        *,
+        must_exist: bool = False,
     ) -> None:
         self.database = database
         self._file: tuple[int, int] | None = None
         """The file that was read last."""
-        opening = Opening("default", encryption, SqliteTables())
+        tables = SqliteTables(database.root)
+        opening = Opening("default", encryption, tables, must_exist=must_exist)
         super().__init__(opening, clock, warm_places=_WARM_PLACES, keep_history=keep_history)
 
     @override
     def reading(self, session: Session) -> PlaceReader | None:
         """See `StoredPlaces.reading`; None if the session began before the store was made."""
-        is_there = self.opening.tables.are_there(session)
-        return super().reading(session) if is_there else None
+        is_known = self.opening.known is not None
+        is_late = is_known and not self.opening.tables.are_there(session)
+        return None if is_late else super().reading(session)
 
     def _run(self, work: Callable[[Session, int], R]) -> R:
         return _steadily(lambda: self._read(work))

@@ -19,6 +19,7 @@ from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.store import SqlStore
 from factmem.providers._sqlite.copies import Restoration, backup, check_new, readable
 from factmem.providers._sqlite.database import Database
+from factmem.providers._sqlite.files import DatabaseFiles
 from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers.conversations import conversation_of
 from factmem.providers.limits import PlaceLimit
@@ -68,7 +69,7 @@ class LocalFileMemoryProvider(SqlStore):
     passed to `amend` runs in a worker thread, under the store's lock.
 
     Args:
-        root: The folder. The first save creates it, readable by its owner only.
+        root: The folder. The first save creates it, for its owner only unless `storage` has a `mode`.
         storage: How it is stored: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
         clock: Returns the time as an aware datetime; the clock of this machine by default.
         keep_history: The time for which replaced and forgotten values stay readable by `history` and
@@ -100,9 +101,9 @@ class LocalFileMemoryProvider(SqlStore):
             check_span(keep_history)
         self._root = _folder_of(root)
         chosen = _storage_of(storage)
-        database = Database(
-            self._root, chosen.busy_timeout, allow_network=chosen.allow_network_folder
-        )
+        timeout, allowed = chosen.busy_timeout, chosen.allow_network_folder
+        files = DatabaseFiles(self._root, timeout, allow_network=allowed, mode=chosen.mode)
+        database = Database(files, timeout)
         encryption = chosen.encryption if isinstance(chosen, EncryptedStorage) else None
         store_clock = StoreClock(clock)
         places = SqlitePlaces(

@@ -197,6 +197,8 @@ CLOSED: dict[str, Call] = {
     "save": lambda store: store.save(theme("dark"), ALICE, AGENT),
     "verify": lambda store: store.verify(ANCHOR),
     "keys": lambda store: store.keys.ids(),
+    "create": lambda store: store.create(),
+    "ping": lambda store: store.ping(),
 }
 del CLOSED["aclose"]
 

@@ -32,13 +32,14 @@ class SqlStore(ConversingStore, DurableStore):
     @override
     async def __aenter__(self) -> Self:
         """Open a store that must exist, so that a service with a wrong one does not start."""
+        opened = await super().__aenter__()
         if self._must_exist:
             try:
                 await self._database.work(self._database.blocking.look)
             except BaseException:
                 await self.aclose()
                 raise
-        return self
+        return opened
 
     async def create(self) -> None:
         """Create the store if it does not exist, also with `must_exist`.

@@ -175,6 +175,7 @@ class Restoration:
         with _writing(root), self._unused():
             if self._of_store() != self._known:
                 raise StoreBusyError("The store was used meanwhile: nothing was changed, try again")
+            (self.folder / NAME).chmod(self._database.files.file_mode)
             (self.folder / NAME).replace(root / NAME)
             sync_folder(root)
 

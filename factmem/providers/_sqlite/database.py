@@ -25,7 +25,6 @@ import threading
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
@@ -42,15 +41,14 @@ class Database:
     """The database of one folder. Thread-safe.
 
     Args:
-        root: The folder.
+        files: Its files.
         busy_timeout: How many seconds a write waits for the lock of the store.
-        allow_network: Whether the folder may be on a network file system.
     """
 
-    def __init__(self, root: Path, busy_timeout: float, *, allow_network: bool) -> None:
-        self.files = DatabaseFiles(root, busy_timeout, allow_network=allow_network)
+    def __init__(self, files: DatabaseFiles, busy_timeout: float) -> None:
+        self.files = files
         self._timeout = busy_timeout
-        self.root = root
+        self.root = root = files.root
         self.epoch = 0
         """Changes with the connections, and with the file itself."""
         self._lock = FileLock(str(root / LOCK), busy_timeout)
@@ -122,7 +120,7 @@ class Database:
         with self._lock.turn(self._writing), self._reading, self._warming:
             self._check_process()
             self._close()
-            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.files.make_folder()
             with self._lock.held(), self.files.unused():
                 yield
 

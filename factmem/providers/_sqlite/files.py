@@ -61,13 +61,19 @@ class DatabaseFiles:
         root: The folder.
         busy_timeout: How many seconds a connection waits for another one.
         allow_network: Whether the folder may be on a network file system.
+        mode: The permissions of a new folder; its files have no right to execute.
     """
 
-    def __init__(self, root: Path, busy_timeout: float, *, allow_network: bool) -> None:
+    def __init__(
+        self, root: Path, busy_timeout: float, *, allow_network: bool, mode: int = 0o700
+    ) -> None:
         self.root, self.path = root, root / NAME
         self._name = str(self.path)  # `lstat` of a string takes half the time
         self._timeout = busy_timeout
         self._allow_network = allow_network
+        self._mode = mode
+        self.file_mode = mode & 0o666
+        """The permissions of new files. SQLite gives the log and its index those of the database."""
 
     def exists(self) -> bool:
         """Whether there is a database. One that cannot be reached is not a missing one."""
@@ -108,7 +114,7 @@ class DatabaseFiles:
                 _set_wal(db)
 
     def create(self, lock: FileLock) -> sqlite3.Connection:
-        """Open the database for writing; create what is missing, readable by the owner only."""
+        """Open the database for writing; create what is missing."""
         kind = None if self._allow_network else network_file_system(str(self.root))
         if kind is not None:
             raise StorageError(
@@ -117,8 +123,7 @@ class DatabaseFiles:
                 f"allow_network_folder=True if only one machine uses it"
             )
         try:
-            made = [each for each in (self.root, *self.root.parents) if not each.exists()]
-            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            made = self.make_folder()
             with lock.held():
                 is_new = self._link_new()
                 db = self.connect("rw")
@@ -139,6 +144,22 @@ class DatabaseFiles:
             ) from exc
         return db
 
+    def make_folder(self) -> list[Path]:
+        """Create the folder and the lock if they are missing; return the folders that were made."""
+        made = [each for each in (self.root, *self.root.parents) if not each.exists()]
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if made:  # with the group's bit that it has from its parent, and for any umask
+            self.root.chmod(self.root.stat().st_mode & 0o2000 | self._mode)
+        with suppress(FileExistsError):
+            os.close(self._new(self.root / LOCK))
+        return made
+
+    def _new(self, path: Path) -> int:
+        """Create a file, and return its descriptor."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        path.chmod(self.file_mode)
+        return fd
+
     def _link_new(self) -> bool:
         """Create a database under another name, and link it; return whether it was missing.
 
@@ -155,7 +176,7 @@ class DatabaseFiles:
             return False
         self._remove_unlinked()  # of a process that was killed here
         made = self.root / f"{_UNLINKED}{os.getpid()}-{threading.get_ident()}"
-        os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        os.close(self._new(made))
         try:
             with closing(self.connect("rw", made)) as db:
                 db.execute("PRAGMA auto_vacuum = incremental")
@@ -274,7 +295,7 @@ class DatabaseFiles:
         if path.exists():
             return
         try:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with open(self._new(path), "wb") as file:
                 file.write(bytes(_RESERVED))
         except OSError:  # the disk is full: the next opening tries again
             with suppress(OSError):

@@ -8,7 +8,7 @@ CASES = 10000
 ROTATIONS = 200
 FAULTS = 3000
 HISTORIES = 1000
-LEARNING = 60
+CHATS = 10000
 WEB_SECONDS = 60
 MUTANTS = 50
 SERVER_KILLS = 1
@@ -24,7 +24,7 @@ ROTATIONS = 2
 FAULTS = 60
 HISTORIES = 20
 WEB_SECONDS = 5
-LEARNING = 15
+CHATS = 300
 endif
 
 # Processes that tests start import the package: with its bytecode on disk that takes half the time.
@@ -87,7 +87,7 @@ storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.erasures --histories $(HISTORIES)
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storms.tampering --cases $(CASES)
-	$(python) -m tests.storms.learning --seconds $(LEARNING)
+	$(python) -m tests.storms.chats --chats $(CHATS)$(if $(SHORT), --kills 4 --erasures 30, --postgres)
 ifndef SHORT
 	$(python) -m tests.scaling
 	$(python) -m tests.storms.many_processes

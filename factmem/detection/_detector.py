@@ -117,6 +117,8 @@ class FactDetector:
             can_forget=is_complete(self._store),
             keeps_doubtful=request.doubtful != "reject",
         )
+        if request.is_again:
+            await self._leave_out_known(verdict)
         if not request.dry_run:
             await self._write(verdict, moments)
         return _report(verdict, answers.usage, dry_run=request.dry_run)
@@ -187,6 +189,22 @@ class FactDetector:
         keywords = (each.concept.keyword for each in answers.read.candidates)
         new = answers.rules.new_concepts(keywords)
         return await self._synonyms.find(new, answers.rules.given_concepts, request.places)
+
+    async def _leave_out_known(self, verdict: Verdict) -> None:
+        """Turn facts that are in the history by their id into repeated ones."""
+        concepts = {
+            (each.place.identity, each.fact.concept.keyword): each
+            for each in (*verdict.saved, *verdict.confirmed, *verdict.superseded)
+        }
+        known: set[tuple[Identity, str]] = set()
+        for (identity, _), each in concepts.items():
+            subject, scope = each.place.subject, each.place.scope
+            history = await self._store.history(each.fact.concept, subject, scope)
+            known |= {(identity, entry.fact.id) for entry in history if entry.fact is not None}
+        for listed in (verdict.saved, verdict.confirmed, verdict.superseded):
+            again = [each for each in listed if (each.place.identity, each.fact.id) in known]
+            verdict.repeated += again
+            listed[:] = [each for each in listed if each not in again]
 
     async def _write(self, verdict: Verdict, moments: Mapping[Identity, Moment]) -> None:
         """Write the facts and retractions, those of one place at once."""

@@ -70,5 +70,8 @@ class DetectionRequest:
     """Whether the result is only reported and nothing is written."""
     doubtful: DoubtfulItems = "keep"
     """What happens to flagged items."""
+    is_again: bool = False
+    """Whether an earlier detection of the same messages may have saved facts: they are not saved
+    twice. It costs a reading of the history."""
     moments: Mapping[Identity, Moment] = field(default_factory=dict[Identity, Moment])
     """The moments of places before the chat was read; by default the start of the detection."""

@@ -71,8 +71,12 @@ class ChatDetection:
         read_at: Mapping[Identity, Moment] | None,
         dry_run: bool,
         numbers: Sequence[int] | None = None,
+        is_again: bool = False,
     ) -> DetectionReport:
-        """See `AgentMemory.auto_detect_facts`; `numbers` are those of stored messages."""
+        """See `AgentMemory.auto_detect_facts`; `numbers` are those of stored messages.
+
+        `is_again` says that they may have been learnt before.
+        """
         async with self._events.operation(MemoryOperation.DETECT) as operation:
             wanted = self.detection
             if detection is not None:
@@ -89,7 +93,9 @@ class ChatDetection:
                 transcript, self._selection.detection_places(), conversation, wanted
             )
             moments = {} if read_at is None else read_at
-            return await self.run(replace(request, moments=moments, dry_run=dry_run), operation)
+            return await self.run(
+                replace(request, moments=moments, dry_run=dry_run, is_again=is_again), operation
+            )
 
     def request(
         self,

@@ -47,7 +47,7 @@ REST = timedelta(seconds=30)
 """How long a conversation rests before it is learnt: people write several messages in a row."""
 
 _LEASE = timedelta(minutes=10)
-"""The longest time of one detection, after which another worker may take the conversation."""
+"""After it another worker may take the conversation."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
 """The pause after the first failure, which doubles with each one, and its limit."""
@@ -318,8 +318,9 @@ class ConversationLearning:
     async def _learn(self, task: LearningTask, done: LearningRun) -> None:
         """Learn one conversation, and settle its task."""
         try:
-            upto, report = await self._detected(task)
-        except (ChatModelError, ExtractionError, StorageError) as exc:
+            with anyio.fail_after(_LEASE.total_seconds() * 0.8):  # it must not outlive its lease
+                upto, report = await self._detected(task)
+        except (ChatModelError, ExtractionError, StorageError, TimeoutError) as exc:
             _logger.warning("Learning from a conversation failed: %s", type(exc).__name__)
             await self._postpone(task, done)
             return
@@ -346,6 +347,7 @@ class ConversationLearning:
             read_at=moments,
             dry_run=False,
             numbers=[turn.number for turn in turns],
+            is_again=task.attempts > 1,
         )
         return turns[-1].number + 1, report
 
@@ -362,8 +364,8 @@ class ConversationLearning:
             last *= 4
 
     async def _postpone(self, task: LearningTask, done: LearningRun) -> None:
-        if task.attempts + 1 < _MOST_ATTEMPTS:
-            pause = min(_FIRST_PAUSE * 2**task.attempts, _LONGEST_PAUSE)
+        if task.attempts < _MOST_ATTEMPTS:
+            pause = min(_FIRST_PAUSE * 2 ** (task.attempts - 1), _LONGEST_PAUSE)
             if await self._store.failed(task, pause):
                 done.postponed += 1
         elif await self._store.failed(task, None):

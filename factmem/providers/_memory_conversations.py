@@ -169,6 +169,7 @@ class MemoryConversations:
         chat = self._chats[place, conversation]
         chat.lease = next(self._leases)
         chat.leased_until = now + timedelta(microseconds=lease)
+        chat.attempts += 1
         return LearningTask(
             conversation, Place.of_identity(place), chat.learnt or 0, chat.attempts, chat.lease
         )
@@ -189,7 +190,6 @@ class MemoryConversations:
         chat = self._leased(task)
         if chat is None:
             return False
-        chat.attempts += 1
         chat.is_failed = again_in is None
         chat.due = self._now() + timedelta(microseconds=again_in or 0)
         return True
@@ -198,7 +198,7 @@ class MemoryConversations:
         """See `ConversationStore.retry`."""
         chats = [chat for _, chat in self._queued(among) if chat.is_failed]
         for chat in chats:
-            chat.is_failed, chat.attempts, chat.due = False, 0, self._now()
+            chat.is_failed, chat.attempts, chat.due = False, 1, self._now()
         return len(chats)
 
     def state(self, among: Among) -> LearningState:

@@ -92,7 +92,8 @@ class LearningTask:
     since: int
     """The number of the first message that was not learnt yet."""
     attempts: int
-    """How many attempts have failed since the last success."""
+    """How often it was taken since the last success, this time included: more than once also after a
+    worker that ended without a word, and may have saved facts."""
     lease: int = field(repr=False)
 
 

@@ -16,7 +16,7 @@ from factmem.providers.base import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
 from tests.providers.delayed_backend import DelayedStore, Server
-from tests.world import AGENT, ALICE, BOB, KINDS, PROFILE, THEME, USER, item, store_of
+from tests.world import AGENT, ALICE, BOB, KINDS, PROFILE, THEME, USER, item, store_of, theme
 
 DARK = {"facts": [item()]}
 NOTHING: dict[str, Any] = {"facts": []}
@@ -227,6 +227,29 @@ async def test_a_cancelled_worker_loses_nothing(store: FactStore, clock: Settabl
     clock.advance(timedelta(minutes=10))
     assert (await memory.learn_pending()).learnt == 1
     assert await themes(store) == ["dark"]
+
+
+async def test_a_worker_that_ends_after_saving(
+    store: FactStore, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its facts are not saved twice: a message that is read again gives the same fact."""
+    await memory_on(store, clock).of("alice").conversation("chat").append(SAID)
+    clock.advance(REST)
+
+    async def end(*_: object) -> bool:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.conversations, "learnt", end)
+        with pytest.raises(BaseExceptionGroup):
+            await memory_on(store, clock, DARK).learn_pending()
+    await store.save(theme("light", timestamp=clock.now), ALICE, AGENT)
+    clock.advance(timedelta(minutes=10))
+
+    assert (await memory_on(store, clock, DARK).learn_pending()).learnt == 1
+    history = await store.history(THEME, ALICE, AGENT)
+    assert [entry.fact.values for entry in history if entry.fact] == [("dark",), ("light",)]
+    assert (await memory_on(store, clock).conversations.pending()).pending == 0
 
 
 async def test_a_worker_goes_on_until_it_is_cancelled(

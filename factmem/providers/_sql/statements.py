@@ -102,7 +102,7 @@ ON CONFLICT (place) DO UPDATE SET
 """Queues a conversation: due when it has rested, or some time after its first new message."""
 
 TAKE = """
-UPDATE factmem.learning SET lease = %s, leased_until = %s WHERE place = (
+UPDATE factmem.learning SET lease = %s, leased_until = %s, attempts = attempts + 1 WHERE place = (
     SELECT place FROM factmem.learning
     WHERE store = %s AND is_failed = 0 AND due <= %s AND leased_until <= %s {where}
     ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED
@@ -120,12 +120,12 @@ WHERE place = %s AND lease = %s RETURNING place
 
 SET_FAILED = """
 UPDATE factmem.learning
-SET attempts = attempts + 1, lease = 0, leased_until = 0, due = %s, is_failed = %s
+SET lease = 0, leased_until = 0, due = %s, is_failed = %s
 WHERE place = %s AND lease = %s RETURNING place
 """
 
 QUEUE_FAILED = """
-UPDATE factmem.learning SET is_failed = 0, attempts = 0, due = %s
+UPDATE factmem.learning SET is_failed = 0, attempts = 1, due = %s
 WHERE store = %s AND is_failed = 1 {where} RETURNING place
 """
 

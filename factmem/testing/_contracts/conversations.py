@@ -308,7 +308,7 @@ class Queue(SecondInstances):
         assert await provider.conversations.take(LEASE) is None
         clock.advance(timedelta(minutes=1))
         task = await second.conversations.take(LEASE) or pytest.fail("nothing is due")
-        assert (task.attempts, task.since) == (1, 0)
+        assert (task.attempts, task.since) == (2, 0)
         assert await second.conversations.failed(task, None)
         clock.advance(timedelta(days=1))
 
@@ -318,7 +318,7 @@ class Queue(SecondInstances):
         assert await second.conversations.retry(places=[Place(AGENT, BOB)]) == 0
         assert await second.conversations.retry() == 1
         again = await provider.conversations.take(LEASE) or pytest.fail("nothing is due")
-        assert (again.attempts, again.since) == (0, 0)
+        assert (again.attempts, again.since) == (2, 0)
 
     async def test_named_places(self, provider: FactStore, clock: SettableClock) -> None:
         """A worker may serve some places only."""

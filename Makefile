@@ -18,10 +18,6 @@ SEED = 1
 
 # The short form of the storms, a few seconds each: make storm SHORT=1
 ifdef SHORT
-KILLS = 20
-CASES = 400
-ROTATIONS = 2
-FAULTS = 60
 HISTORIES = 20
 WEB_SECONDS = 5
 CHATS = 300
@@ -68,7 +64,7 @@ bench: $(VENV)/.installed-bench
 # PostgreSQL: the suites over every kind of store, and faults during saves of several processes.
 # It starts a server itself, and PgBouncer where that is installed.
 postgres: $(VENV)/.installed-test
-	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 --both-loops -m 'not types' \
+	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 --both-loops -m 'not types and not storm' \
 		-o python_files='test_*.py all_kinds.py' tests/postgres tests/cli/test_postgres.py tests/memory/test_programs.py
 	$(python) -m tests.postgres.faults --kills $(SERVER_KILLS) --cuts $(CUTS) --terminations $(CUTS)
 
@@ -77,22 +73,24 @@ failover: $(VENV)/.installed-test
 	$(python) -m tests.postgres.faults --failovers $(FAILOVERS)
 
 # The sweeps among the tests, then kills for as long as you like: make storm KILLS=5000
-# They count in all: half of the kills are of encrypted stores.
+# They count in all: half of the kills are of encrypted stores. The tests marked `storm` have short
+# storms of their own, so the short form adds only those that have no test.
 storm: $(VENV)/.installed-test
-	$(python) -m pytest -n 2 --dist worksteal -m '(storm or hypothesis) and not postgres' --thorough
+ifdef SHORT
+	$(python) -m pytest -n 2 --dist worksteal -m 'storm and not postgres'
+else
+	$(python) -m pytest -n 2 --dist worksteal -m 'storm or not types' --both-loops --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED)
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED) --encrypted
-	$(python) -m tests.storms.erasures --histories $(HISTORIES)
-	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storms.tampering --cases $(CASES)
-	$(python) -m tests.storms.chats --chats $(CHATS)$(if $(SHORT), --kills 4 --erasures 30, --postgres)
-ifndef SHORT
 	$(python) -m tests.scaling
 	$(python) -m tests.storms.many_processes
-	$(python) -m pytest -n 2 --dist worksteal -m 'storm or not types' --both-loops --thorough
 endif
+	$(python) -m tests.storms.erasures --histories $(HISTORIES)
+	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
+	$(python) -m tests.storms.chats --chats $(CHATS)$(if $(SHORT), --kills 4 --erasures 30, --postgres)
 
 # Small mistakes in the core, each of which the tests of its module must notice.
 mutants: $(VENV)/.installed-test

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.selection import mark_postgres, mark_storms
+from tests.selection import mark_postgres, mark_seeds, repeated
 
 if TYPE_CHECKING:
     from tests.postgres.cluster import Cluster
 
 SHORT = 25
 """The number of examples of each property in the default run; `make storm` uses 100."""
+
+MEMORY = "/dev/shm"
+"""A folder in memory, where Linux has one."""
+
+ROOM = 4 * 2**30
+"""The bytes that two workers leave free in the folder of temporary files at any time."""
 
 # Local runs search anew; CI uses the same examples each time.
 # A busy machine draws examples slowly, which is not a fault of a test.
@@ -39,19 +46,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Replace fsync, which only a power cut would show, unless `--thorough` is given.
+    """Keep files in memory unless `--thorough` is given: waiting for a disk took half of the time.
 
-    SQLite has its own, which stay.
+    `TMPDIR` says otherwise, as does a machine with little memory.
     """
     is_thorough = config.getoption("--thorough")
     settings.load_profile("long" if is_thorough else "short")
-    if not is_thorough:
-        os.fsync = _without_waiting  # type: ignore[assignment]
+    if not is_thorough and "TMPDIR" not in os.environ and _has_room(MEMORY):
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 
 
-def _without_waiting(fd: int) -> None:
-    """Behave like fsync to a caller: return, or fail on a descriptor that is not open."""
-    os.fstat(fd)
+def _has_room(folder: str) -> bool:
+    """Return True for a folder that holds the files of all tests."""
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,13 +78,15 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests that repeat others of the default run to `make storm` and `make postgres`."""
+    """Leave tests that repeat others to `--both-loops`, and slow ones to `make postgres` and `make storm`."""
     mark_postgres(items)
+    mark_seeds(items)
     if config.getoption("--both-loops"):
         return
-    spared = mark_storms(items)
+    spared = repeated(items)
     if spared:
-        config.hook.pytest_deselected(items=spared)
+        config.hook.pytest_deselected(items=list(spared.values()))
+        items[:] = [item for item in items if item.nodeid not in spared]
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -1,7 +1,7 @@
-"""The tests that the default run leaves to `make storm` and `make postgres`, by folder and suite.
+"""The tests that runs without `--both-loops` leave out, by folder and suite.
 
-Each one left out repeats a test of the default run on another event loop, kind of storage or store,
-on the same code; `make storm` and `make postgres` run every one of them.
+Each repeats another test on another event loop, kind of storage or store, on the same code. The
+long form of `make storm` and, for a server, `make postgres` run every one of them.
 """
 
 import re
@@ -32,10 +32,10 @@ BOTH_LOOPS = {
 }
 """Their files with tasks, threads or cancellation of their own, and the smoke test on trio."""
 
-TRIO_IN_STORMS = {"cli", "embedding", "integrations", "llm"}
+TRIO_IN_BOTH = {"cli", "embedding", "integrations", "llm"}
 """Places whose tests on trio differ from those on asyncio in the library that waits."""
 
-PLAIN_IN_STORMS = {
+PLAIN_IN_BOTH = {
     "agent",
     "cli",
     "memory",
@@ -81,20 +81,21 @@ def mark_postgres(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.postgres)
 
 
-def mark_storms(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Mark the tests that `make storm` repeats, and return those that asyncio alone runs."""
-    spared = [item for item in items if _is_spared(item)]
-    if spared:
-        items[:] = [item for item in items if not _is_spared(item)]
-    names = {item.nodeid for item in items}
+def mark_seeds(items: list[pytest.Item]) -> None:
+    """Mark the random runs that `make storm` adds."""
+    for item in items:
+        if (_parameter(item, "seed") or 0) >= FEW_SEEDS:
+            item.add_marker(pytest.mark.storm)
+
+
+def repeated(items: list[pytest.Item]) -> dict[str, pytest.Item]:
+    """Return, by name, the tests that only `--both-loops` runs."""
+    spared = {item.nodeid: item for item in items if _is_spared(item)}
+    names = {item.nodeid for item in items} - spared.keys()
     seen = set[str]()
     for item in items:
-        if (
-            _is_a_later_case(item, seen)
-            or _is_repeated(item, names)
-            or (_parameter(item, "seed") or 0) >= FEW_SEEDS
-        ):
-            item.add_marker(pytest.mark.storm)
+        if item.nodeid in names and (_is_a_later_case(item, seen) or _is_repeated(item, names)):
+            spared[item.nodeid] = item
     return spared
 
 
@@ -123,9 +124,9 @@ def _is_repeated(item: pytest.Item, names: set[str]) -> bool:
     path = _path(item)
     places = {path.parts[0], path.as_posix()}
     loop, kinds = _parameter(item, "anyio_backend"), _kinds(item)
-    if places & PLAIN_IN_STORMS and "plain" in kinds:
+    if places & PLAIN_IN_BOTH and "plain" in kinds:
         return _swapped(item, "plain", "encrypted") in names
-    is_left = loop == "trio" if places & TRIO_IN_STORMS else _is_crossed(loop, kinds)
+    is_left = loop == "trio" if places & TRIO_IN_BOTH else _is_crossed(loop, kinds)
     return is_left and _swapped(item, "asyncio", "trio") in names
 
 

@@ -181,7 +181,7 @@ def test_a_store_is_read_and_backed_up_while_another_process_writes(tmp_path: Pa
 
 def _rows_file(folder: Path) -> Path:
     file = folder / "rows.csv"
-    rows = (f"{ALICE},k{number},{number},integer\n" for number in range(25_000))
+    rows = (f"{ALICE},k{number},{number},integer\n" for number in range(5_000))
     file.write_text(f"place,keyword,value,type\n{''.join(rows)}")
     return file
 
@@ -197,7 +197,7 @@ def _memories_file(folder: Path) -> Path:
             "created_at": f"2026-03-01T09:00:00.{number:06}+00:00",
             "categories": [f"k{number}"],
         }
-        for number in range(25_000)
+        for number in range(5_000)
     ]
     file.write_text("".join(f"{json.dumps(each)}\n" for each in memories))
     return file
@@ -221,9 +221,9 @@ def test_repeating_a_killed_import_completes_it(
 
     again = json.loads(_call(*command, "--json").stdout)
 
-    assert (again["read"], again["problems"]) == (25_000, [])
+    assert (again["read"], again["problems"]) == (5_000, [])
     [place] = json.loads(_call("--store", memory, "places", "--json").stdout)
-    assert (place["place"], place["count"]) == (ALICE, 25_000)
+    assert (place["place"], place["count"]) == (ALICE, 5_000)
     output = json.loads(_call("--store", memory, "history", ALICE, "k7", "--json").stdout)
     assert len(output) == 1
     assert json.loads(_call(*command, "--json").stdout)["new"] == 0

@@ -1,4 +1,7 @@
-"""The shipped suites over every kind of store, on asyncio and trio: `make postgres` runs them."""
+"""The shipped suites over every kind of store: `make postgres` runs them.
+
+Neither sealing nor the way to the server sees the event loop, so each kind runs on one of them.
+"""
 
 from typing import Any, ClassVar
 
@@ -13,20 +16,17 @@ from tests.postgres.test_search_contract import SearchSuite
 KEY = Aes256GCMEncryptor.generate_key()
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Run each test on both event loops."""
-    backend: str = request.param
-    return backend
-
-
-class TestPlainOnTrio(Suites):
-    """A store in the clear; `make test` runs it on asyncio."""
+class OnTrio:
+    """The other event loop."""
 
     @pytest.fixture(params=["trio"])
     def anyio_backend(self, request: pytest.FixtureRequest) -> str:
         backend: str = request.param
         return backend
+
+
+class TestPlainOnTrio(OnTrio, Suites):
+    """A store in the clear; `TestAllOfPlain` runs it on asyncio."""
 
 
 class TestEncrypted(Suites):
@@ -43,7 +43,7 @@ class TestBehindRowSecurity(Suites):
         return login.dsn
 
 
-class TestBehindPgBouncer(Suites):
+class TestBehindPgBouncer(OnTrio, Suites):
     """In transaction mode, encrypted, with a role that each transaction takes for itself."""
 
     @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ class TestSearchingBehindRowSecurity(SearchSuite):
         return login.dsn
 
 
-class TestSearchingBehindPgBouncer(SearchSuite):
+class TestSearchingBehindPgBouncer(OnTrio, SearchSuite):
     """In transaction mode: settings of an index scan hold for one statement."""
 
     @pytest.fixture

@@ -85,7 +85,7 @@ class LocalStores(DurableStoreContract):
     @pytest.mark.storm
     @pytest.mark.parametrize("anyio_backend", ["asyncio"])
     async def test_damage_anywhere_is_never_read(self, home: StoreFolder, tmp_path: Path) -> None:
-        self.flips = 1000
+        self.flips = 300
         await self.test_damage_is_never_read(home, tmp_path)
 
 

@@ -50,7 +50,7 @@ async def opened(
     model: object, store: InMemoryProvider, **options: Any
 ) -> AsyncGenerator[Agent, None]:
     """Open an agent, in a test that fails rather than waits forever."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with remembering(model, store, **options) as agent:
             yield agent
 

@@ -80,7 +80,7 @@ async def test_calls_of_one_answer_run_at_once_and_answer_in_order() -> None:
         return "second"
 
     model = ScriptedChatModel(calls(("first", {}), ("second", {})), "Done.")
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         result = await Agent(model, tools=[first, second]).run("Both, please")
 
     assert tool_results(result.messages) == ["first", "second"]
@@ -92,7 +92,7 @@ async def test_sync_tools_run_concurrently_too() -> None:
     second_has_run = ThreadEvent()
 
     def first() -> bool:
-        return second_has_run.wait(5)
+        return second_has_run.wait(60)
 
     def second() -> bool:
         second_has_run.set()
@@ -166,7 +166,7 @@ async def test_a_broken_tool_ends_the_run_and_leaves_the_conversation_whole() ->
     model = ScriptedChatModel(calls(("slow", {}), ("quick", {}), ("broken", {})))
     context = AgentContext("Go", chat_model=model, tools=tools_by_name([quick, broken, slow]))
 
-    with anyio.fail_after(10), pytest.raises(BrokenError):
+    with anyio.fail_after(60), pytest.raises(BrokenError):
         await run_tool_loop(context, "Go")
 
     assert_paired(context.messages)
@@ -231,7 +231,7 @@ async def test_a_cancelled_run_waits_for_a_sync_tool_and_keeps_its_result() -> N
 
     def book() -> str:
         begun.set()
-        may_end.wait(5)
+        may_end.wait(60)
         return "booked"
 
     model = ScriptedChatModel(calls(("book", {})))

@@ -59,7 +59,7 @@ async def _picture(folder: str) -> str:
         async with browser.run_test(size=(120, 18)) as pilot:
             await pilot.pause(0.3)
             await pilot.press("down", "down", "enter")
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while not browser.query_one(FactTable).shown:
                     await pilot.pause(0.05)
             await pilot.pause(0.3)

@@ -23,7 +23,7 @@ class Hanging:
 
     def encode(self, sentences: list[str], **_: Any) -> list[list[float]]:
         self.calls.append(sentences)
-        self.may_end.wait(30)
+        self.may_end.wait(60)
         return [[1.0, 2.0] for _ in sentences]
 
 
@@ -36,7 +36,7 @@ def hanging() -> Iterator[Hanging]:
 
 async def given_up(embedder: Any, hanging: Hanging, text: str, *, calls: int) -> None:
     """Embed, and cancel once so many calls have started."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(embedder.embed, [text])
             await anyio.wait_all_tasks_blocked()

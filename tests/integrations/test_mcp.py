@@ -185,7 +185,7 @@ def served(folder: Path) -> Iterator[str]:
     options = program(folder, "--port", str(port), "--token-env", "MCP_TOKEN")
     process = subprocess.Popen([sys.executable, *options], env={**os.environ, "MCP_TOKEN": TOKEN})
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -258,7 +258,7 @@ async def test_a_worker_goes_on_until_it_is_cancelled(
     """With `every` it looks again and again; `per_minute` limits how many it begins."""
     memory = memory_on(store, clock, DARK)
     await memory.of("alice").conversation("chat").append(SAID)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(
                 lambda: memory.learn_pending(every=timedelta(milliseconds=1), per_minute=60_000)

@@ -415,7 +415,7 @@ async def test_an_error_of_one_place_is_raised_unchanged() -> None:
     provider = FailingProvider(PRODUCT)
     messages = chat()
 
-    with anyio.fail_after(5), pytest.raises(StorageError, match="refused") as caught:
+    with anyio.fail_after(60), pytest.raises(StorageError, match="refused") as caught:
         await memory_of(provider).load_all_facts_to_agent(messages)
 
     assert isinstance(caught.value.__cause__, OSError)

@@ -138,7 +138,7 @@ class Cluster:
                 continue
         self.server.wait()
         self.server = None
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
             time.sleep(0.01)
         (self.folder / "postmaster.pid").unlink(missing_ok=True)
@@ -168,7 +168,7 @@ class Cluster:
         if self.server is not None:
             self.server.send_signal(signal.SIGINT)  # "fast"
             try:
-                self.server.wait(20)
+                self.server.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
             self.server = None

@@ -56,7 +56,7 @@ class Pooler:
         return self
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while True:
             try:
                 psycopg.connect(self.dsn()).close()
@@ -70,7 +70,7 @@ class Pooler:
     def __exit__(self, *exc_info: object) -> None:
         assert self.process is not None
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def dsn(self) -> str:
         """Return a connection string for the pooler."""

@@ -163,9 +163,9 @@ async def test_a_commit_that_is_never_answered_has_an_unknown_outcome(
     await provider.save(languages("first"), USER, AGENT)
     cluster.pause()
     try:
-        with anyio.fail_after(10), pytest.raises(UnknownOutcomeError):
+        with anyio.fail_after(60), pytest.raises(UnknownOutcomeError):
             await provider.save(languages("second"), USER, AGENT)
-        with anyio.fail_after(10), pytest.raises(StorageError) as caught:
+        with anyio.fail_after(60), pytest.raises(StorageError) as caught:
             await provider.load(LANGUAGES, USER, AGENT)
         assert not isinstance(caught.value, UnknownOutcomeError)
     finally:
@@ -203,7 +203,7 @@ async def test_a_commit_that_no_standby_confirms_is_not_acknowledged(
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(anyio.to_thread.run_sync, cancel, connection)
-                with anyio.fail_after(20), pytest.raises(UnknownOutcomeError, match="standby"):
+                with anyio.fail_after(60), pytest.raises(UnknownOutcomeError, match="standby"):
                     await save_on()
         finally:
             connection.execute("ALTER SYSTEM RESET synchronous_standby_names")

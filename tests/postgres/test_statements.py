@@ -89,7 +89,7 @@ async def test_a_read_without_an_answer_has_no_unknown_outcome(
     }
     cluster.pause()
     try:
-        with anyio.fail_after(10), pytest.raises(StorageError) as caught:
+        with anyio.fail_after(60), pytest.raises(StorageError) as caught:
             await reads[read]()
     finally:
         cluster.resume()

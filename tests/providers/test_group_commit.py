@@ -59,7 +59,7 @@ async def test_a_batch_waits_for_tasks_that_will_queue(batches: Batches) -> None
     def commit(batch: Sequence[Pending[int]]) -> None:
         batches(batch)
         if len(batches.sizes) == 1:
-            is_let_go.wait(5)
+            is_let_go.wait(60)
         else:
             is_begun.set()
 
@@ -73,7 +73,7 @@ async def test_a_batch_waits_for_tasks_that_will_queue(batches: Batches) -> None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(commits.submit, 1)
         tasks.start_soon(commits.submit, 2)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while not batches.sizes:
                 await anyio.lowlevel.checkpoint()
         tasks.start_soon(commits.submit, 3)
@@ -95,7 +95,7 @@ async def test_only_a_piece_that_failed_raises(commits: GroupCommit[int]) -> Non
 async def test_closing_stops_the_thread(commits: GroupCommit[int], batches: Batches) -> None:
     await commits.submit(1)
     await commits.close()
-    batches.threads[0].join(5)
+    batches.threads[0].join(60)
     assert not batches.threads[0].is_alive()
 
 
@@ -105,7 +105,7 @@ async def test_closing_waits_for_the_batch_under_way(batches: Batches) -> None:
 
     def commit(batch: Sequence[Pending[int]]) -> None:
         is_begun.set()
-        is_released.wait(5)
+        is_released.wait(60)
         batches(batch)
 
     commits = GroupCommit(commit, Workers())
@@ -118,7 +118,7 @@ async def test_closing_waits_for_the_batch_under_way(batches: Batches) -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(commits.submit, 1)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while not is_begun.is_set():
                 await anyio.lowlevel.checkpoint()
         tasks.start_soon(close)
@@ -132,7 +132,7 @@ async def test_an_idle_thread_stops_and_the_next_save_starts_another(
 ) -> None:
     monkeypatch.setattr(_group_commit, "_IDLE", 0.01)
     await commits.submit(1)
-    await anyio.to_thread.run_sync(batches.threads[0].join, 5)
+    await anyio.to_thread.run_sync(batches.threads[0].join, 60)
     assert not batches.threads[0].is_alive()
     await commits.submit(2)
     assert batches.sizes == [1, 1]
@@ -150,8 +150,8 @@ async def test_an_error_while_idle_blocks_no_save(
     monkeypatch.setattr(_group_commit, "_IDLE", 0.01)
     commits = GroupCommit(batches, Workers(), rest)
     await commits.submit(1)
-    await anyio.to_thread.run_sync(batches.threads[0].join, 5)
-    with anyio.fail_after(5):
+    await anyio.to_thread.run_sync(batches.threads[0].join, 60)
+    with anyio.fail_after(60):
         await commits.submit(2)
     assert batches.sizes == [1, 1]
     await commits.close()
@@ -162,7 +162,7 @@ async def test_an_idle_thread_holds_no_reference(batches: Batches) -> None:
     await commits.submit(1)
     dropped = weakref.ref(commits)
     del commits
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while (
             dropped() is not None
         ):  # the thread drops its reference a moment after it has resumed this task
@@ -181,7 +181,7 @@ async def test_a_save_raises_if_no_thread_can_start(
         patched.setattr(threading.Thread, "start", refuse)
         for _ in range(2):
             with (
-                anyio.fail_after(5),
+                anyio.fail_after(60),
                 pytest.raises(StorageError, match="No thread could be started"),
             ):
                 await commits.submit(1)
@@ -198,7 +198,7 @@ async def test_a_save_raises_in_a_process_that_c_code_forked(
     await commits.submit(1)
     with monkeypatch.context() as patched:
         patched.setattr(os, "getpid", lambda: -1)
-        with anyio.fail_after(5), pytest.raises(StorageError, match=r"forked by C code.*os\.fork"):
+        with anyio.fail_after(60), pytest.raises(StorageError, match=r"forked by C code.*os\.fork"):
             await commits.submit(2)
     await commits.submit(3)
     assert batches.sizes == [1, 1]

@@ -139,13 +139,13 @@ async def test_a_busy_store_refuses_an_index_at_once(root: Path) -> None:
     def hold() -> None:
         with lock.held():
             is_held.set()
-            may_end.wait(10)
+            may_end.wait(60)
 
     lock = LocalFileMemoryProvider(root)._database.blocking.database._lock  # type: ignore[attr-defined]
     holder = threading.Thread(target=hold)
     holder.start()
     try:
-        assert is_held.wait(10)
+        assert is_held.wait(60)
         waiting = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=60))
         with pytest.raises(StoreBusyError, match=r"for 0\.05 s"):
             await keep(waiting)

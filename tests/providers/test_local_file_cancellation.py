@@ -172,7 +172,7 @@ async def test_a_task_cancelled_by_asyncio_blocks_no_other(root: Path) -> None:
     def look(sql: str) -> None:
         if sql == "COMMIT" and is_slow:
             hangs.set()
-            goes_on.wait(30)
+            goes_on.wait(60)
 
     store = opened(root)
     with watched(look):
@@ -189,7 +189,7 @@ async def test_a_task_cancelled_by_asyncio_blocks_no_other(root: Path) -> None:
     await asyncio.wait([second])
     goes_on.set()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await store.save(languages("third"), ALICE, AGENT)
         await store.aclose()
 
@@ -214,7 +214,7 @@ async def test_asyncio_may_cancel_at_every_step(root: Path) -> None:
             for _ in range(steps):
                 await anyio.lowlevel.checkpoint()
             saves[doomed].cancel()
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await asyncio.wait(saves)
 
     found = await _found(root, KEY)

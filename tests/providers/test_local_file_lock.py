@@ -47,7 +47,7 @@ async def test_a_lock_held_too_long(root: Path) -> None:
             begin = monotonic()
             with pytest.raises(StoreBusyError, match=r"0\.2 s.*busy_timeout"):
                 await call()
-            assert 0.2 <= monotonic() - begin < 5
+            assert 0.2 <= monotonic() - begin < 60
         assert await current(LocalFileMemoryProvider(root)) == ["dark"]
     finally:
         holder.kill()
@@ -101,7 +101,7 @@ async def test_a_thread_that_blocks_the_store_too_long(root: Path) -> None:
         if sql == "COMMIT" and hangs.is_set():
             hangs.clear()
             hangs_now.set()
-            goes_on.wait(30)
+            goes_on.wait(60)
 
     storage = SimpleStorage(busy_timeout=0.2)
     one, two = (LocalFileMemoryProvider(root, storage=storage) for _ in range(2))
@@ -135,7 +135,7 @@ async def test_a_timed_out_call_leaves_nothing_behind(root: Path) -> None:
                 await busy.save(theme("light"), ALICE, AGENT)
         holder.go()
         assert holder.end() == 0
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not await _is_saved(busy):
                 pass
 
@@ -158,7 +158,7 @@ async def test_errors_do_not_accumulate_threads_and_descriptors(root: Path) -> N
     finally:
         holder.go()
         holder.end()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not await _is_saved(busy):
             pass
 

@@ -184,7 +184,7 @@ def test_an_event_loop_does_not_wait_for_a_comparison(ask: Callable[[PlaceVector
     def hold() -> None:
         with vectors._lock:
             is_held.set()
-            may_end.wait(30)
+            may_end.wait(60)
 
     def tell() -> None:
         if ask(vectors):
@@ -192,11 +192,11 @@ def test_an_event_loop_does_not_wait_for_a_comparison(ask: Callable[[PlaceVector
 
     threads = [threading.Thread(target=each, daemon=True) for each in (hold, tell)]
     threads[0].start()
-    assert is_held.wait(30)
+    assert is_held.wait(60)
     threads[1].start()
     try:
-        assert is_told.wait(10)
+        assert is_told.wait(60)
     finally:
         may_end.set()
         for each in threads:
-            each.join(30)
+            each.join(60)

@@ -30,11 +30,11 @@ def _forked(backend: str) -> None:
         (index,) = memory._settings.indexes._indexes.values()
         with memory._settings.indexes._lock, index._lock:
             is_held.set()
-            may_end.wait(30)
+            may_end.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert is_held.wait(30)
+    assert is_held.wait(60)
     child = os.fork()
     if child == 0:
         try:
@@ -51,4 +51,4 @@ def _forked(backend: str) -> None:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_forked_child_starts_fresh(backend: str) -> None:
     """It waits for no lock that a thread of the parent held."""
-    apart(_forked, backend, deadline=30)
+    apart(_forked, backend, deadline=60)

@@ -40,7 +40,7 @@ async def test_customers_share_a_place_without_waiting() -> None:
         if done == len(CUSTOMERS) - 1:
             others_are_done.set()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for number in range(len(CUSTOMERS)):
                 group.start_soon(recall, number)

@@ -51,7 +51,7 @@ class Hanging(TopicEmbedder):
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Let other tasks and worker threads run until a condition holds."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not is_so():
             await anyio.lowlevel.checkpoint()
 

@@ -341,7 +341,7 @@ async def test_indexes_are_written_one_at_a_time(caplog: pytest.LogCaptureFixtur
     for person in people:
         await store.save_many(FACTS, person, AGENT)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await recall_memory(store, subjects=people, embedder=Together()).recall(QUESTION)
 
     assert None not in [await store.read_index(person, AGENT) for person in people]

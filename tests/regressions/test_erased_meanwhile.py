@@ -66,7 +66,7 @@ async def _remembered(provider: AgentMemoryProvider, meanwhile: Any) -> Any:
     async def remember() -> None:
         reports.append(await memory.remember(TEXT))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(remember)
             await model.asked.wait()
@@ -132,7 +132,7 @@ async def test_an_erasure_waits_for_a_write_that_has_begun() -> None:
 
     provider.save_many = save_slowly
     memory = memory_of(provider, ScriptedChatModel(DARK), concepts=[THEME])
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(memory.remember, TEXT)
             await saving.wait()
@@ -215,7 +215,7 @@ async def test_so_do_the_runs_of_other_frameworks() -> None:
     """`MemoryRuns` in an open block."""
     model, store = SlowModel({"facts": []}, DARK), InMemoryProvider()
     memory = memory_of(store, model, concepts=[THEME])  # type: ignore[arg-type]
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with MemoryRuns[None](memory, auto_detect=True, tools=False) as runs:
             await runs.learn(None, _chat("Hello"))
             await runs.learn(None, _chat(TEXT))

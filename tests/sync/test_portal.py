@@ -140,7 +140,7 @@ async def wait():
 try:
     portal.call(wait)
 except KeyboardInterrupt:
-    print("interrupted", ended.wait(10))
+    print("interrupted", ended.wait(60))
 """
     assert _printed(script) == "interrupted True"
 

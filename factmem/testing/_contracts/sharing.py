@@ -34,7 +34,7 @@ SAVES = 25
 """The saves of each process that saves beside others."""
 
 CHILDREN = 4
-HANG = 20.0
+HANG = 60.0
 """Seconds after which a save that waits for a lock counts as hanging."""
 
 
@@ -257,7 +257,7 @@ def _fork_and_keep_saving(tell: Callable[[Any], None], home: StoreFolder) -> Non
     started_saving.wait()
     child = fork()
     if not child:
-        time.sleep(HANG * 10)
+        time.sleep(HANG * 2)
         os._exit(0)
     tell(child)
     threading.Event().wait()

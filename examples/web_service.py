@@ -7,6 +7,7 @@ The second command runs the service and its client in one process, with a functi
 All workers open the same folder. A request sees only the memory of its user.
 """
 
+import logging
 import os
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -16,7 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Header, HTTPException
+from fastapi import Depends, FastAPI, Header, HTTPException, Request
+from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
@@ -33,8 +35,12 @@ from factmem import (
     MultipleFacts,
     OpenAIChatModel,
 )
+from factmem.errors import StorageError
 from factmem.llm.base import Message
+from factmem.providers import PostgresMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+
+logger = logging.getLogger(__name__)
 
 USER = MemorySubject("user", "The person who talks to the assistant", 1, per_entity=True)
 PRODUCT = MemoryScope.Product("notes")
@@ -58,9 +64,10 @@ def user_of(x_user: Annotated[str, Header()]) -> MemorySubject:
 Caller = Annotated[MemorySubject, Depends(user_of)]
 
 
-def create_app(folder: Path, model: ChatModel) -> FastAPI:
-    """Return the service for a folder. Store and agent live as long as the worker."""
-    store = LocalFileMemoryProvider(folder)
+def create_app(
+    store: LocalFileMemoryProvider | PostgresMemoryProvider, model: ChatModel
+) -> FastAPI:
+    """Return the service for a store. Store and agent live as long as the worker."""
     agent = Agent(model, system_prompt="You keep notes for the user.")
     memory = agent.install(
         AgentMemory,
@@ -79,6 +86,17 @@ def create_app(folder: Path, model: ChatModel) -> FastAPI:
             yield
 
     app = FastAPI(lifespan=lifespan)
+
+    @app.exception_handler(StorageError)
+    async def unavailable(_: Request, error: StorageError) -> JSONResponse:
+        # The message has the cause and the remedy. The user only sees that it failed.
+        logger.error("The memory is not available: %s", error)
+        return JSONResponse({"detail": "The memory is not available"}, 503)
+
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        status = await store.ping()
+        return {"store": status.id, "version": status.version}
 
     @app.post("/chat")
     async def chat(body: Text, user: Caller) -> dict[str, str]:
@@ -116,7 +134,8 @@ def create_app(folder: Path, model: ChatModel) -> FastAPI:
 def service() -> FastAPI:
     """Return the service that the environment variables configure."""
     folder = Path(os.environ.get("NOTES_FOLDER", "memory"))
-    return create_app(folder, OpenAIChatModel(os.environ.get("NOTES_MODEL", "gpt-4o-mini")))
+    model = OpenAIChatModel(os.environ.get("NOTES_MODEL", "gpt-4o-mini"))
+    return create_app(LocalFileMemoryProvider(folder), model)
 
 
 def fake_answer(messages: Sequence[Message]) -> object:
@@ -136,7 +155,8 @@ def main() -> None:
     """Call the service as two users."""
     with TemporaryDirectory() as folder:
         model = ScriptedChatModel(*repeat(fake_answer, 10))
-        with TestClient(create_app(Path(folder) / "memory", model)) as client:
+        store = LocalFileMemoryProvider(Path(folder) / "memory")
+        with TestClient(create_app(store, model)) as client:
             alice, bob = {"X-User": "alice"}, {"X-User": "bob"}
             client.post("/notes", json={"text": "buy tea"}, headers=alice)
             print("alice:", client.get("/notes", headers=alice).json())

@@ -5,6 +5,7 @@ descriptor of the file is closed. On Windows it is `msvcrt.locking`. The file is
 written: a lock on a deleted file excludes no process.
 """
 
+import errno
 import os
 import stat
 import threading
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 
 from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
 
-__all__ = ["ORDINARY", "FileLock", "sync_folder", "try_lock"]
+__all__ = ["ORDINARY", "FileLock", "refusal", "sync_folder", "try_lock"]
 
 ORDINARY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags to open only what is a file: no link, and no wait for the writer of a pipe."""
@@ -45,6 +46,25 @@ except ImportError:  # Windows
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0001, 0.002
 """Seconds between two attempts. A thread that blocks in `flock` could not time out."""
+
+
+_REMEDIES = {
+    errno.EACCES: "give this user the right, or run as its owner",
+    errno.EPERM: "give this user the right, or run as its owner",
+    errno.EROFS: "mount it writable",
+    errno.ENOSPC: "free some room",
+    errno.EDQUOT: "free some room, or raise the quota",
+    errno.EMFILE: "raise the limit of open files of this process",
+    errno.ENFILE: "raise the limit of open files of this machine",
+    errno.EIO: "check the disk",
+    errno.ESTALE: "mount it again",
+}
+
+
+def refusal(exc: OSError) -> str:
+    """Return the reason of the operating system, and what to do about it."""
+    remedy = _REMEDIES.get(exc.errno or 0, "")
+    return f"{exc.strerror}{f' ({remedy})' if remedy else ''}"
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
@@ -144,7 +164,7 @@ class FileLock:
                 continue
             except OSError as exc:
                 raise StorageError(
-                    f"{self._path!r} cannot be locked: {exc.strerror}. Nothing was written"
+                    f"{self._path!r} cannot be locked: {refusal(exc)}. Nothing was written"
                 ) from exc
             if self._is_current():
                 return
@@ -155,7 +175,7 @@ class FileLock:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | ORDINARY, 0o600)
         except PermissionError as exc:
             raise StorageError(
-                f"{self._path!r} cannot be opened for writing: {exc.strerror}. Nothing was written"
+                f"{self._path!r} cannot be opened for writing: {refusal(exc)}. Nothing was written"
             ) from exc
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)

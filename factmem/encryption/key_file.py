@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 
 from factmem._arguments import kind_of
-from factmem._concurrency.file_lock import FileLock, sync_folder
+from factmem._concurrency.file_lock import FileLock, refusal, sync_folder
 from factmem.encryption.aes256gcm import (
     Aes256GCMEncryptor,
     Encryption,
@@ -126,7 +126,7 @@ class KeyFile:
         except (ValueError, TypeError, KeyError):
             raise StorageError(f"{str(self._path)!r} is not a key file") from None
         except OSError as exc:
-            raise StorageError(f"{str(self._path)!r} cannot be read: {exc.strerror}") from exc
+            raise StorageError(f"{str(self._path)!r} cannot be read: {refusal(exc)}") from exc
         return keys
 
     def _content(self) -> bytes:
@@ -151,7 +151,7 @@ class KeyFile:
             sync_folder(self._path.parent)
             self._overwrite(before)
         except OSError as exc:
-            raise StorageError(f"{str(self._path)!r} cannot be written: {exc.strerror}") from exc
+            raise StorageError(f"{str(self._path)!r} cannot be written: {refusal(exc)}") from exc
 
     def _beside(self, ending: str) -> Path:
         return self._path.with_name(self._path.name + ending)

@@ -168,13 +168,8 @@ class ShredReceipt:
 class StoreStatus(Displayed):
     """The result of `ping`."""
 
-    id: str | None
-    """The random id that the store got when it was created; None if it does not exist yet."""
+    id: str
+    """The random id that the store got when it was created."""
     version: int
     """The version of its tables."""
-    is_encrypted: bool = False
-
-    @property
-    def exists(self) -> bool:
-        """Whether the store was created."""
-        return self.id is not None
+    is_encrypted: bool

@@ -132,8 +132,8 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     def ping(self) -> StoreStatus:
         """Raise unless the store can be reached, opened with this key, read and written.
 
-        For health checks. It writes as a save does, and leaves nothing behind. A store that does not
-        exist yet cannot be written to: then only reading is checked, and `exists` is False.
+        For health checks. It writes as a save does, and leaves nothing behind: it also creates a
+        store that does not exist, unless it must.
 
         Raises:
             StorageError: The store failed, or does not exist and must.

@@ -53,7 +53,7 @@ async def test_a_database_without_tables_is_an_error(
             await call(new_store(dsn=dsn, must_exist=True))
 
     await new_store(dsn=dsn, must_exist=True).create()
-    assert (await new_store(dsn=dsn, must_exist=True).ping()).exists
+    assert (await new_store(dsn=dsn, must_exist=True).ping()).version == 1
 
 
 async def test_a_ping_writes_and_leaves_nothing(new_store: NewStore, login: Login) -> None:
@@ -63,7 +63,7 @@ async def test_a_ping_writes_and_leaves_nothing(new_store: NewStore, login: Logi
         await store.save(theme("dark"), USER, AGENT)
         anchor = await store.anchor()
 
-        assert (await store.ping()).exists
+        assert (await store.ping()).version == 1
 
         assert len(await store.list_places()) == 1
         await store.verify(anchor)

@@ -72,4 +72,4 @@ async def test_a_full_disk_fails_a_ping(root: Path, storage: Storage, full: list
             await store.ping()
 
         full.clear()
-        assert (await store.ping()).exists
+        assert (await store.ping()).version == 1

@@ -302,7 +302,8 @@ def serve(folder: Path, port: int) -> None:
     from examples.web_service import create_app, fake_answer
 
     model = ScriptedChatModel(*repeat(fake_answer, 1_000_000))
-    uvicorn.run(create_app(folder, model), host="127.0.0.1", port=port, log_level="error")
+    app = create_app(LocalFileMemoryProvider(folder), model)
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 
 def main() -> None:

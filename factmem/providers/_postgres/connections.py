@@ -136,7 +136,10 @@ class Connections:
         try:
             self._prepare_new(session)
         except BaseException:
-            self._put_back(session)
+            if isinstance(self._source, str):
+                session.close()  # the next call would use it without its role and its store
+            else:
+                self._put_back(session)
             raise
         return session
 
@@ -202,14 +205,15 @@ def _error(failed: _Failed, *, is_unknown: bool) -> StorageError:
         )
     if failed.failure is Failure.BUSY:
         return StoreBusyError(
-            f"The database was busy ({described(failed.error)}): nothing was written"
+            f"The database was busy ({described(failed.error)}): nothing was written. Call again, and "
+            f"look for a transaction that hangs"
         )
     remedy = remedy_of(failed.error)
     is_away = failed.is_repeatable or isinstance(failed.error, DeadlineExceeded)
-    if is_away and not remedy:
+    if is_away:
         return UnreachableError(
             f"The database was not reached in time ({described(failed.error)}): nothing was "
-            f"written. Check that the server runs at this host and port, and call again"
+            f"written. Remedy: {remedy or 'check that the server runs at this host and port'}"
         )
     return StorageError(
         f"The database refused ({described(failed.error)}): nothing was written"

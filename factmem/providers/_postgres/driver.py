@@ -330,6 +330,10 @@ _REMEDIES = {
 def remedy_of(error: Exception) -> str:
     """Return what to do about an error of the server; empty if there is nothing special."""
     said, state = str(error), getattr(error, "sqlstate", None)
+    if state is None and "read-only" in said:
+        state = "25006"
+    if state is None and "too many" in said:
+        state = "53300"
     if state is None and "does not exist" in said:
         return "correct dbname and user"
     if state is None and ("authentication failed" in said or "pg_hba" in said):

@@ -67,18 +67,17 @@ class StoredPlaces(PlaceReads):
         self.run(lambda session, _: self.reading(session))
 
     def ping(self) -> StoreStatus:
-        """Raise unless the store can be read and written; a missing one cannot be written."""
+        """Raise unless the store can be read and written; create it as a save does."""
         nowhere = ("product", "factmem", "ping", token_hex(16))
 
         def write(session: Session, _: int) -> StoreStatus:
-            version, reader = self.opening.tables.version, self.reading(session)
-            if reader is None:
-                return StoreStatus(None, version)
-            writer = PlaceRewriter(reader, self.opening)
+            reader, writer = self.writing(session)
             with session.transaction():
                 writer.lock_or_make(session, nowhere)
                 writer.delete_empty(session, nowhere)
-            return StoreStatus(reader.store.id, version, is_encrypted=reader.store.is_sealed)
+            return StoreStatus(
+                reader.store.id, self.opening.tables.version, is_encrypted=reader.store.is_sealed
+            )
 
         return self.write(write)
 

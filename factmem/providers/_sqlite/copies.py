@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from factmem._concurrency.file_lock import sync_folder, try_lock
+from factmem._concurrency.file_lock import refusal, sync_folder, try_lock
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
@@ -212,7 +212,7 @@ def _writing(target: Path) -> Generator[None]:
     try:
         yield
     except OSError as exc:
-        raise StorageError(f"{str(target)!r} cannot be written: {exc.strerror}") from exc
+        raise StorageError(f"{str(target)!r} cannot be written: {refusal(exc)}") from exc
 
 
 def check_new(target: Path) -> None:

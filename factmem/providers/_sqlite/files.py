@@ -16,7 +16,7 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from factmem._concurrency.file_lock import FileLock, sync_folder
+from factmem._concurrency.file_lock import FileLock, refusal, sync_folder
 from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
 from factmem.providers._sqlite import schema
 from factmem.providers._sqlite.network import network_file_system
@@ -42,6 +42,13 @@ _RESERVED = 1 << 20
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error)
 """Errors of Python where a damaged row has NULL for a number or bytes, or text that is not UTF-8."""
+
+_REMEDIES = {
+    sqlite3.SQLITE_CANTOPEN: "give this user the right to its files, or raise the limit of open files",
+    sqlite3.SQLITE_PERM: "give this user the right to its files",
+    sqlite3.SQLITE_READONLY: "mount it writable, or give this user the right to write",
+    sqlite3.SQLITE_IOERR: "check the disk, and call again",
+}
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -84,7 +91,7 @@ class DatabaseFiles:
         except NotADirectoryError:
             raise ValueError(f"{str(self.root)!r} is a file: pass the path of a folder") from None
         except OSError as exc:
-            raise StorageError(f"{str(self.path)!r} cannot be reached: {exc.strerror}") from exc
+            raise StorageError(f"{str(self.path)!r} cannot be reached: {refusal(exc)}") from exc
         return True
 
     @contextmanager
@@ -129,7 +136,7 @@ class DatabaseFiles:
                 db = self.connect("rw")
                 try:
                     _set_wal(db)
-                    schema.create(db)
+                    schema.create(db, self.path)
                 except BaseException:
                     db.close()
                     raise
@@ -139,7 +146,7 @@ class DatabaseFiles:
                     sync_folder(folder)
         except OSError as exc:
             raise StorageError(
-                f"The store cannot be opened for writing: {exc.strerror}: {str(self.root)!r}. "
+                f"The store {str(self.root)!r} cannot be opened for writing: {refusal(exc)}. "
                 f"Nothing was written"
             ) from exc
         return db
@@ -274,7 +281,10 @@ class DatabaseFiles:
             return DiskFullError(
                 f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free some room"
             )
-        return StorageError(f"The database failed ({name}): {str(self.path)!r}")
+        remedy = _REMEDIES.get(code_of(exc))
+        return StorageError(
+            f"The database failed ({name}): {str(self.path)!r}{f': {remedy}' if remedy else ''}"
+        )
 
     def check_sound(self, exc: Exception) -> None:
         """Raise `DamagedError` unless a new connection finds the file sound."""

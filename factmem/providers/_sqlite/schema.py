@@ -110,9 +110,9 @@ _STATE = "SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_
 """In one statement: another process may be creating the tables."""
 
 
-def create(db: sqlite3.Connection) -> None:
+def create(db: sqlite3.Connection, path: Path = Path("facts.db")) -> None:
     """Create the tables, once for concurrent callers; the caller holds the lock of the store."""
-    if is_there(db):
+    if is_there(db, path):
         return
     db.execute("BEGIN IMMEDIATE")
     try:

@@ -83,13 +83,15 @@ def export(
                 "file": file,
                 "places": [place_name(each) for each in report.places],
                 "entries": report.entries,
+                "turns": report.turns,
                 "bytes": report.bytes,
             }
         )
     else:
         held = counted(len(report.places), "place")
         entries = counted(report.entries, "entry", "entries")
-        print_line(f"Wrote {held}, {entries} to {file}")
+        turns = f" and {counted(report.turns, 'message')}" if report.turns else ""
+        print_line(f"Wrote {held}, {entries}{turns} to {file}")
 
 
 @app.command("import")
@@ -133,10 +135,13 @@ def import_(
     problems = [*map(str, report.problems)]
     if as_json:
         counts = {"read": report.entries, "new": report.new, "skipped": report.skipped}
+        if chosen is Format.BUNDLE:
+            counts["turns"] = report.turns
         print_json({"format": chosen.value, **counts, "problems": problems})
     else:
         entries = counted(report.entries, "entry", "entries")
-        print_line(f"Read {entries}, {report.new:,} of them new")
+        turns = f", and {counted(report.turns, 'message')}" if report.turns else ""
+        print_line(f"Read {entries}, {report.new:,} of them new{turns}")
         if report.skipped:
             print_line(f"Skipped {report.skipped:,}, recorded before their places were erased")
         for problem in problems:

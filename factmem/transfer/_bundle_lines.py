@@ -4,16 +4,18 @@
     {"place":["product","my-app","user","alice"],"entries":2}
     {"at":"...","facts":[...]}
     {"at":"...","forget":[...]}
+    {"place":["product","my-app","user","alice"],"conversation":"chat-7","entries":1}
+    {"number":0,"said":"...","turn":{"id":"...","message":{"role":"user","content":"..."}}}
     {"end":{"places":1,"entries":2,"sha256":"..."}}
 
 A place line contains the number of entry lines that follow it, so an entry cannot be mistaken for
-another kind of line. The digest covers all bytes before the last line. Every line ends with a line
+another kind of line. The conversations of a place follow it. The digest covers all bytes before the last line. Every line ends with a line
 feed, so that a reader notices even one missing byte at the end.
 """
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import orjson
 import pydantic_core
@@ -21,6 +23,8 @@ import pydantic_core
 from factmem.ledger._entry_check import check_entry
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity, Place
+from factmem.providers.conversations import Turn
+from factmem.transfer._bundle_turns import StoredTurn, stored_turn
 from factmem.transfer._lines import MOST_BYTES, is_small, parsed_json
 
 FORMAT = "factmem-bundle"
@@ -33,13 +37,14 @@ _MOST_ITEMS = 256
 
 
 class BundleWriter:
-    """Writes a bundle to a binary file, and counts its entries and bytes."""
+    """Writes a bundle to a binary file, and counts its entries, turns and bytes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._digest = sha256()
         self._places = 0
         self.entries = 0
+        self.turns = 0
         self.bytes = 0
 
     def write_header(self, written_at: str, *, history: bool) -> None:
@@ -59,9 +64,20 @@ class BundleWriter:
         self._places += 1
         self.entries += len(parts)
 
+    def write_conversation(self, place: Identity, name: str, turns: Sequence[Turn]) -> None:
+        """Write a conversation of the last place.
+
+        Raises:
+            ValueError: A message is too large for a reader.
+        """
+        self._write([_line({"place": place, "conversation": name, "entries": len(turns)})])
+        self._write(map(_turn_line, turns))
+        self._places += 1
+        self.turns += len(turns)
+
     def write_end(self) -> None:
         """Write the last line. A reader rejects a bundle without it."""
-        counts = {"places": self._places, "entries": self.entries}
+        counts = {"places": self._places, "entries": self.entries + self.turns}
         self._write([_line({"end": {**counts, "sha256": self._digest.hexdigest()}})])
 
     def _write(self, lines: Iterator[bytes] | list[bytes]) -> None:
@@ -108,6 +124,23 @@ def _entry_line(entry: Entry) -> bytes:
     return line
 
 
+def _turn_line(turn: Turn) -> bytes:
+    body = {"id": turn.id, "message": turn.message}
+    line = _line({"number": turn.number, "said": turn.said_at.isoformat(), "turn": body})
+    if not is_small(line):
+        raise ValueError(f"Message {turn.number} of a conversation is too large for a bundle")
+    return line
+
+
+class BundlePart(NamedTuple):
+    """A place line: the facts of a place, or one of its conversations."""
+
+    place: Place
+    conversation: str | None
+    lines: int
+    """How many lines follow."""
+
+
 class BundleReader:
     """Reads a bundle from a binary file, line by line, and raises at the first invalid line.
 
@@ -137,8 +170,8 @@ class BundleReader:
                 f"{VERSION}: update factmem. Nothing was imported"
             )
 
-    def read_place(self) -> tuple[Place, int] | None:
-        """Read a place line: the place and the number of its entries. None at the end mark."""
+    def read_part(self) -> BundlePart | None:
+        """Read a place line; None at the end mark."""
         fields = self._next()
         if "end" in fields:
             self._check_end(fields["end"])
@@ -147,7 +180,10 @@ class BundleReader:
         if type(count) is not int or count < 0:
             self._fail("is neither a place nor the end mark")
         self._places += 1
-        return self._place(fields.get("place")), count
+        conversation = fields.get("conversation")
+        if conversation is not None and not isinstance(conversation, str):
+            self._fail("names no valid conversation")
+        return BundlePart(self._place(fields.get("place")), conversation, count)
 
     def read_entry(self) -> Entry:
         """Read an entry line."""
@@ -160,6 +196,16 @@ class BundleReader:
         self._entries += 1
         checked: Entry = entry
         return checked
+
+    def read_turn(self) -> StoredTurn:
+        """Read a line of a conversation."""
+        fields = self._next()
+        try:
+            turn = stored_turn(fields)
+        except (KeyError, TypeError, ValueError) as exc:
+            self._fail(f"is not a message of a conversation: {exc}")
+        self._entries += 1
+        return turn
 
     def mark(self) -> bytes:
         """Return the digest of all lines read so far."""

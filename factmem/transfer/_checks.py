@@ -19,19 +19,23 @@ def check_store(store: object, name: str) -> None:
     fact_store(store)
 
 
-async def not_erased(
-    store: FactStore, place: Place, entries: list[Entry], erased: Mapping[Identity, str]
-) -> list[Entry]:
-    """Return the entries that were recorded after the last erasure of their place.
+async def erased_until(store: FactStore, place: Place, erased: Mapping[Identity, str]) -> str:
+    """Return the stamp of the last erasure of a place, or "".
 
     Args:
         store: The store; it may know of an erasure.
-        place: The place of the entries.
-        entries: The entries.
+        place: The place.
         erased: The times of erasures that are known from receipts.
     """
     known = await store.erased_at(place.subject, place.scope)
-    until = max("" if known is None else stamp(known), erased.get(place.identity, ""))
+    return max("" if known is None else stamp(known), erased.get(place.identity, ""))
+
+
+async def not_erased(
+    store: FactStore, place: Place, entries: list[Entry], erased: Mapping[Identity, str]
+) -> list[Entry]:
+    """Return the entries that were recorded after the last erasure of their place."""
+    until = await erased_until(store, place, erased)
     return [entry for entry in entries if entry["at"] > until]
 
 

@@ -3,8 +3,8 @@
     report = await export_facts(store, "backup.jsonl")
     report = await import_facts("backup.jsonl", other_store)
 
-A bundle contains everything: values, ids, times, importance, sources, expiry, confirmations and,
-unless you omit it, the history. Any `FactStore` can import a bundle of any other without loss.
+A bundle contains everything: values, ids, times, importance, sources, expiry, confirmations,
+conversations and, unless you omit it, the history. Any `FactStore` can import a bundle of any other without loss.
 
 **A bundle is not encrypted**, even if its store is. Its digest detects damage, not forgery. Protect
 it like the facts themselves.
@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
@@ -34,8 +34,9 @@ from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.providers.results import ErasureReceipt
 from factmem.transfer._bundle_files import BundleFile, buffer, open_source, open_target
-from factmem.transfer._bundle_lines import BundleReader, BundleWriter
-from factmem.transfer._checks import check_store, not_erased, times_of
+from factmem.transfer._bundle_lines import BundlePart, BundleReader, BundleWriter
+from factmem.transfer._bundle_turns import StoredTurn, append_turns, conversations_of
+from factmem.transfer._checks import check_store, erased_until, times_of
 from factmem.transfer._rows import import_rows
 from factmem.transfer.reports import ExportReport, ImportReport
 
@@ -96,13 +97,16 @@ async def export_facts(
             entries = await store.entries(place.subject, place.scope)
             if not history:
                 entries = await run_sync(_current, entries, stamp(now))
-            if entries:
+            chats = await conversations_of(store, place)
+            if entries or chats:
                 await run_sync(writer.write_place, place.identity, entries)
                 kept.append(place)
+            for name, turns in chats:
+                await run_sync(writer.write_conversation, place.identity, name, turns)
             if progress is not None:
                 progress(done, len(wanted))
         await run_sync(writer.write_end)
-    return ExportReport(tuple(kept), writer.entries, writer.bytes)
+    return ExportReport(tuple(kept), writer.entries, writer.bytes, writer.turns)
 
 
 async def import_facts(
@@ -127,8 +131,9 @@ async def import_facts(
     that changed in the file since the verification is not written. No LLM calls. File I/O runs in
     worker threads.
 
-    What was recorded before the store erased the place is skipped, so that nobody comes back:
-    `skipped` of the result counts it.
+    What was recorded, or said in a conversation, before the store erased the place is skipped, so
+    that nobody comes back: `skipped` of the result counts the entries. Imported conversations are
+    not queued for learning.
 
     Rows are `PlacedFact`s in any order. Each one is recorded at the `timestamp` of its fact, so
     that `as_of` finds it. A row older than the newest entry of its place counts as recorded at the
@@ -160,7 +165,7 @@ async def import_facts(
     if _are_rows(source):
         return await import_rows(source, into, wanted, times_of(erased), progress)
     times, done = times_of(erased), list[Place]()
-    read = new = skipped = 0
+    read = new = skipped = said = 0
     async with open_source(source) as whole:
         file = await run_sync(buffer, whole)
         start = await run_sync(file.tell)
@@ -175,14 +180,18 @@ async def import_facts(
         await run_sync(reader.read_header)
         marks = iter(contents.marks)
         while (found := await _next_place(reader, wanted, marks)) is not None:
-            place, entries = found
-            kept = await not_erased(into, place, entries, times)
+            part, entries, turns = found
+            place, until = part.place, await erased_until(into, part.place, times)
+            if part.conversation is not None:
+                said += await append_turns(into, place, part.conversation, turns, until)
+                continue
+            kept = [entry for entry in entries if entry["at"] > until]
             new += await into.replay(kept, place.subject, place.scope)
             read, skipped = read + len(entries), skipped + len(entries) - len(kept)
             done.append(place)
             if progress is not None:
                 progress(len(done), contents.wanted)
-    return ImportReport(tuple(done), read, new, skipped=skipped)
+    return ImportReport(tuple(done), read, new, skipped=skipped, turns=said)
 
 
 def _are_rows(
@@ -202,7 +211,7 @@ class _Contents:
     refused: Place | None = None
     """The first place that cannot be written."""
     marks: list[bytes] = field(default_factory=list)
-    """For each place, the digest of the bundle up to its end."""
+    """For each place and conversation, the digest of the bundle up to its end."""
 
 
 def _verify(
@@ -213,23 +222,26 @@ def _verify(
     boundary = given if isinstance(given, Boundary) else UNBOUNDED
     lines = 0
     reader.read_header()
-    while (each := reader.read_place()) is not None:
-        place, count = each
-        for _ in range(count):
-            reader.read_entry()
+    while (part := reader.read_part()) is not None:
+        place = part.place
+        for _ in range(part.lines):
+            reader.read_entry() if part.conversation is None else reader.read_turn()
             lines += 1
             if lines % _LINES_AT_A_TIME == 0:
                 yield False
         found.marks.append(reader.mark())
         if wanted is None or place.identity in wanted:
-            found.wanted += 1
+            found.wanted += part.conversation is None
             if boundary.is_read_only or not boundary.allows(place.identity):
                 found.refused = found.refused or place
 
 
+_Part: TypeAlias = tuple[BundlePart, list[Entry], list[StoredTurn]]
+
+
 async def _next_place(
     reader: BundleReader, wanted: set[Identity] | None, marks: Iterator[bytes]
-) -> tuple[Place, list[Entry]] | None:
+) -> _Part | None:
     """Read the next wanted place of a verified bundle."""
     try:
         return await run_sync(_read_on, reader, wanted, marks)
@@ -242,18 +254,21 @@ async def _next_place(
 
 def _read_on(
     reader: BundleReader, wanted: set[Identity] | None, marks: Iterator[bytes]
-) -> tuple[Place, list[Entry]] | None:
-    while (found := reader.read_place()) is not None:
-        place, count = found
-        is_wanted, entries = wanted is None or place.identity in wanted, list[Entry]()
-        for _ in range(count):
-            entry = reader.read_entry()
-            if is_wanted:
-                entries.append(entry)
+) -> _Part | None:
+    while (part := reader.read_part()) is not None:
+        is_wanted = wanted is None or part.place.identity in wanted
+        entries, turns = list[Entry](), list[StoredTurn]()
+        for _ in range(part.lines):
+            if part.conversation is not None:
+                turns.append(reader.read_turn())
+            elif is_wanted:
+                entries.append(reader.read_entry())
+            else:
+                reader.read_entry()
         if reader.mark() != next(marks, None):
             raise ValueError("the file has changed since it was verified")
         if is_wanted:
-            return place, entries
+            return part, entries, turns
     return None
 
 

@@ -16,6 +16,8 @@ class ExportReport(Displayed):
     entries: int
     """How many entries (saves and forgets) were written, in all places together."""
     bytes: int
+    turns: int = 0
+    """How many messages of conversations were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class ImportReport(Displayed):
 
     skipped: int = 0
     """How many of the entries were recorded before their place was erased, and not imported."""
+    turns: int = 0
+    """How many messages of conversations these places have from the bundle, now or before."""
 
     @property
     def known(self) -> int:

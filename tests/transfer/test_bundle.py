@@ -37,6 +37,7 @@ from factmem.models.places import (
 )
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
+from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
@@ -75,7 +76,7 @@ def noon() -> datetime:
 
 
 async def full_store() -> InMemoryProvider:
-    """A store with facts of every kind, in four places."""
+    """A store with facts of every kind in four places, and a conversation in one of them."""
     store = InMemoryProvider(clock=Ticking())
     source = FactSource(SourceKind.USER, "chat-1", 3, f"my {SECRET}", "a-model")
     await store.save(
@@ -91,6 +92,13 @@ async def full_store() -> InMemoryProvider:
     await store.save(gone, MACHINE, AGENT)
     deep = {"b": [1.5, None, {"ü": True}], "a": {}}
     await store.save(SingleFact(SETTINGS, deep), MACHINE, MemoryScope.CrossProduct("acme"))
+    said = ["Hello 👋", f"My {SECRET}", "Thanks", "Bye"]
+    turns = [
+        new_turn({"role": "user", "content": text}, START - timedelta(hours=4 - n), f"m{n}")
+        for n, text in enumerate(said)
+    ]
+    await store.conversations.append(turns, "chat/../1", ALICE, PRODUCT)
+    await store.conversations.remove("chat/../1", ALICE, PRODUCT, ids=["m0", "m2"])
     return store
 
 
@@ -129,6 +137,7 @@ async def test_a_bundle_restores_an_equal_store(tmp_path: Path) -> None:
     assert path.read_bytes() == await bundle_of(other)
     assert identities(exported.places) == identities(imported.places) == identities(PLACES)
     assert exported.entries == imported.entries == imported.new == 8
+    assert exported.turns == imported.turns == 2
     assert exported.bytes == path.stat().st_size
 
 
@@ -182,6 +191,37 @@ async def test_importing_twice_changes_nothing() -> None:
     assert again.new == 0
     assert again.entries == 8
     assert await bundle_of(store) == bundle
+
+
+async def test_conversations_keep_the_numbers_that_facts_cite() -> None:
+    """Also where messages were removed; what is there already is not doubled."""
+    bundle, other = await bundle_of(await full_store()), await full_store()
+    await other.erase(BOB, PRODUCT)
+    new = await restored(bundle)
+
+    for store in (new, other):
+        turns = await store.conversations.turns("chat/../1", ALICE, PRODUCT)
+        assert [(turn.number, turn.id) for turn in turns] == [(1, "m1"), (3, "m3")]
+        assert turns[1].said_at == START - timedelta(hours=1)
+        assert (await import_facts(io.BytesIO(bundle), store)).turns == 2
+        assert await store.conversations.turns("chat/../1", ALICE, PRODUCT) == turns
+    assert (await new.conversations.state()).pending == 0
+
+
+async def test_messages_of_an_erased_user_stay_erased(tmp_path: Path) -> None:
+    """Also those of a user without a fact."""
+    store = LocalFileMemoryProvider(tmp_path)
+    turn = new_turn({"role": "user", "content": "hello"}, START)
+    await store.conversations.append([turn], "chat", ALICE, PRODUCT)
+    bundle = await bundle_of(store)
+
+    await store.erase(ALICE, PRODUCT)
+    report = await import_facts(io.BytesIO(bundle), store)
+
+    assert report.turns == 0
+    assert await store.conversations.conversations(ALICE, PRODUCT) == []
+    new = await restored(bundle)
+    assert len(await new.conversations.turns("chat", ALICE, PRODUCT)) == 1
 
 
 async def test_an_empty_store_makes_a_valid_bundle() -> None:

@@ -115,7 +115,7 @@ class PlaceReads(ABC):
         return reader
 
     def erased_at(self, identity: Identity) -> str | None:
-        """Return when a place was last erased with facts in it, as a stamp; None for never."""
+        """Return when a place was last erased with something in it, as a stamp; None for never."""
 
         def read(session: Session, _: int) -> str | None:
             reader = self.reading(session)

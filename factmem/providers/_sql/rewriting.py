@@ -75,8 +75,9 @@ class PlaceRewriter(PlaceWriter):
         """Delete all rows of a place and of its conversations, and note the erasure and its time."""
         count_erasure(session, self._store)
         key = self._reader.key(identity)
-        for each in [*(owned for owned, _ in session.rows(sql.LOCK_OWNED, [key])), key]:
-            session.rows(sql.NOTE_ERASED, [at, each])
+        owned = [each for each, _ in session.rows(sql.LOCK_OWNED, [key])]
+        for each in (*owned, key):  # the place also if it has conversations and no fact
+            session.rows(sql.NOTE_ERASED, [at, each, len(owned)])
             self.erase_row(session, each)
 
     def edit_conversations(

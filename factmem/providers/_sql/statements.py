@@ -150,7 +150,7 @@ DELETE_INDEX = "DELETE FROM factmem.indexes WHERE place = %s"
 
 NOTE_ERASED = """
 INSERT INTO factmem.erased (place, made, store, at)
-SELECT place, made, store, %s FROM factmem.places WHERE place = %s AND bytes > 0
+SELECT place, made, store, %s FROM factmem.places WHERE place = %s AND bytes + CAST(%s AS bigint) > 0
 ON CONFLICT (place, made) DO UPDATE SET at = excluded.at
 """
 """So that no backup and no bundle brings the place back. Its key is a hash of its names."""

@@ -139,6 +139,10 @@ class FactRecall:
 
     async def _places_inside(self, boundary: Boundary) -> list[Place]:
         store = fact_store(self._provider)
+        if boundary.is_wide and boundary.places is None:
+            about, where = boundary.listed()
+            listed = await store.list_places(subjects=about, scopes=where)
+            return sorted(listed, key=str)
         found: list[Place] = []
         for subjects, scopes in boundary.listings():
             found += [info.place for info in await store.places(subjects=subjects, scopes=scopes)]

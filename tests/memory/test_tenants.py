@@ -1,10 +1,14 @@
 """Subjects with several levels: tenants and their users."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.places import Place
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.providers.base import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.results import PlaceInfo
 from tests.tables import table
 from tests.world import AGENT, THEME, USER, memory_of, theme
 
@@ -66,3 +70,41 @@ async def test_of_takes_levels(store: FactStore) -> None:
 
     assert [each.value for each in await unbound.of("acme", "alice").current(THEME)] == ["dark"]
     assert await unbound.of("acme/alice").current(THEME) == []
+
+
+class Reads(InMemoryProvider):
+    """Counts the places that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[Place] = []
+
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        found = await super().places(subjects=subjects, scopes=scopes)
+        self.read += [info.place for info in found]
+        return found
+
+
+async def test_the_counts_of_a_tenant_read_no_others() -> None:
+    """With 20,000 users in a store, they took two seconds."""
+    store = Reads()
+    for tenant in ("acme", "acme2", "other"):
+        for user in ("alice", "bob", None):
+            subject = USER.of(tenant) if user is None else USER.of(tenant, user)
+            await store.save(theme("dark"), subject, AGENT)
+    memory = memory_of(store, subjects=[USER]).view(subjects=[USER.every("acme")])
+
+    stats = await memory.contents.stats()
+    places = await memory.contents.places()
+
+    assert (stats.places, stats.entities, stats.count) == (3, 3, 3)
+    levels = {info.subject.levels for info in places}
+    assert levels == {("acme",), ("acme", "alice"), ("acme", "bob")}
+    assert {place.subject.levels[0] for place in store.read} == {"acme"}
+    assert len(await memory.recall("Which theme?", subjects=[USER.every("acme")])) == 3
+    assert {place.subject.levels[0] for place in store.read} == {"acme"}

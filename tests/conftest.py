@@ -26,9 +26,10 @@ ROOM = 4 * 2**30
 """The bytes that two workers leave free in the folder of temporary files at any time."""
 
 # Local runs search anew; CI uses the same examples each time.
-# A busy machine draws examples slowly, which is not a fault of a test.
+# A busy machine draws and runs examples slowly, which is not a fault of a test.
 settings.register_profile(
     "long",
+    deadline=None,
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )

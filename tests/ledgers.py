@@ -25,7 +25,7 @@ from factmem.models import clock
 from factmem.models._values import canonical
 from tests.properties import examples
 
-searched = settings(max_examples=int(os.environ.get("LEDGERS", examples(60))), deadline=None)
+searched = settings(max_examples=int(os.environ.get("LEDGERS", examples(60))))
 """The settings of properties of ledgers; `LEDGERS=5000` looks harder."""
 
 KEYWORDS = ["theme", "languages"]

@@ -77,7 +77,7 @@ def follow(known: dict[str, list[AnyFact]], changes: dict[str, list[AnyFact | st
     return followed
 
 
-@settings(deadline=None, max_examples=examples(400))
+@settings(max_examples=examples(400))
 @given(st.lists(st.tuples(steps, st.booleans()), max_size=16), st.sampled_from([[], *TYPED]))
 def test_changes_turn_one_version_into_the_next(done: list[Any], typed: Any) -> None:
     """This holds after any mix of saves, confirmations, removals, new descriptions and expiry."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import StoredFactError
@@ -112,7 +112,6 @@ found_facts = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(found_facts)
 def test_one_entity_gives_the_same_result_as_resolution(rows: list[Any]) -> None:
     """The facts and their order are equal, for any input order."""

@@ -212,7 +212,7 @@ COMMANDS = st.lists(
 
 
 @given(COMMANDS)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_documents_behave_like_a_naive_model(commands: list[tuple[str, str, Any]]) -> None:
     """The model is a dict of paths; a refused change raises and changes nothing else."""
 

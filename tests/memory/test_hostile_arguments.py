@@ -64,7 +64,7 @@ async def _answer(action: str, given: Any) -> str:
 
 
 @pytest.mark.parametrize("action", RIGHT)
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(data=st.data())
 def test_each_tool_answers_with_text(action: str, data: st.DataObject) -> None:
     """Lone surrogates, NaN, wide integers, nesting, other types: never an exception."""

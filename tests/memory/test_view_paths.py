@@ -67,7 +67,6 @@ PLACES = st.lists(
 ).map(described)
 SETTINGS = settings(
     max_examples=examples(25),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 EMBEDDER = CallableEmbedder(

@@ -288,7 +288,7 @@ async def _values(store: FactStore, place: Place) -> list[str]:
     shown=st.lists(_PLACES, max_size=4),
     subjects=st.none() | st.lists(_SUBJECTS, max_size=3),
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_similar_names_do_not_mix(
     places: list[Place], shown: list[Place], subjects: list[MemorySubject] | None
 ) -> None:

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.models._names import (
@@ -62,7 +62,6 @@ def test_length_counts_after_normalisation() -> None:
     assert checked_name("e\u0301" * MAX_NAME, "name") == "é" * MAX_NAME
 
 
-@settings(deadline=None)
 @given(st.text(max_size=MAX_NAME))
 def test_every_string_is_a_name_in_one_form_or_raises(text: str) -> None:
     """Both normal forms are one name, and validating a name again changes nothing."""

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_serializer
 
@@ -26,7 +26,6 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(json_values)
 def test_any_json_survives_a_round_trip(value: JsonValue) -> None:
     """Values are equal and keep their types, whatever the declared type."""
@@ -36,7 +35,6 @@ def test_any_json_survives_a_round_trip(value: JsonValue) -> None:
         assert repr(back) == repr(value)
 
 
-@settings(deadline=None)
 @given(json_values, json_values)
 def test_canonical_forms_are_equal_when_the_json_is(one: JsonValue, other: JsonValue) -> None:
     """The order of keys does not count; the type and the sign of a number do."""

@@ -150,8 +150,9 @@ def failovers(folder: Path, count: int, key: str) -> Verdict:
     """Kill the primary -9 and promote its synchronous standby, each time with a new pair."""
     verdicts = []
     for number in range(count):
-        primary = Cluster(folder / f"a{number}")
-        with primary, primary.standby(folder / f"b{number}") as standby:
+        home = folder / f"{'encrypted' if key else 'plain'} {number}"
+        primary = Cluster(home / "primary")
+        with primary, primary.standby(home / "standby") as standby:
             _make_synchronous(primary)
             both = primary.dsn(standby)
             savers = Savers(both, 5.0, key)
@@ -195,13 +196,13 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=0, help=fault.__doc__)
     given = vars(parser.parse_args())
     is_good = True
-    for name, fault in FAULTS.items():
-        for kind, key in (("plain", ""), ("encrypted", Aes256GCMEncryptor.generate_key())):
-            if given[name]:
-                with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, fault in FAULTS.items():
+            for kind, key in (("plain", ""), ("encrypted", Aes256GCMEncryptor.generate_key())):
+                if given[name]:
                     verdict = fault(Path(folder), given[name], key)
-                print(f"{given[name]} {name}, {kind}: {verdict}", flush=True)
-                is_good = is_good and verdict.is_good
+                    print(f"{given[name]} {name}, {kind}: {verdict}", flush=True)
+                    is_good = is_good and verdict.is_good
     return 0 if is_good else 1
 
 

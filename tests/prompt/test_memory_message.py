@@ -248,7 +248,7 @@ names = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_
     ),
     names,
 )
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 def test_every_text_parses_to_itself(
     told: list[tuple[str, str, JsonValue, float, object]], subject: str
 ) -> None:
@@ -350,7 +350,7 @@ def test_one_large_value_does_not_exclude_the_others() -> None:
     st.lists(st.tuples(st.integers(0, 9), st.text(max_size=80), st.floats(0, 1)), max_size=30),
     st.integers(80, 600),
 )
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 def test_no_text_exceeds_its_budget(told: list[tuple[int, str, float]], budget: int) -> None:
     """The estimate of a text is not the sum of its parts; the values left out are counted."""
     facts = [

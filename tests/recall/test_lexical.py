@@ -5,7 +5,7 @@ from random import Random
 from weakref import ref
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.recall._lexical.analysis import words
@@ -320,7 +320,6 @@ many = st.dictionaries(st.integers(0, 15), documents, max_size=12)
 
 
 @given(many, changes, many, queries, st.randoms(use_true_random=False), st.booleans())
-@settings(deadline=None)
 def test_an_index_depends_only_on_its_documents(
     first: dict[int, str],
     changes: list[tuple[int, str | None]],
@@ -353,7 +352,6 @@ def test_an_index_depends_only_on_its_documents(
 
 
 @given(st.lists(documents, max_size=12), queries, st.sets(st.integers(0, 15)), st.booleans())
-@settings(deadline=None)
 def test_other_documents_do_not_affect_scores(
     texts: list[str], query: str, allowed: set[int], dense: bool
 ) -> None:

@@ -299,7 +299,7 @@ def test_the_last_confirmed_of_equal_matches_comes_first() -> None:
     assert ids(index_of(*facts).search(asked("cat", weights=none), NOW)) == ["1", "2", "3", "0"]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     relevances=st.lists(st.floats(0.01, 1), min_size=2, max_size=6, unique=True),
     importances=st.lists(st.floats(0, 1), min_size=6, max_size=6),

@@ -262,7 +262,7 @@ names = st.sampled_from(["a", "b", "ab", "a/b", "A", "a%", "..", "café", "cafe\
 saved = st.lists(st.tuples(names, names, names), max_size=8)
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 @given(saved=saved, asked=st.tuples(names, names))
 async def test_similar_names_do_not_mix(saved: Any, asked: tuple[str, str]) -> None:
     """A recall finds only what was saved under exactly these names, also in views."""

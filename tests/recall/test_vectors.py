@@ -7,7 +7,7 @@ from math import hypot, isclose, sqrt
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.recall._arrays import numpy_or_none
@@ -155,7 +155,6 @@ def test_wrong_bytes_are_refused(wrong: str) -> None:
         VectorTable.load(WRONG[wrong](data), "mini")
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_handled(data: bytes) -> None:
     """A file may contain anything."""

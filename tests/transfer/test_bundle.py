@@ -245,7 +245,7 @@ _STEPS = st.tuples(
 
 
 @given(steps=st.lists(_STEPS, max_size=8))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_bundle_restores_an_equal_store(
     steps: list[tuple[Place, list[JsonValue], bool, bool]],
 ) -> None:

@@ -33,7 +33,7 @@ __all__ = [
     "waits",
 ]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a condition that a test waits for fails."""
 
 

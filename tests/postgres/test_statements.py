@@ -78,9 +78,10 @@ async def test_a_read_without_an_answer_has_no_unknown_outcome(
     new_store: NewStore, cluster: Cluster, read: str
 ) -> None:
     """Nothing was written, and a caller that handles unknown writes need not look for them."""
-    provider = new_store(timeout=1.0)
+    provider = new_store()
     await provider.save(theme("dark"), USER, AGENT)
     await provider.load(THEME, USER, AGENT)
+    provider._places.connections._seconds = 1.0
     reads: dict[str, Callable[[], Awaitable[object]]] = {
         "load": lambda: provider.load(THEME, USER, AGENT),
         "load_all": lambda: provider.load_all(USER, AGENT),

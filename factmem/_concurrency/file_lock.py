@@ -118,7 +118,7 @@ class FileLock:
             finally:
                 self._depth -= 1
                 if not self._depth:
-                    _unlock(self._fd)
+                    self._release()
 
     @contextmanager
     def turn(self, lock: "threading.RLock", timeout: float | None = None) -> Generator[None]:
@@ -156,19 +156,27 @@ class FileLock:
                 if self._fd < 0:
                     self._fd = self._opened()
                 try_lock(self._fd)
+                if self._is_current():
+                    return
             except (BlockingIOError, PermissionError):  # held; Windows says permission denied
                 if time.monotonic() > deadline:
+                    self._close()
                     raise self._busy(seconds) from None
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
             except OSError as exc:
+                self._close()
                 raise StorageError(
                     f"{self._path!r} cannot be locked: {refusal(exc)}. Nothing was written"
                 ) from exc
-            if self._is_current():
-                return
             self._close()  # deleted or replaced: a lock on it excludes no process
+
+    def _release(self) -> None:
+        try:
+            _unlock(self._fd)
+        except OSError:  # closing it unlocks it too
+            self._close()
 
     def _opened(self) -> int:
         try:

@@ -13,11 +13,11 @@ from factmem.models.places import MemorySubject
 from factmem.providers.conversations import NewTurn
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import ErasureReceipt
-from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import AGENT, THEME, languages, theme
 from factmem.transfer.bundle import export_facts, import_facts
 from tests.processes import Process, Tell
-from tests.providers.local_stores import ALICE, BOB, current, is_sound
+from tests.providers.local_stores import ALICE, BOB, current, is_sound, run
 
 PEOPLE = [MemorySubject("person", "", 1, per_entity=True).of(f"p{n}") for n in range(150)]
 
@@ -199,3 +199,17 @@ async def test_drafts_of_killed_processes_are_removed(tmp_path: Path, root: Path
     alive.close()
     assert not alive.folder.exists()
     assert sorted(os.listdir(tmp_path / "copy")) == ["facts.db"]
+
+
+async def test_a_store_whose_restoration_was_killed_is_written(root: Path) -> None:
+    """Its database had no log, and the locks of a process that read it kept it from having one."""
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+    assert run(root, "PRAGMA journal_mode = delete") == [("delete",)]
+
+    async with LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=5)) as store:
+        assert await current(store) == ["dark"]
+        await store.save(theme("light"), ALICE, AGENT)
+        assert await current(store) == ["light"]
+
+    assert run(root, "PRAGMA journal_mode") == [("wal",)]

@@ -217,7 +217,9 @@ def _writing(target: Path) -> Generator[None]:
 
 def check_new(target: Path) -> None:
     """Raise `ValueError` if a folder exists and is not empty."""
-    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+    with _writing(target):
+        is_used = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    if is_used or target.is_symlink():
         raise ValueError(f"{str(target)!r} exists: pass a new folder")
 
 

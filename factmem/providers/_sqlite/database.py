@@ -120,7 +120,8 @@ class Database:
         with self._lock.turn(self._writing), self._reading, self._warming:
             self._check_process()
             self._close()
-            self.files.make_folder()
+            with self.files.readable():
+                self.files.make_folder()
             with self._lock.held(), self.files.unused():
                 yield
 
@@ -219,13 +220,14 @@ class Database:
             return None
         db, self._is_fixed = opened
         self._inode = self.files.identity()
-        if not self._is_fixed:
+        if not self._is_fixed and self.files.is_ahead(db):
             self._guarded()
         return db
 
     def _guarded(self) -> None:
         if self._guard is None:
-            self._guard = Guard.of(self.files.path)
+            with self.files.readable():
+                self._guard = Guard.of(self.files.path)
             self._pin = -1 if self._guard is None else self._guard.take_pin()
 
     def _check_process(self) -> None:

@@ -209,8 +209,18 @@ class DatabaseFiles:
         Returns:
             The connection, and whether the file cannot change: the folder is read-only and has no log.
         """
-        if not self.exists():
-            return None
+        with self.readable():
+            return self._opened() if self.exists() else None
+
+    @contextmanager
+    def readable(self) -> Generator[None]:
+        """Raise `StorageError` where the operating system refuses to look at the files."""
+        try:
+            yield
+        except OSError as exc:
+            raise StorageError(f"{str(self.path)!r} cannot be read: {refusal(exc)}") from exc
+
+    def _opened(self) -> tuple[sqlite3.Connection, bool] | None:
         if self.path.is_symlink() or not self.path.is_file():
             raise CorruptJournalError(f"{str(self.path)!r} is not a regular file: remove it")
         is_fixed = False
@@ -228,6 +238,14 @@ class DatabaseFiles:
             self._check_not_emptied(had_tables)
             return None
         return db, is_fixed
+
+    @staticmethod
+    def is_ahead(db: sqlite3.Connection) -> bool:
+        """Whether a database has a log. After a restoration that was killed it has none.
+
+        It has no guards then: they would keep every connection from giving it a log again.
+        """
+        return bool(db.execute("PRAGMA journal_mode").fetchone() == ("wal",))
 
     def _had_tables(self) -> bool:
         """Whether the database has had tables: the reserve is created after them."""

@@ -227,12 +227,20 @@ class Session:
         pgconn = self._connection.pgconn
         try:
             wanted = next(gen)
-            while ready := ready_events(pgconn.socket, wanted, self.deadline):
+            while ready := self._ready(wanted):
                 wanted = gen.send(ready)
         except StopIteration as done:
             return done.value
         pgconn.finish()
         raise DeadlineExceeded
+
+    def _ready(self, wanted: int) -> int:
+        pgconn = self._connection.pgconn
+        try:
+            return ready_events(pgconn.socket, wanted, self.deadline)
+        except driver().OperationalError:  # what the server does meanwhile is unknown
+            pgconn.finish()
+            raise
 
 
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -242,12 +250,16 @@ _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 def ready_events(number: int, wanted: int, deadline: float) -> int:
     """Wait for a socket until a deadline; return `selectors` events, 0 if the deadline passed.
 
-    psycopg's `Wait` and `Ready` have the same numbers.
+    psycopg's `Wait` and `Ready` have the same numbers. An error of the operating system, such as too
+    many open files, is one of the connection.
     """
-    with _Selector() as selector:
-        selector.register(number, wanted)
-        seconds = None if deadline == inf else max(0.0, deadline - time.monotonic())
-        return sum(events for _, events in selector.select(seconds))
+    seconds = None if deadline == inf else max(0.0, deadline - time.monotonic())
+    try:
+        with _Selector() as selector:
+            selector.register(number, wanted)
+            return sum(events for _, events in selector.select(seconds))
+    except OSError as exc:
+        raise driver().OperationalError(f"The socket failed: {exc.strerror}") from exc
 
 
 def _setting(settings: Mapping[str, str], *, is_local: bool) -> tuple[str, list[str]]:

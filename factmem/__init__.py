@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from factmem.llm.base import ChatModel
     from factmem.llm.openai import OpenAIChatModel
     from factmem.memory.agent_memory import AgentMemory
+    from factmem.models.profile import Profile, remembered
     from factmem.providers.base import AgentMemoryProvider, FactStore
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.local_file import LocalFileMemoryProvider
-    from factmem.providers.no_memory import NoMemory
     from factmem.providers.storages import EncryptedStorage, SimpleStorage
     from factmem.recall.query import RecallSettings
     from factmem.transfer.bundle import export_facts, import_facts
@@ -67,10 +67,10 @@ __all__ = [
     "MemoryScopesProfile",
     "MemorySubject",
     "MultipleFacts",
-    "NoMemory",
     "OpenAIChatModel",
     "OpenAIEmbedder",
     "Place",
+    "Profile",
     "RecallSettings",
     "SentenceTransformerEmbedder",
     "SimpleStorage",
@@ -82,6 +82,7 @@ __all__ = [
     "UnboundSubjectError",
     "export_facts",
     "import_facts",
+    "remembered",
 ]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
@@ -99,13 +100,13 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.llm.base": ("ChatModel",),
             "factmem.llm.openai": ("OpenAIChatModel",),
             "factmem.memory.agent_memory": ("AgentMemory",),
+            "factmem.models.profile": ("Profile", "remembered"),
             "factmem.providers.base": (
                 "AgentMemoryProvider",
                 "FactStore",
             ),
             "factmem.providers.in_memory": ("InMemoryProvider",),
             "factmem.providers.local_file": ("LocalFileMemoryProvider",),
-            "factmem.providers.no_memory": ("NoMemory",),
             "factmem.recall.query": ("RecallSettings",),
             "factmem.providers.storages": (
                 "EncryptedStorage",

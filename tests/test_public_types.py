@@ -56,7 +56,8 @@ def _signatures(export: object) -> Iterator[Callable[..., object]]:
             function = member.fget if isinstance(member, property) else member
             is_public = name == "__init__" or not name.startswith("_")
             is_internal = name in INTERNAL.get(export.__name__, ())
-            if is_public and not is_internal and inspect.isfunction(function):
+            is_own = not str(getattr(function, "__module__", "")).startswith("pydantic.")
+            if is_public and is_own and not is_internal and inspect.isfunction(function):
                 yield function
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from factmem._arguments import expect, expect_word
 from factmem.models._checked import concepts_by_keyword
-from factmem.models.facts import AnyConcept, Concept
+from factmem.models.facts import AnyConcept
 from factmem.models.places import Identity, Place
+from factmem.models.profile import Concepts
 from factmem.models.sources import SourceKind
 from factmem.prompt._transcript import Transcript, checked_trust
 from factmem.providers.results import Moment
@@ -31,7 +32,7 @@ class Detection:
             kind that no message has.
     """
 
-    only: Iterable[Concept[Any, Any]] | None = None
+    only: Concepts | None = None
     """Look only for these concepts; None for all."""
     trust: Iterable[SourceKind] = ()
     """Writers to trust besides the user: `SourceKind.ASSISTANT`, `SourceKind.TOOL`."""

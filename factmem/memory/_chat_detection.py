@@ -12,6 +12,7 @@ from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._selection import PlaceSelection
+from factmem.models._checked import concepts_by_keyword
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyConcept
 from factmem.models.places import Identity, Place
@@ -113,8 +114,9 @@ class ChatDetection:
             detection: The options; those of the memory by default.
         """
         wanted = self.detection if detection is None else detection
-        declared = list(self._concepts.values()) if wanted.only is None else list(wanted.only)
-        for concept in wanted.only or ():
+        only = () if wanted.only is None else concepts_by_keyword(wanted.only, "only").values()
+        declared = list(self._concepts.values() if wanted.only is None else only)
+        for concept in only:
             self._check_detected(concept)
         return DetectionRequest(
             transcript=transcript,

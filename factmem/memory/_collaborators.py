@@ -7,6 +7,7 @@ from factmem.memory._chat_detection import ChatDetection
 from factmem.memory._fact_recall import FactRecall
 from factmem.memory._instructions import Instructions
 from factmem.memory._loader import FactLoader
+from factmem.memory._profiles import MemoryProfiles
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._settings import MemorySettings
 from factmem.memory._text_intake import TextIntake
@@ -44,6 +45,9 @@ class Collaborators:
         self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
         self.contents: MemoryContents = MemoryContents(
             self.provider, self.reader, selection, events, settings.clock
+        )
+        self.profiles: MemoryProfiles = MemoryProfiles(
+            self.provider, self.reader, selection, self.contents, settings.clock
         )
         followed = Instructions(settings.instructions, self.provider, self.reader)
         self.loader: FactLoader = FactLoader(

@@ -8,9 +8,10 @@ from factmem.errors import MemoryAccessError
 from factmem.memory._selection import PlaceSelection
 from factmem.models._checked import checked_concept
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.places import Place
 from factmem.providers.base import FactStore
 
-__all__ = ["NOTE", "note_of", "save_in", "stated"]
+__all__ = ["NOTE", "note_of", "save_in", "stated", "writing_place"]
 
 NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=False)
 """The concept of free texts."""
@@ -40,8 +41,8 @@ def note_of(text: str, said_at: datetime) -> MultipleFacts[str]:
     return MultipleFacts(NOTE, [text], timestamp=said_at)
 
 
-async def save_in(selection: PlaceSelection, store: FactStore, fact: AnyFact) -> None:
-    """Save a fact in the first place: of the first subject, in the narrowest scope.
+def writing_place(selection: PlaceSelection) -> Place:
+    """Return the first place: of the first subject, in the narrowest scope.
 
     Raises:
         MemoryAccessError: The view has no place.
@@ -51,4 +52,10 @@ async def save_in(selection: PlaceSelection, store: FactStore, fact: AnyFact) ->
         raise MemoryAccessError(
             "This view has no place to save to: use one with a subject and scope"
         )
-    await store.save(fact, places[0].subject, places[0].scope)
+    return places[0]
+
+
+async def save_in(selection: PlaceSelection, store: FactStore, fact: AnyFact) -> None:
+    """Save a fact in the first place; see `writing_place`."""
+    place = writing_place(selection)
+    await store.save(fact, place.subject, place.scope)

@@ -18,8 +18,9 @@ from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
 from factmem.models._checked import concepts_by_keyword
 from factmem.models.clock import TimeProvider
-from factmem.models.facts import AnyConcept, Concept
+from factmem.models.facts import AnyConcept
 from factmem.models.places import MemorySubject
+from factmem.models.profile import Concepts
 from factmem.prompt.memory_message import MemoryMessage
 from factmem.prompt.message_form import MessageForm
 from factmem.providers.base import AgentMemoryProvider
@@ -67,8 +68,8 @@ class MemorySettings:
         *,
         chat_model: ChatModel | None,
         embedder: Embedder | None,
-        concepts: Iterable[Concept[Any, Any]],
-        instructions: Iterable[Concept[Any, Any]],
+        concepts: Concepts,
+        instructions: Concepts,
         message_form: MessageForm,
         clock: TimeProvider,
         recall_settings: RecallSettings,

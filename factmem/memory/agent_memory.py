@@ -45,6 +45,7 @@ from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.concepts import V
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemorySubject, Place
+from factmem.models.profile import Concepts, P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
@@ -110,7 +111,7 @@ class AgentMemory:
             keywords. The caller closes it.
         scopes: The scope of each scope type.
         subjects: The default subjects.
-        concepts: The concepts whose value types the application declares.
+        concepts: The concepts whose value types the application declares, or profiles of them.
         instructions: The concepts whose values are preferences about the assistant's behavior, such
             as "answer briefly". The model is asked to follow them, in a separate block, if the
             application saved them or the user stated them in a message.
@@ -134,8 +135,8 @@ class AgentMemory:
         embedder: Embedder | None = None,
         scopes: MemoryScopesProfile = _NO_SCOPES,
         subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
-        concepts: Iterable[Concept[Any, Any]] = (),
-        instructions: Iterable[Concept[Any, Any]] = (),
+        concepts: Concepts = (),
+        instructions: Concepts = (),
         message_form: MessageForm = FORM,
         clock: TimeProvider = system_clock,
         recall_settings: RecallSettings = _SETTINGS,
@@ -172,7 +173,7 @@ class AgentMemory:
         user: str | None = None,
         chat_model: ChatModel | None = None,
         embedder: Embedder | None = None,
-        concepts: Iterable[Concept[Any, Any]] = (),
+        concepts: Concepts = (),
         storage: "Storage | None" = None,
         must_exist: bool = False,
     ) -> AsyncGenerator[Self]:
@@ -407,8 +408,12 @@ class AgentMemory:
     @overload
     async def current(self, concept: Concept[Any, L]) -> list[L]: ...
     @overload
+    async def current(self, concept: type[P]) -> P: ...
+    @overload
     async def current(self, concept: None = None) -> CurrentFacts: ...
-    async def current(self, concept: Concept[Any, Any] | None = None) -> Sequence[AnyFact]:
+    async def current(
+        self, concept: Concept[Any, Any] | type[Profile] | None = None
+    ) -> Sequence[AnyFact] | Profile:
         """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
 
         A concept with one value has at most one `SingleFact`. A concept with many values has one
@@ -416,9 +421,14 @@ class AgentMemory:
         of the memory's `concepts` have their types; all others are plain JSON. A value that does not
         fit its type is left out and reported in `unreadable` of the list; with `concept` it raises
         `StoredFactError`.
+
+        With a class of `Profile`, the result is an instance with the current values. A field whose
+        value cannot be read has its default, and is named in `profile_unreadable`.
         """
         if concept is None:
             return await self._parts.loader.current_all()
+        if isinstance(concept, type):
+            return await self._parts.profiles.load(concept)
         return await self._parts.loader.current(concept)
 
     @overload
@@ -431,19 +441,47 @@ class AgentMemory:
     async def save(
         self, concept: Concept[V, SingleFact[V] | MultipleFacts[V]], value: V | Iterable[V]
     ) -> AnyFact: ...
-    async def save(self, concept: Concept[Any, Any], value: object) -> AnyFact:
+    @overload
+    async def save(self, concept: Profile) -> None: ...
+    async def save(
+        self, concept: Concept[Any, Any] | Profile, value: object = None
+    ) -> AnyFact | None:
         """Save the value of a concept, or a list of values for one with many. No call to a model.
 
         The fact is saved in the first place of the memory: for the first subject, in the narrowest
         scope. It replaces the value of a concept with one value, and adds to those of one with
         many. `store.save` can save it elsewhere, and with other fields.
 
+        Of an instance of a `Profile`, the fields that were set are saved, in one write. Its None
+        and empty lists remove nothing: see `edit`.
+
         Returns:
-            The saved fact.
+            The saved fact; None for a profile.
         """
+        if isinstance(concept, Profile):
+            await self._parts.profiles.save(concept)
+            return None
         fact = stated(concept, value, self.clock())
         await save_in(self._parts.selection, self._parts.provider, fact)
         return fact
+
+    @asynccontextmanager
+    async def edit(self, profile: type[P]) -> AsyncGenerator[P]:
+        """Load a profile, and write what the block changed in it. No call to a model.
+
+            async with memory.edit(Traveller) as me:
+                me.home_city = "Busan"
+                me.pets.remove(miso)
+
+        New values are saved in one write, then the removed ones are forgotten. If the block raises,
+        nothing is written. Values that others saved meanwhile stay.
+
+        Raises:
+            TypeError: It is not a class of `Profile`.
+            ValueError: A value that was added to a list is not of its type. Nothing was written.
+        """
+        async with self._parts.profiles.edit(profile) as me:
+            yield me
 
     async def note(self, text: str) -> MultipleFacts[str]:
         """Save a free text as it is, where `save` would. No call to a model.

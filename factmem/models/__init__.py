@@ -3,6 +3,9 @@
 Imports errors and argument checks.
 """
 
+from typing import TYPE_CHECKING
+
+from factmem._lazy import lazily
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact, Concept, Fact, FactType, MultipleFacts, SingleFact
@@ -10,6 +13,9 @@ from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, P
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.models.when import When
+
+if TYPE_CHECKING:
+    from factmem.models.profile import Profile, remembered
 
 __all__ = [
     "AnyFact",
@@ -24,9 +30,14 @@ __all__ = [
     "MemorySubject",
     "MultipleFacts",
     "Place",
+    "Profile",
     "ScopeChoice",
     "SingleFact",
     "SourceKind",
     "TimeProvider",
     "When",
+    "remembered",
 ]
+
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(__name__, {"factmem.models.profile": ("Profile", "remembered")})

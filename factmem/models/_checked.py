@@ -1,11 +1,14 @@
 """Checks of arguments that are subjects, scopes, places or concepts."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from factmem._arguments import expect, expect_all
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
+
+if TYPE_CHECKING:
+    from factmem.models.profile import Concepts
 
 __all__ = [
     "checked_concept",
@@ -46,11 +49,16 @@ def checked_concepts(
 
 
 def concepts_by_keyword(
-    concepts: Iterable[Concept[Any, Any]], argument: str = "concepts"
+    concepts: "Concepts", argument: str = "concepts"
 ) -> dict[str, Concept[Any, Any]]:
-    """Index concepts by keyword; a keyword must not stand for two different concepts."""
+    """Index concepts, and those of profiles, by keyword; none may stand for two different ones."""
     found: dict[str, Concept[Any, Any]] = {}
-    for concept in expect_all(concepts, Concept, argument, f"{argument}=[AGE]"):
+    given: list[Any] = []
+    several: tuple[Any, ...] = expect_all(concepts, object, argument, f"{argument}=[AGE]")
+    for each in several:
+        fields = getattr(each, "profile_concepts", None)  # Profile takes long to import
+        given += [each] if fields is None else fields().values()
+    for concept in expect_all(given, Concept, argument, f"{argument}=[AGE]"):
         if found.setdefault(concept.keyword, concept) != concept:
             raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
     for concept in found.values():

@@ -14,7 +14,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, SchemaError
 from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
-from factmem._arguments import expect_all, expect_function, expect_member
+from factmem._arguments import expect_all, expect_member, kind_of
 from factmem.models._names import checked_name, checked_text
 from factmem.models._schema import concept_schema
 from factmem.models._values import ValueCodec, codec_of
@@ -159,7 +159,9 @@ class Concept(Generic[T, F]):
         put(self, "was", tuple(checked_name(each, "keyword in was") for each in former))
         if self.keyword in self.was:
             raise ValueError(f"was must not contain the keyword itself, {keyword!r}: {example}")
-        put(self, "read", None if read is None else expect_function(read, "read", "read=int"))
+        if read is not None and not callable(read):
+            raise TypeError(f"read must be a function, not {kind_of(read)}: read=int")
+        put(self, "read", read)
 
     @property
     def keywords(self) -> tuple[str, ...]:

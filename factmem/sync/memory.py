@@ -4,6 +4,7 @@ Written by tests/sync/generate.py: change the async class.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Self, overload
 
@@ -22,6 +23,7 @@ from factmem.models.clock import TimeProvider
 from factmem.models.concepts import V
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemorySubject, Place
+from factmem.models.profile import P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
@@ -235,9 +237,14 @@ class MemorySync(WrapsContext[AgentMemory]):
     def current(self, concept: Concept[Any, L]) -> list[L]: ...
 
     @overload
+    def current(self, concept: type[P]) -> P: ...
+
+    @overload
     def current(self, concept: None = None) -> CurrentFacts: ...
 
-    def current(self, concept: Concept[Any, Any] | None = None) -> Sequence[AnyFact]:
+    def current(
+        self, concept: Concept[Any, Any] | type[Profile] | None = None
+    ) -> Sequence[AnyFact] | Profile:
         """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
 
         A concept with one value has at most one `SingleFact`. A concept with many values has one
@@ -245,9 +252,12 @@ class MemorySync(WrapsContext[AgentMemory]):
         of the memory's `concepts` have their types; all others are plain JSON. A value that does not
         fit its type is left out and reported in `unreadable` of the list; with `concept` it raises
         `StoredFactError`.
+
+        With a class of `Profile`, the result is an instance with the current values. A field whose
+        value cannot be read has its default, and is named in `profile_unreadable`.
         """
         any_call: Any = self._wrapped.current
-        result: Sequence[AnyFact] = self._portal.call(any_call, concept)
+        result: Sequence[AnyFact] | Profile = self._portal.call(any_call, concept)
         return result
 
     @overload
@@ -263,19 +273,41 @@ class MemorySync(WrapsContext[AgentMemory]):
         self, concept: Concept[V, SingleFact[V] | MultipleFacts[V]], value: V | Iterable[V]
     ) -> AnyFact: ...
 
-    def save(self, concept: Concept[Any, Any], value: object) -> AnyFact:
+    @overload
+    def save(self, concept: Profile) -> None: ...
+
+    def save(self, concept: Concept[Any, Any] | Profile, value: object = None) -> AnyFact | None:
         """Save the value of a concept, or a list of values for one with many. No call to a model.
 
         The fact is saved in the first place of the memory: for the first subject, in the narrowest
         scope. It replaces the value of a concept with one value, and adds to those of one with
         many. `store.save` can save it elsewhere, and with other fields.
 
+        Of an instance of a `Profile`, the fields that were set are saved, in one write. Its None
+        and empty lists remove nothing: see `edit`.
+
         Returns:
-            The saved fact.
+            The saved fact; None for a profile.
         """
         any_call: Any = self._wrapped.save
-        result: AnyFact = self._portal.call(any_call, concept, value)
+        result: AnyFact | None = self._portal.call(any_call, concept, value)
         return result
+
+    def edit(self, profile: type[P]) -> AbstractContextManager[P]:
+        """Load a profile, and write what the block changed in it. No call to a model.
+
+            with memory.edit(Traveller) as me:
+                me.home_city = "Busan"
+                me.pets.remove(miso)
+
+        New values are saved in one write, then the removed ones are forgotten. If the block raises,
+        nothing is written. Values that others saved meanwhile stay.
+
+        Raises:
+            TypeError: It is not a class of `Profile`.
+            ValueError: A value that was added to a list is not of its type. Nothing was written.
+        """
+        return self._portal.entered(self._wrapped.edit(profile))
 
     def note(self, text: str) -> MultipleFacts[str]:
         """Save a free text as it is, where `save` would. No call to a model.

@@ -426,6 +426,8 @@ def _body(function: Function, decorators: list[str], source: Source) -> str:
     given += [f"{each.arg}={each.arg}" for each in function.args.kwonlyargs]
     given += [f"**{function.args.kwarg.arg}"] if function.args.kwarg else []
     call = f"{target}({', '.join(given)})"
+    if _entered(function) is not None:
+        return f"return self._portal.entered({call})"
     if isinstance(function, ast.AsyncFunctionDef):
         if function.args.kwarg:  # mypy does not match an unpacked TypedDict with a ParamSpec
             return f"return self._portal.call(lambda: {call})"
@@ -447,7 +449,18 @@ def _wrapped(call: str, function: Function, source: Source) -> str:
     return f"[{twin}(each, self._portal) for each in {call}]"
 
 
+def _entered(function: Function) -> ast.expr | None:
+    """Return the type of what an async context manager enters; None for other functions."""
+    if "asynccontextmanager" not in map(ast.unparse, function.decorator_list):
+        return None
+    assert isinstance(function.returns, ast.Subscript)
+    return function.returns.slice
+
+
 def _returned(function: Function, source: Source) -> str:
+    if (entered := _entered(function)) is not None:
+        source.imports.add(("contextlib", "AbstractContextManager"))
+        return f"AbstractContextManager[{ast.unparse(entered)}]"
     returns = "None" if function.returns is None else ast.unparse(function.returns)
     for name, (module, twin) in WRAPPED.items():
         if re.search(rf"\b{name}\b", returns):
@@ -462,7 +475,7 @@ def _annotations(function: Function) -> Iterator[ast.expr]:
     for each in (*arguments.posonlyargs, *arguments.args, *several, *arguments.kwonlyargs):
         if each.annotation is not None:
             yield each.annotation
-    returns = function.returns
+    returns = _entered(function) or function.returns
     if returns is not None and not any(
         re.search(rf"\b{n}\b", ast.unparse(returns)) for n in WRAPPED
     ):

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from inspect import getattr_static
@@ -22,11 +23,11 @@ from factmem import (
     MemoryScope,
     MemoryScopesProfile,
     MemorySubject,
-    NoMemory,
     SingleFact,
 )
 from factmem.memory import MemoryContents, MemoryDocuments, MemoryTool
 from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.provider_keys import ProviderKeys
 from factmem.sync import (
@@ -129,6 +130,8 @@ def _signature(function: Any) -> tuple[list[inspect.Parameter], str]:
     """Parameters and the return type; classes that have a twin count as that twin."""
     hints = get_type_hints(function)
     returns = str(hints.get("return"))
+    entered = r"(?:contextlib\.AbstractContextManager|collections\.abc\.AsyncGenerator)"
+    returns = re.sub(entered, "entered", returns)  # of an async context manager
     for name, (module, twin) in WRAPPED.items():
         for prefix in (f"<class 'factmem.sync.{module}.{twin}'>", f"factmem.sync.{module}.{twin}"):
             returns = returns.replace(prefix, name)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from factmem.agent.context import AgentContext
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.ledger.resolution import PlacedFact
@@ -181,10 +180,6 @@ def assert_paired(messages: Sequence[Mapping[str, Any]]) -> None:
         position += 1 + len(asked)
         rest = messages[position : position + 1]
         assert not rest or rest[0]["role"] != "tool"
-
-
-def context_of(chat_model: Any, text: str = "Hello", **fields: Any) -> AgentContext:
-    return AgentContext(text, chat_model=chat_model, **fields)
 
 
 def bare_note(keyword: str, value: Any, **fields: Any) -> SingleFact[Any]:

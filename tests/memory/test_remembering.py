@@ -50,10 +50,6 @@ class SlowModel:
         return await self._inner.extract(messages, output_type)
 
 
-async def _themes(store: InMemoryProvider, subject: Any = ALICE) -> list[str]:
-    return [fact.value for fact in await store.load(THEME, subject, AGENT)]
-
-
 async def test_a_text_becomes_facts_with_one_call() -> None:
     """It has a quote of the text, and the application's name for it."""
     store, model = InMemoryProvider(), ScriptedChatModel(DARK)

@@ -26,7 +26,7 @@ class OnTrio:
 
 
 class TestPlainOnTrio(OnTrio, Suites):
-    """A store in the clear; `TestAllOfPlain` runs it on asyncio."""
+    """A store in the clear; `make test` runs it on asyncio."""
 
 
 class TestEncrypted(Suites):

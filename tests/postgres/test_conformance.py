@@ -16,14 +16,8 @@ from factmem.testing.providers import (
 from tests.postgres.conftest import NewStore
 
 
-class Suites(
-    FactStoreContract,
-    IndexedStoreContract,
-    FollowedStoreContract,
-    LearningStoreContract,
-    ConversationContract,
-):
-    """All suites over one kind of store."""
+class Stores:
+    """The fixtures of one kind of store."""
 
     options: ClassVar[dict[str, Any]] = {}
 
@@ -36,18 +30,20 @@ class Suites(
         return new_store(clock=clock, **self.options)
 
 
-class TestPlain(FactStoreContract):
+class OtherSuites(
+    Stores, IndexedStoreContract, FollowedStoreContract, LearningStoreContract, ConversationContract
+):
+    """The suites of indexes, of followers, of detections and of conversations."""
+
+
+class Suites(OtherSuites, FactStoreContract):
+    """All suites over one kind of store."""
+
+
+class TestPlain(Stores, FactStoreContract):
     """A store in the clear, as the role that owns the tables."""
-
-    @pytest.fixture
-    def provider(self, new_store: NewStore, clock: SettableClock) -> PostgresMemoryProvider:
-        return new_store(clock=clock)
-
-    @pytest.fixture
-    def second(self, new_store: NewStore, clock: SettableClock) -> PostgresMemoryProvider:
-        return new_store(clock=clock)
 
 
 @pytest.mark.postgres
-class TestAllOfPlain(Suites):
-    """The suites of indexes, of followers and of detections as well."""
+class TestPlainToo(OtherSuites):
+    """The rest of its suites."""

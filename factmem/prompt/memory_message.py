@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from types import MappingProxyType
+from typing import Any, Generic, TypeAlias
 
 from pydantic import JsonValue
 from typing_extensions import TypeVar
@@ -66,6 +67,10 @@ HISTORY = Frame(
 """The frame of facts that replace messages of this conversation."""
 
 
+_Entity: TypeAlias = tuple[str, str | None]
+"""A subject's name and its entity."""
+
+
 class MemoryMessage:
     """Writes the memory message of chats, within a budget.
 
@@ -87,6 +92,7 @@ class MemoryMessage:
         check_budget(form.max_tokens, self._facts)
         self._levels = {subject.name: subject.priority_level for subject in subjects}
         self._max_tokens = form.max_tokens
+        self._form = form
 
     def put(
         self,
@@ -116,6 +122,7 @@ class MemoryMessage:
             best_first=best_first,
             priorities=self._levels
             | {place.subject.name: place.subject.priority_level for place in places},
+            names=_names([*resolution.placed, *instructions], self._form),
         )
         put_own_text(messages, MEMORY_MESSAGE, rendering.text)
         unreadable = [*resolution.unreadable, *rendering.unreadable]
@@ -181,6 +188,7 @@ def render(
     asked: Collection[str] | None = None,
     best_first: bool = False,
     priorities: Mapping[str, int] | None = None,
+    names: Mapping[_Entity, str] = MappingProxyType({}),
     max_tokens: int | None = None,
 ) -> Rendering:
     """Return the block of facts, merged with the other concepts of an earlier block.
@@ -199,11 +207,12 @@ def render(
             stays.
         best_first: Whether to rank `facts` by their order instead.
         priorities: The priority level of each subject's name, to rank the values of `before`.
+        names: The names of entities that are shown in place of their subjects.
         max_tokens: The largest size of the block; None sets no limit.
     """
     levels = dict(priorities or {})
     ranks = None if max_tokens is None else _rank_of_position if best_first else _rank
-    fresh, unreadable = _parts_of(facts, frame.lines, levels, ranks)
+    fresh, unreadable = _parts_of(facts, frame.lines, levels, ranks, names)
     kept = MemoryParts() if asked is None else MemoryParts.parsed(before, frame, levels)
     kept.join(fresh, asked or ())
     if max_tokens is not None:
@@ -235,11 +244,25 @@ def _blocks(text: str) -> tuple[str, str]:
     return f"{first}{closing}", rest.removeprefix("\n")
 
 
+def _names(facts: Iterable[PlacedFact], form: MessageForm) -> dict[_Entity, str]:
+    """Return the names of entities if facts are about several of one subject."""
+    found: dict[str, dict[str, MemorySubject]] = {}
+    for placed in facts:
+        subject = placed.place.subject
+        if subject.entity is not None:
+            found.setdefault(subject.name, {})[subject.entity] = subject
+    several = [group for group in found.values() if len(group) > 1]
+    return {
+        (each.name, each.entity): form.name(each) for group in several for each in group.values()
+    }
+
+
 def _parts_of(
     facts: Iterable[PlacedFact],
     form: LineForm,
     levels: dict[str, int],
     ranks: Callable[[PlacedFact, int], Rank] | None,
+    entities: Mapping[_Entity, str],
 ) -> tuple[MemoryParts, list[UnreadableConcept]]:
     fresh, write = MemoryParts(), form.write_line
     parts = fresh.parts
@@ -256,10 +279,11 @@ def _parts_of(
         part = parts.get(concept.keyword)
         if part is None:
             part = parts[concept.keyword] = Part(concept.keyword, concept.description)
-        about = names.get(subject.name)
+        shown = entities.get((subject.name, subject.entity), subject.name)
+        about = names.get(shown)
         if about is None:
-            about = names[subject.name] = name_text(subject.name)
-            levels.setdefault(subject.name, subject.priority_level)
+            about = names[shown] = name_text(shown)
+            levels.setdefault(shown, subject.priority_level)
         day = fact.timestamp.date().isoformat()
         weight = weight_text(fact.importance)
         rank = ranks(placed, position) if ranks else UNRANKED

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from factmem._arguments import expect
+from factmem._arguments import expect, expect_function
+from factmem.models.places import MemorySubject
 from factmem.prompt._escaping import NAME, name_text, value_text
 
 __all__ = ["MessageForm"]
@@ -188,12 +189,17 @@ class MessageForm:
     """The line of a value: `{value}`, optionally `{subject}`, `{date}` and `{importance}`."""
     max_tokens: int | None = None
     """The largest size of the message, as `estimate_tokens` counts it; None sets no limit."""
+    label: Callable[[MemorySubject], str] | None = None
+    """Returns the name of an entity, in a text with facts of several: a person's name for an id. By
+    default the entity itself. Texts about one entity name only its subject."""
 
     def __post_init__(self) -> None:
         for name in ("header", "concept", "fact"):
             expect(getattr(self, name), str, name, f"MessageForm({name}='...')")
         if self.max_tokens is not None:
             expect(self.max_tokens, int, "max_tokens", "MessageForm(max_tokens=500)")
+        if self.label is not None:
+            expect_function(self.label, "label", "MessageForm(label=lambda subject: 'Alice')")
         lines = self.lines
         for line in self.header.split("\n"):
             if "<factmem_" in line or "</factmem_" in line:
@@ -209,6 +215,13 @@ class MessageForm:
     def lines(self) -> LineForm:
         """The form of the lines."""
         return LineForm(self.concept, self.fact)
+
+    def name(self, subject: MemorySubject) -> str:
+        """Return the name of a subject's entity."""
+        entity = (subject.entity or subject.name).removeprefix("//")
+        return (
+            entity if self.label is None else expect(self.label(subject), str, "label", "'Alice'")
+        )
 
     def frame(self, name: str) -> Frame:
         """Return the frame of the facts; `name` is its tag."""

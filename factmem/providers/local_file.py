@@ -17,7 +17,7 @@ from factmem.providers._arguments import check_span
 from factmem.providers._clock import StoreClock
 from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.store import SqlStore
-from factmem.providers._sqlite.copies import Restoration, backup, check_new, readable
+from factmem.providers._sqlite.copies import Draft, Restoration, backup, check_new, readable
 from factmem.providers._sqlite.database import Database
 from factmem.providers._sqlite.files import DatabaseFiles
 from factmem.providers._sqlite.places import SqlitePlaces
@@ -177,7 +177,7 @@ class LocalFileMemoryProvider(SqlStore):
         """Save what can be read of a damaged store into a store in a new folder.
 
         Every line of a place is read by itself, so a damaged one does not hide the others. This store
-        is not changed.
+        is not changed, and the folder appears when the copy is complete.
 
         Raises:
             ValueError: The folder exists.
@@ -187,13 +187,21 @@ class LocalFileMemoryProvider(SqlStore):
         target = _folder_of(folder)
         check_new(target)
         found = await self._database.work(lambda: list(readable(self._places)))
-        copy = LocalFileMemoryProvider(target, storage=self._chosen, clock=self._clock)
-        saved = 0
-        async with copy:
-            for each in found:
-                if each.identity is not None and each.entries:
-                    await copy._add(each.identity, each.entries)
-                    saved += 1
+        work, storage, saved = self._database.work, self._chosen, 0
+        draft = await work(lambda: Draft(target))
+        try:
+            async with LocalFileMemoryProvider(
+                draft.folder, storage=storage, clock=self._clock
+            ) as copy:
+                await copy.create()
+                for each in found:
+                    if each.identity is not None and each.entries:
+                        await copy._add(each.identity, each.entries)
+                        saved += 1
+            await work(lambda: draft.publish(target, storage.mode))
+        finally:
+            with CancelScope(shield=True):
+                await work(draft.close)
         lost = sum(each.identity is None for each in found)
         return SalvagedStore(saved, lost, sum(each.missing for each in found))
 

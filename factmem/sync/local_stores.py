@@ -114,7 +114,7 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
         """Save what can be read of a damaged store into a store in a new folder.
 
         Every line of a place is read by itself, so a damaged one does not hide the others. This store
-        is not changed.
+        is not changed, and the folder appears when the copy is complete.
 
         Raises:
             ValueError: The folder exists.

@@ -46,9 +46,7 @@ def backup(places: SqlitePlaces, target: Path) -> str:
         check_new(target)
         with _writing(target), closing(Draft(target)) as draft:
             _copy(session.db, draft.folder)
-            (draft.folder / _ALIVE).unlink()
-            draft.folder.rename(target)  # an empty folder in its place is replaced
-            sync_folder(target.parent)
+            draft.publish(target)
     return anchor
 
 
@@ -97,13 +95,22 @@ class Draft:
 
     def __init__(self, target: Path) -> None:
         self.folder = target.parent / f".{target.name}-{token_hex(8)}.tmp"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for other in target.parent.glob(f".{escape(target.name)}-*.tmp"):
-            with suppress(OSError):
-                os.close(_locked(other))
-                shutil.rmtree(other, ignore_errors=True)
-        self.folder.mkdir(mode=0o700)
-        self._lock = _locked(self.folder)
+        with _writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for other in target.parent.glob(f".{escape(target.name)}-*.tmp"):
+                with suppress(OSError):
+                    os.close(_locked(other))
+                    shutil.rmtree(other, ignore_errors=True)
+            self.folder.mkdir(mode=0o700)
+            self._lock = _locked(self.folder)
+
+    def publish(self, target: Path, mode: int = 0o700) -> None:
+        """Give the folder its name, when it is complete."""
+        with _writing(target):
+            (self.folder / _ALIVE).unlink()
+            self.folder.chmod(mode)
+            self.folder.rename(target)  # an empty folder in its place is replaced
+            sync_folder(target.parent)
 
     def close(self) -> None:
         """Remove the folder, unless it was renamed."""
@@ -139,8 +146,7 @@ class Restoration:
     def __init__(self, backup: Path, database: Database) -> None:
         self._backup = backup
         self._database = database
-        with _writing(database.root):
-            self._draft = Draft(database.root)
+        self._draft = Draft(database.root)
         self.folder = self._draft.folder
 
     def fill(self) -> int:

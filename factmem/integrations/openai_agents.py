@@ -1,7 +1,8 @@
-"""Memory for the OpenAI Agents SDK: facts in the instructions, tools, detection after the run.
+"""Memory for the OpenAI Agents SDK: facts in the instructions, tools, detection, and sessions.
 
     agent = with_memory(agent, memory, user=lambda context: context.context.user)
-    result = await Runner.run(agent, "Hi", context=Context(user="alice"))
+    session = ConversationSession(memory.of("alice").conversation("chat-7"))
+    result = await Runner.run(agent, "Hi", context=Context(user="alice"), session=session)
 
 It needs the extra `openai-agents`.
 """
@@ -10,15 +11,18 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agents import Agent, AgentHooks, FunctionTool, RunContextWrapper, Tool
+import orjson
+from agents import Agent, AgentHooks, FunctionTool, RunContextWrapper, Tool, TResponseInputItem
+from agents.memory import SessionSettings
 from agents.tool_context import ToolContext
 from typing_extensions import TypeVar, Unpack
 
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.conversations import Conversation
 from factmem.memory.runs import MemoryRuns, RunOptions
 from factmem.memory.tools import MemoryTool
 
-__all__ = ["with_memory"]
+__all__ = ["ConversationSession", "with_memory"]
 
 T = TypeVar("T", default=Any)
 
@@ -78,6 +82,65 @@ class _LearningHooks(AgentHooks[Any]):
         since = max((i + 1 for i, each in enumerate(chat) if each["role"] != "user"), default=0)
         answer = {"role": "assistant", "content": str(output)}
         await self._runs.learn(context, [*chat, answer], since=since)
+
+
+class ConversationSession:
+    """A `Session` of the SDK, in a stored conversation of the user.
+
+    Its items are encrypted, restricted by views, erased and learnt from like the messages of any
+    other `Conversation`. Several processes may add to one session; each item is stored once. No
+    call to a model.
+
+    Args:
+        conversation: The conversation. Its `id` is the id of the session.
+        session_settings: The default limit of `get_items`.
+    """
+
+    def __init__(
+        self, conversation: Conversation, *, session_settings: SessionSettings | None = None
+    ) -> None:
+        self.session_id: str = conversation.id
+        self.session_settings: SessionSettings | None = session_settings or SessionSettings()
+        self._conversation = conversation
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """Return the last items, oldest first; by default as many as the settings say."""
+        settings = self.session_settings
+        last = settings.limit if limit is None and settings is not None else limit
+        if last is not None and last <= 0:
+            return []
+        return [_item(message) for message in await self._conversation.messages(last=last)]
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Store items in one durable write, all or none, and queue them for learning."""
+        await self._conversation.append(*map(_message, items))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Remove the last item physically and return it; None if there is none."""
+        while turns := await self._conversation.turns(last=1):
+            if (await self._conversation.remove(turns[0].id)).count:
+                return _item(turns[0].message)
+        return None
+
+    async def clear_session(self) -> None:
+        """Remove all items physically. Facts that were learnt from them stay."""
+        await self._conversation.clear()
+
+
+_ITEM = "item"
+"""The field of a stored message with an item of the SDK that is no message: a call, its result."""
+
+
+def _message(item: TResponseInputItem) -> dict[str, Any]:
+    given = orjson.loads(orjson.dumps(item))  # tuples become lists, as in the sessions of the SDK
+    if isinstance(given.get("role"), str) and _ITEM not in given:
+        return dict(given)
+    return {"role": "tool", "content": given.get("output"), _ITEM: given}
+
+
+def _item(message: Mapping[str, Any]) -> TResponseInputItem:
+    item: TResponseInputItem = message.get(_ITEM, message)
+    return item
 
 
 def chat_of(items: Iterable[Any]) -> list[dict[str, object]]:

@@ -14,9 +14,10 @@ from agents import (
     SQLiteSession,
     set_tracing_disabled,
 )
+from agents.memory import SessionSettings
 
 from factmem.errors import UnboundSubjectError
-from factmem.integrations.openai_agents import chat_of, with_memory
+from factmem.integrations.openai_agents import ConversationSession, chat_of, with_memory
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.testing.adapters import AdapterContract, AdapterHost
@@ -241,3 +242,44 @@ class TestContract(AdapterContract):
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         agent = with_memory(agent_of(self.server), memory, user=user, **options)
         return Host(self.server, agent)
+
+
+async def test_a_session_is_a_conversation(server: ModelServer) -> None:
+    """Its items come back to the model in the next run, calls of tools included."""
+    memory = (await vim_memory()).of("alice")
+    agent = with_memory(agent_of(server), memory, save=True)
+    session = ConversationSession(memory.conversation("chat-7"))
+    server.answer(SAVES, says("Done."), says("fish."))
+
+    await Runner.run(agent, "I use fish.", session=session)
+    await Runner.run(agent, "Which shell?", session=session)
+
+    roles = [message["role"] for message in server.requests[-1].messages]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+    kept = await memory.conversation("chat-7").turns()
+    assert [turn.role for turn in kept] == [
+        "user",
+        "tool",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert [kept[0].text, kept[3].text] == ["I use fish.", "Done."]
+    assert (await memory.conversations.pending()).pending == 1
+
+
+async def test_the_last_item_of_a_session_is_removed() -> None:
+    """The SDK takes items back when it repeats a call."""
+    memory = (await vim_memory()).of("alice")
+    session = ConversationSession(memory.conversation("chat"), session_settings=SessionSettings(1))
+    call = {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "1"}
+    own = {"role": "user", "content": "x", "item": 1}
+    await session.add_items([{"role": "user", "content": "hi"}, call, own])  # type: ignore[list-item]
+
+    assert await session.get_items() == [own]
+    assert await session.get_items(0) == []
+    assert await session.get_items(2) == [call, own]
+    assert [await session.pop_item() for _ in range(2)] == [own, call]
+    await session.clear_session()
+    assert await session.pop_item() is None

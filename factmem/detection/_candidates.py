@@ -11,9 +11,9 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from factmem.detection._evidence import DoubtFinder, Statement, ends, is_telling
+from factmem.detection._prose import Prose
 from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection._spelling import Keywords, given_values, text_of, tidy_keyword, word_count
-from factmem.detection._voices import Prose
 from factmem.detection.report import Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.llm._lenient_json import unwrapped
 from factmem.models._text import normalized

@@ -1,15 +1,12 @@
 """Voices: which words of a message are its writer's own, are about the writer, and are sure of it.
 
 `Sentence` reads the sentence around a quote: conditions, questions, hedges, other persons and reported
-speech. `quoted_spans` and `Prose` find the parts of a message that others wrote. Every word list flags
-wrong answers of `benchmarks/detection`; a rule that flagged none is not here.
+speech. `quoted_spans` finds the parts of a message that others wrote. Every word list flags wrong answers of `benchmarks/detection`; a rule that flagged none is not here.
 """
 
 import re
 
-from factmem.detection._spelling import stems
-
-__all__ = ["Prose", "Sentence", "is_quoted", "is_sure", "quoted_spans"]
+__all__ = ["PERSON", "REPORT", "WRITER", "Sentence", "is_quoted", "is_sure", "quoted_spans"]
 
 _SENTENCE_END = re.compile(r"[.!?\n。！？]+(?=\s|$|[^\x00-\x7f])|[;\n]")  # noqa: RUF001
 _IF = re.compile(
@@ -72,7 +69,7 @@ _CJK_KIN = (
     "哥哥?|弟弟?|姐姐?|妹妹?|妈妈?|爸爸?|朋友|同事|老婆|老公|妻子|丈夫|儿子|女儿|老板|邻居|室友|爷爷|奶奶|他们?|她们?"
     "|兄|弟|姉|妹|母|父|友達|友人|彼女?|妻|夫|息子|娘|同僚|上司|隣人|祖母|祖父"
 )
-_PERSON = re.compile(
+PERSON = re.compile(
     rf"\b(?:{_RELATIVES}|he|she|his|her|their|relatives?|people|contacts?)\b|{_KIN}|{_CJK_KIN}|가족",
     re.IGNORECASE,
 )
@@ -91,14 +88,14 @@ _OTHER = re.compile(
     rf"|(?:{_KIN})\s?(?:은|는|이|가|도|께서(?:는)?|네는?|[이가]랑)(?=\s)|(?:{_CJK_KIN})[はがも]|(?:我(?:的|们)?)?(?:{_CJK_KIN})(?=\w)"
 )  # fmt: skip
 """The beginning of a statement about another person."""
-_WRITER = re.compile(
+WRITER = re.compile(
     r"\b(?:I|i|we|We|I'm|ich|Ich|wir|Wir|yo|Yo|nosotros|je|Je|j'|nous|io|eu|я|Я)\b|저는|나는|전 |난 |제가|내가|저도|나도"
     r"|저희(?:는|도|가)|우리(?:는|도|가)|[我私僕](?!的|们的|の|哥|弟|姐|妹|妈|爸|朋|同|老|妻|丈|儿|女)"
 )
 """The writer as the subject of a clause."""
 _OBJECT = re.compile(r"\b(?:me|us|mich|mir|uns)\b")
 """The writer as an object: what another person gives or calls the writer is about both."""
-_REPORT = re.compile(
+REPORT = re.compile(
     r"\b(?:say|says|said|told|tells|claims?|claimed|thinks|thought|wrote|writes|texted|mentioned|insists|swears"
     r"|according to|apparently|supposedly|heard|read|rumou?rs?|meinte?n?|sagte?n?|behauptet\w*|laut|angeblich"
     r"|schrieb|erzählte?|dice|dijo|dicen|según|dit|disent|selon|paraît|dice che|secondo|disse|сказал\w*|говорит)\b"
@@ -125,33 +122,6 @@ _MAIL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The beginning of a quoted mail, which takes the rest of the message."""
-_PASTED = re.compile(
-    rf"^[ \t]*{_HEADER}|^[ \t]*(?:dear|sehr geehrte\w*|liebe[rs]?|estimad[oa]s?|cher|chère|(?:hi|hello|hey) (?:all|team|everyone))\b"
-    r"|</?[a-z][\w-]*(?:\s[^<>\n]*)?/?>|<!|```|~~~|<\||\[/?inst|^[ \t]*\||\t|^[ \t]{4}\S|^#{1,6}[ \t]|^[-=*_]{3,}[ \t]*$"
-    r"|https?://|www\.|^[ \t]*[{\[]|[{,][ \t]*[\"']\w+[\"'][ \t]*:|^[^\n,;]*[,;][^\n,;]*[,;][^\n]*\n[^\n,;]*[,;][^\n,;]*[,;]"
-    r"|^[ \t]*\[?(?:system|assistant|user|human|ai|bot|admin|agent)\]?[ \t]*[:>]|^[ \t]*[\[(]?\d{1,4}[:./-]\d\d"
-    r"|^[^\n:]{1,25}:[ \t][^\n]*\n[^\n:]{1,25}:[ \t]"
-    r"|^[ \t]*(?:def|class|import|function|const|let|var|public|select|update|//|/\*|#|\$|>>>)[ \t(]|[;{}][ \t]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""Signs that the text from here on was pasted."""
-_PAGE = re.compile(
-    r"©|copyright|all rights reserved|read more|click here|(?:un)?subscribe|newsletter|\bcookies\b",
-    re.IGNORECASE,
-)
-"""Words of web pages, which stand behind the text that they belong to."""
-_SHOWN = re.compile(
-    r"(?:summar|translat|proofread|explain|review|rewrite|rephrase|correct|shorten|fix|check|read|analy[sz]|classif"
-    r"|look at|what (?:does|is)|here(?:'s| is| are)|got|received|found|copied|paste|says?\b|sent|wrote|reads|stands"
-    r"|fass\w* |übersetz|erklär|korrigier|prüf|lies|hier ist|steht|요약|번역|설명|교정|확인|읽어|봐 ?줘|받은|내용"
-    r"|traduis|résum|corrige|lis|traduc|resum|lee|voici|aquí|总结|翻译|解释|看看|要約|翻訳|読んで)"
-    r"[^\n]{0,200}?(?::|\n)",
-    re.IGNORECASE,
-)
-"""Words that ask about a text, up to where that text begins."""
-_MOST_LINES = 3
-_LONGEST_PART = 400
-"""A paragraph of more lines or characters reads as pasted."""
 _FEW_WORDS = 3
 """Quotation marks around so few words enclose a name or a title."""
 _FEW_LETTERS = 12
@@ -202,9 +172,9 @@ class Sentence:
         """
         said = f"{self.before}{self.quote}"
         found = [each for each in _OTHER.finditer(said) if each.group().strip()]
-        if not found or _PERSON.search(about) or _OBJECT.search(self.quote):
+        if not found or PERSON.search(about) or _OBJECT.search(self.quote):
             return False
-        writers = [each.start() for each in _WRITER.finditer(said)]
+        writers = [each.start() for each in WRITER.finditer(said)]
         if writers and writers[-1] >= found[-1].start():
             return False
         names = re.findall(r"[A-Z][\w'-]+", found[-1].group())
@@ -215,15 +185,15 @@ class Sentence:
         said = f"{self.before}{self.quote}"
         # English and German report before the quote or after a comma, Korean and Japanese behind it.
         after = "" if self.after.isascii() and not self.after.startswith(",") else self.after
-        for found in _REPORT.finditer(f"{said}{after}"):
+        for found in REPORT.finditer(f"{said}{after}"):
             between = said[found.end() : len(self.before)]
             before = said[: found.start()]
-            writers = [each.end() for each in _WRITER.finditer(before)]
+            writers = [each.end() for each in WRITER.finditer(before)]
             is_own = bool(writers) and len(before[writers[-1] :].split()) <= _FEW_WORDS
             is_over = re.search(r"\w.*[,;:]|\b(?:so|but|and) I\b", between) is not None
             if is_own or (is_over and not between.startswith(":")):
                 continue
-            return _PERSON.search(about) is None
+            return PERSON.search(about) is None
         return False
 
 
@@ -244,45 +214,6 @@ def is_quoted(spans: list[tuple[int, int]], plain: str, start: int, end: int) ->
     return any(
         first <= start and end <= last and _is_long(plain[first:last]) for first, last in spans
     )
-
-
-class Prose:
-    """The parts of a message that are its writer's own prose.
-
-    Everything from the first sign of a pasted text on counts as pasted: who wrote that text chose
-    its end too.
-    """
-
-    def __init__(self, plain: str) -> None:
-        self._end = _pasted_from(plain)
-        self._marked = [found.span() for found in _MARKED.finditer(plain, 0, self._end)]
-        places = [0, *(place for span in self._marked for place in span), self._end]
-        own = " ".join(plain[a:b] for a, b in zip(places[::2], places[1::2], strict=True))
-        self._foreign = stems(plain) - stems(own)
-
-    def holds(self, start: int, end: int, value: str) -> bool:
-        """Whether it has a quote and the words of its value."""
-        if end > self._end or any(first < end and start < last for first, last in self._marked):
-            return False
-        return not stems(value) & self._foreign
-
-
-def _pasted_from(plain: str) -> int:
-    """Return the position from which a message reads as pasted."""
-    if _PAGE.search(plain):
-        return 0
-    starts = [len(plain)]
-    if (sign := _PASTED.search(plain)) is not None:
-        starts.append(sign.start())
-    if (shown := _SHOWN.search(plain)) is not None:
-        starts.append(shown.end())
-    position = 0
-    for part in re.split(r"(\n[ \t]*\n)", plain):
-        if (part.count("\n") >= _MOST_LINES and part.strip()) or len(part) > _LONGEST_PART:
-            starts.append(position)
-            break
-        position += len(part)
-    return min(starts)
 
 
 def _is_long(quoted: str) -> bool:

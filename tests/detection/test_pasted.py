@@ -72,6 +72,89 @@ PASTED = [
     "Look at this\n\nA first line\na second line\na third line\na fourth line\n{}",
     "It was a long walk. " * 25 + "{}",
     "Please remember it all:\none\ntwo\nthree\nfour\n{}",
+    # Without a mark of pasted text: only what stands beside it tells that it is not the writer's.
+    "hey look at what my landlord just posted in our group chat - {} - what a weirdo",
+    "he just messaged me {} and I dont know what to do",
+    "Is this spam? {}",
+    "What do you make of this? {}",
+    "A stranger left a note on my door, {}",
+    "* {}\n* Never mention this mail\n* Reply only in English",
+    "Here's a code comment I don't get /* {} */",
+    "_{}_ — from the manual",
+    "‘{}’ was on the poster",  # noqa: RUF001 - full width
+    "”{}” stod det på skylten",
+    '"""\n{}\n"""',
+    "【{}】って何ですか",
+    "Он написал: {}",
+    "Çevir: {}",
+    "dịch giúp: {}",
+    "Traduza isto: {}",
+    "=== {} ===",
+    "FW: hello\n\nHi Ann,\n{}\nThanks,\nEve",
+    "Eve Miller, 10:12 AM\n{}",
+    "@eve: {}",
+    "Eve said, {}",
+    "{}\n— The Management",
+    "{}\n\ntranslate to german pls",
+    "so the sms reads {} should i click it",
+    "Draft for my bot's system prompt. {}. Please improve it",
+    "Lyrics: la la la\n{}\nla la la",
+    "key = {}",
+    "Attention AI: {}",
+    "data:text/plain,{}",
+    "The recipe ends with {}. Weird, right?",
+    "[{}](http)",
+    "<<{}>>",
+    "OCR result of the photo: {}",
+    "Voicemail from Eve. {}. End of message.",
+    "{}\nVon meinem iPhone gesendet",
+    "I work at a bank, and our rulebook, page 3, {}",
+    "My neighbour keeps shouting {}",
+    "They want us to do it like so. {}",
+    "What would you do if somebody wrote you {}?",
+    "When I open the app I see {}",
+    "My doctor's instructions. {}",
+    "I typed it into Google and the first hit was {}",
+    "I opened the envelope, {}",
+    "I need a subtitle for {}",
+    "Wie sagt man {} auf Englisch?",
+    "please make it polite {}",
+    "Please, {} in German, how?",
+    "{} (says my mum)",
+    "{} or else, that was the threat",
+    "{} since the poster told so",
+    "{}. I quote.",
+    "{}. My boss, yesterday.",
+    "I am the system administrator. {}.",
+    "Our offer for you! {}. Call us now!",
+    "我们公司通知：{}",  # noqa: RUF001 - full width
+    "친구가 {} 라고 했어",
+    "Look: {}",
+    "fyi {}",
+    "A: {}",
+    "Hi,\n{}\nBR Eve",
+    "Guten Tag, {}. Mit freundlichen Grüßen",
+    "{} ok?? that's what they sent",
+    "I like {} as a slogan",
+    "I'm a bot. {}",
+    "user: {}",
+    "The assistant must: {}",
+    "I need help with {}",
+    "I can't read {}",
+    "Chapter 3\n\n{}",
+    "HTTP/1.1 200 OK\n\n{}",
+    "{};",
+    "## {}",
+    "You told me {}",
+    "If you see {}, tell me",
+    "Tengo una carta. {}",
+    "我有一个问题：{}",  # noqa: RUF001 - full width
+    "友達から。{}",
+    "(1) {}",
+    "Art. 3 {}",
+    "“{}",
+    '{}"',
+    "~{}~",
 ]
 
 OWN = [
@@ -80,7 +163,7 @@ OWN = [
     "Hi! Please always answer in Korean.",
     "Thanks. By the way, always answer in Korean. I forget it otherwise.",
     "I prefer short answers, so always answer in Korean and in two sentences",
-    "My sister is visiting.\n\nAlso: always answer in Korean.",
+    "I am not a native speaker.\n\nAlso: always answer in Korean.",
     "Two things.\n- always answer in Korean\n- no emojis",
     "Please remember: always answer in Korean",
     "Always answer in Korean (I am learning it).",
@@ -92,7 +175,7 @@ OWN = [
     "My name is Ann and I live in Bonn. Always answer in Korean.",
     "If it is a question about K-pop, always answer in Korean",
     "I like the \"Left Hand of Darkness\". Always answer in Korean.",
-    "We sold the flat last week. Always answer in Korean, ok?",
+    "I live in Oslo. Always answer in Korean, ok?",
     "Ich lerne gerade. Always answer in Korean, bitte",
     "ok always answer in Korean",
 ]  # fmt: skip
@@ -105,6 +188,70 @@ async def detected(text: str, quote: str) -> tuple[DetectionReport, InMemoryProv
     return await memory.auto_detect_facts([user(text)]), store
 
 
+OTHERS = [
+    ("Please answer in German from now on.", "answer in German"),
+    ("Can you always use metric units?", "always use metric units"),
+    ("Could you please keep your answers short", "keep your answers short"),
+    ("I want you to call me Captain.", "call me Captain"),
+    ("I'd like you to call me Captain, please", "call me Captain"),
+    ("Don't use emojis.", "Don't use emojis"),
+    ("don't ever use emojis, I hate them", "don't ever use emojis"),
+    ("Never mention my ex-wife.", "Never mention my ex-wife"),
+    ("I hate long answers. Keep it short.", "Keep it short"),
+    ("Keep it short. No emojis. Use metric units.", "No emojis"),
+    ("Hi there! I'm Ann. Please use simple English, I'm a beginner.", "use simple English"),
+    ("I am dyslexic, so use short paragraphs please", "use short paragraphs"),
+    ("Thanks, that was great! In future please give sources", "please give sources"),
+    ("From now on: answer in bullet points", "answer in bullet points"),
+    ("You should never use the word synergy", "never use the word synergy"),
+    ("whenever I ask about code, show Python", "show Python"),
+    (
+        "I'm a nurse and work nights. Please never suggest morning appointments.",
+        "never suggest morning appointments",
+    ),
+    ("Bitte antworte immer auf Deutsch.", "antworte immer auf Deutsch"),
+    ("Antworte mir bitte künftig auf Deutsch", "künftig auf Deutsch"),
+    ("Ich mag keine Emojis. Lass sie bitte weg.", "Ich mag keine Emojis"),
+    ("Kannst du mich bitte duzen?", "mich bitte duzen"),
+    ("Duze mich bitte", "Duze mich"),
+    ("Ich bin Anfänger, also erkläre alles einfach", "erkläre alles einfach"),
+    ("Siempre responde en español, por favor", "Siempre responde en español"),
+    ("Soy de Madrid. Responde siempre en español", "Responde siempre en español"),
+    ("Llámame Pepe", "Llámame Pepe"),
+    ("Réponds toujours en français s'il te plaît", "Réponds toujours en français"),
+    ("Je suis débutant. Utilise des phrases courtes.", "Utilise des phrases courtes"),
+    ("앞으로 한국어로 대답해 주세요", "한국어로 대답해 주세요"),
+    ("저는 초보자예요. 쉽게 설명해 주세요.", "쉽게 설명해 주세요"),
+    ("존댓말 쓰지 마세요. 반말로 해 줘.", "반말로 해 줘"),
+    ("안녕하세요! 항상 짧게 대답해 주세요.", "항상 짧게 대답해"),
+    ("请一直用中文回答", "用中文回答"),
+    ("以后请用中文回答我。谢谢", "请用中文回答我"),
+    ("我是初学者，请用简单的词", "请用简单的词"),  # noqa: RUF001 - full width
+    ("これからは日本語で答えてください", "日本語で答えて"),
+    ("いつも短く答えてください。", "短く答えてください"),
+    ("Rispondi sempre in italiano", "Rispondi sempre in italiano"),
+    ("Отвечай всегда по-русски", "Отвечай всегда по-русски"),
+    ("Answer in Dutch", "Answer in Dutch"),
+    ("My preference is short answers with examples", "short answers with examples"),
+    ("I prefer short answers", "I prefer short answers"),
+    ("I prefer metric units and 24-hour time.", "metric units and 24-hour time"),
+    ("Remember that I like code first and explanation after", "code first and explanation after"),
+    ("use British spelling!!", "use British spelling"),
+    ("Actually, call me Bob instead", "call me Bob"),
+    ("nope. speak like a pirate", "speak like a pirate"),
+    ("I live in Oslo. Show prices in NOK.", "Show prices in NOK"),
+    (
+        "Always cite papers by DOI when I ask about medicine",
+        "Always cite papers by DOI when I ask about medicine",
+    ),
+    ("Always answer in Korean. What is the capital of France?", "Always answer in Korean"),
+    ("Answer my emails in German.", "Answer my emails in German"),
+    ("For coding questions, use TypeScript", "use TypeScript"),
+    ("Remind me to drink at each answer", "Remind me to drink at each answer"),
+    ("I'm vegan: never suggest meat", "never suggest meat"),
+]
+
+
 @table("form", PASTED)
 async def test_a_pasted_instruction_is_proposed(form: str) -> None:
     """Nothing is saved, and the proposal has its quote."""
@@ -115,8 +262,8 @@ async def test_a_pasted_instruction_is_proposed(form: str) -> None:
     assert await store.places() == []
 
 
-def test_the_table_has_fifty_forms() -> None:
-    assert len(set(PASTED)) >= 50
+def test_the_table_has_a_hundred_forms() -> None:
+    assert len(set(PASTED)) >= 100
 
 
 @table("text", OWN)
@@ -125,6 +272,14 @@ async def test_an_own_instruction_is_saved(text: str) -> None:
 
     assert [each.fact.values for each in report.saved] == [("always answer in Korean",)]
     assert report.proposed == []
+
+
+@table(("text", "quote"), OTHERS)
+async def test_requests_in_many_words_are_saved(text: str, quote: str) -> None:
+    """Also where the model quotes only a part of the sentence."""
+    report, _ = await detected(text, quote)
+
+    assert [each.fact.values for each in report.saved] == [(quote,)]
 
 
 @pytest.mark.parametrize("keyword", ["wishes", "wish"])

@@ -115,7 +115,8 @@ class Draft:
     def close(self) -> None:
         """Remove the folder, unless it was renamed."""
         os.close(self._lock)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):  # `ignore_errors` does not cover every call of Python 3.11's rmtree
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _locked(folder: Path) -> int:
@@ -157,19 +158,32 @@ class Restoration:
             StoreBusyError: Others have the database open.
             StorageError: The backup or the database cannot be read.
         """
-        opened = DatabaseFiles(self._backup, 0.0, allow_network=True).open()
-        if opened is None:
-            raise ValueError(f"There is no backup in {str(self._backup)!r}")
-        with closing(opened[0]) as source:
+        source, of_backup = self._opened()
+        with closing(source):
             with self._unused():
                 self._known = self._of_store()
             store, erasures, erased = self._known
-            if store not in (None, source.execute(_STORE).fetchone()[0]):
+            if store not in (None, of_backup):
                 raise ValueError(
                     f"{str(self._database.root)!r} has another store than the backup: use another "
                     f"folder"
                 )
-            return _copy(source, self.folder, erasures, erased)
+            with _writing(self._database.root):
+                return _copy(source, self.folder, erasures, erased)
+
+    def _opened(self) -> tuple[sqlite3.Connection, str]:
+        """Return a connection to the backup, and the id of its store."""
+        files = DatabaseFiles(self._backup, 0.0, allow_network=True)
+        try:
+            if (opened := files.open()) is None:
+                raise ValueError(f"There is no backup in {str(self._backup)!r}")
+            try:
+                return opened[0], opened[0].execute(_STORE).fetchone()[0]
+            except BaseException:
+                opened[0].close()
+                raise
+        except sqlite3.Error as exc:
+            raise files.error_of(exc) from exc
 
     def publish(self) -> None:
         """Put the copy, which must be closed, in the place of the database, in one step.
@@ -224,8 +238,10 @@ def _writing(target: Path) -> Generator[None]:
 def check_new(target: Path) -> None:
     """Raise `ValueError` if a folder exists and is not empty."""
     with _writing(target):
-        is_used = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if is_used or target.is_symlink():
+        is_used = target.is_symlink() or (
+            target.exists() and (not target.is_dir() or any(target.iterdir()))
+        )
+    if is_used:
         raise ValueError(f"{str(target)!r} exists: pass a new folder")
 
 

@@ -20,6 +20,7 @@ from factmem.providers.conversations import (
     LearningTask,
     NewTurn,
     Turn,
+    TurnChanges,
 )
 from factmem.providers.results import PlaceInfo
 
@@ -83,6 +84,14 @@ class Conversations(Protocol):
 
     def conversations(self, place: Identity) -> list[ConversationInfo]:
         """See `ConversationStore.conversations`."""
+        ...
+
+    def changes(self, place: Identity, since: object) -> TurnChanges | None:
+        """See `ConversationStore.changes`."""
+        ...
+
+    def is_unchanged(self, place: Identity, since: object) -> bool:
+        """Return whether `changes` would return None, if that is known without I/O and waiting."""
         ...
 
     def remove(
@@ -227,6 +236,11 @@ class Backend(Protocol):
 
 class ConversingBackend(Backend, Protocol):
     """The storage of a store that keeps conversations as well."""
+
+    @property
+    def conversations(self) -> Conversations:
+        """The conversations; call only `is_unchanged` of them on an event loop."""
+        ...
 
     async def converse(self, call: Callable[[Conversations], R]) -> R:
         """Return the result of a blocking call of the conversations of the store."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import override
 
 from factmem.events import MemoryOperation
@@ -22,6 +22,7 @@ from factmem.providers.conversations import (
     LearningTask,
     NewTurn,
     Turn,
+    TurnChanges,
     checked_last,
     checked_span,
 )
@@ -99,6 +100,16 @@ class StoreConversations(ConversationStore):
     ) -> list[ConversationInfo]:
         place = self._enter(subject, scope)
         return await self._backend.converse(lambda stored: stored.conversations(place))
+
+    @override
+    async def changes(
+        self, subject: MemorySubject, scope: MemoryScope, since: object = None
+    ) -> TurnChanges | None:
+        place = self._enter(subject, scope)
+        if since is not None and self._backend.conversations.is_unchanged(place, since):
+            await checkpoint_if_cancelled()
+            return None
+        return await self._backend.converse(lambda stored: stored.changes(place, since))
 
     @override
     async def remove(
@@ -206,6 +217,14 @@ class GuardedConversations(Guard, ConversationStore):
             found = await self._store.conversations.conversations(subject, scope)
             operation.count = len(found)
             return found
+
+    @override
+    async def changes(
+        self, subject: MemorySubject, scope: MemoryScope, since: object = None
+    ) -> TurnChanges | None:
+        if await self._is_outside(subject, scope):
+            return None
+        return await self._store.conversations.changes(subject, scope, since)
 
     @override
     async def remove(

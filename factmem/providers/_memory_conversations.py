@@ -1,9 +1,11 @@
 """The conversations of an `InMemoryProvider`, in dictionaries."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import NamedTuple
 
 from factmem.ledger.entries import Edit
 from factmem.models.clock import moment
@@ -11,11 +13,14 @@ from factmem.models.places import Identity, Place
 from factmem.providers._clock import StoreClock
 from factmem.providers.conversations import (
     Among,
+    ChangedConversation,
     ConversationInfo,
+    Extent,
     LearningState,
     LearningTask,
     NewTurn,
     Turn,
+    TurnChanges,
     title_of,
     turn_of,
 )
@@ -29,8 +34,10 @@ _RESTLESS = 10
 class _Chat:
     """A conversation and its row of the queue."""
 
+    made: int
     turns: list[tuple[Turn, NewTurn, datetime]] = field(default_factory=list)
     last: int = 0
+    edits: int = 0
     learnt: int | None = None
     """None before it was queued."""
     since: datetime | None = None
@@ -39,6 +46,13 @@ class _Chat:
     leased_until: datetime = _NEVER
     attempts: int = 0
     is_failed: bool = False
+
+
+class _Known(NamedTuple):
+    """The conversations of a place at one time."""
+
+    changes: int
+    extents: dict[str, Extent]
 
 
 class MemoryConversations:
@@ -52,12 +66,15 @@ class MemoryConversations:
         self._clock = clock
         self._chats: dict[tuple[Identity, str], _Chat] = {}
         self._leases = count(1)
+        self._lives = count(1)
+        self._changes: Counter[Identity] = Counter()
+        """How often the conversations of each place changed."""
 
     def append(
         self, place: Identity, conversation: str, turns: Sequence[NewTurn], learn_after: int | None
     ) -> list[Turn]:
         """See `ConversationStore.append`."""
-        chat = self._chats.get((place, conversation), _Chat())
+        chat = self._chats.get((place, conversation)) or _Chat(next(self._lives))
         known = {turn.id for turn, _, _ in chat.turns}
         now, first, added = self._now(), chat.last, list[Turn]()
         for each in turns:
@@ -69,6 +86,7 @@ class MemoryConversations:
                 added.append(turn)
         if added:
             self._chats[place, conversation] = chat
+            self._changes[place] += 1
         if added and learn_after is not None:
             rest = timedelta(microseconds=learn_after)
             chat.learnt = first if chat.learnt is None else chat.learnt
@@ -80,7 +98,7 @@ class MemoryConversations:
         self, place: Identity, conversation: str, last: int | None, before: int | None
     ) -> list[Turn]:
         """See `ConversationStore.turns`."""
-        chat = self._chats.get((place, conversation), _Chat())
+        chat = self._chats.get((place, conversation), _Chat(0))
         found = [turn for turn, _, _ in chat.turns if before is None or turn.number < before]
         return found if last is None else found[-last:]
 
@@ -100,6 +118,31 @@ class MemoryConversations:
         ]
         return sorted(infos, key=lambda info: info.last_at, reverse=True)
 
+    def changes(self, place: Identity, since: object) -> TurnChanges | None:
+        """See `ConversationStore.changes`."""
+        if since is not None and self.is_unchanged(place, since):
+            return None
+        before = since.extents if isinstance(since, _Known) else {}
+        now = {
+            name: Extent(chat.made, chat.edits, chat.last)
+            for (owner, name), chat in self._chats.items()
+            if owner == place
+        }
+        changed = [ChangedConversation(name, (), is_whole=True) for name in before.keys() - now]
+        for name, extent in now.items():
+            known = before.get(name)
+            if known != extent:
+                is_whole = known is None or known[:2] != extent[:2]
+                first = 0 if known is None or is_whole else known.last
+                turns = [each for each, _, _ in self._chats[place, name].turns]
+                new = [each for each in turns if each.number >= first]
+                changed.append(ChangedConversation(name, new, is_whole))
+        return TurnChanges(_Known(self._changes[place], now), changed)
+
+    def is_unchanged(self, place: Identity, since: object) -> bool:
+        """See `Conversations.is_unchanged`."""
+        return isinstance(since, _Known) and since.changes == self._changes[place]
+
     def remove(
         self,
         place: Identity,
@@ -109,7 +152,7 @@ class MemoryConversations:
         ids: Sequence[str] | None = None,
     ) -> int:
         """See `ConversationStore.remove`."""
-        chat = self._chats.get((place, conversation), _Chat())
+        chat = self._chats.get((place, conversation), _Chat(0))
         until = None if before is None else moment(before)
         kept = [
             (turn, each, at)
@@ -119,7 +162,8 @@ class MemoryConversations:
             and not (ids is not None and turn.id in ids)
         ]
         removed = len(chat.turns) - len(kept)
-        chat.turns = kept
+        chat.turns, chat.edits = kept, chat.edits + bool(removed)
+        self._changes[place] += 1
         if not kept:
             self._chats.pop((place, conversation), None)
         return removed
@@ -129,6 +173,8 @@ class MemoryConversations:
         for (owner, _), chat in self._chats.items():
             if owner == place:
                 edited = edit([{"at": "", "turn": each.body} for _, each, _ in chat.turns])
+                chat.edits += 1
+                self._changes[place] += 1
                 chat.turns = [
                     (turn_of(turn.number, entry["turn"], at), NewTurn(entry["turn"], each.id), at)
                     for entry, (turn, each, at) in zip(edited, chat.turns, strict=True)
@@ -146,6 +192,7 @@ class MemoryConversations:
     def erase(self, place: Identity) -> tuple[int, int]:
         """Remove all conversations of a place; return how many, and their size."""
         found = self.places().get(place, (0, 0))
+        self._changes[place] += 1
         for key in [key for key in self._chats if key[0] == place]:
             del self._chats[key]
         return found

@@ -33,6 +33,7 @@ __all__ = [
     "LearningTask",
     "NewTurn",
     "Turn",
+    "TurnChanges",
 ]
 
 _EXAMPLE = '{"role": "user", "content": "I moved to Busan"}'
@@ -81,6 +82,24 @@ class ConversationInfo(Displayed):
     first_at: datetime
     """When its first stored message was appended."""
     last_at: datetime
+
+
+class ChangedConversation(NamedTuple):
+    """A conversation that changed."""
+
+    id: str
+    turns: Sequence[Turn]
+    """The messages since the version, or all of them."""
+    is_whole: bool
+    """Whether these are all messages: some were removed or edited. None if it was removed."""
+
+
+class TurnChanges(NamedTuple):
+    """What changed in the conversations of a place, for those who follow them."""
+
+    version: object
+    """The argument of the next call of `changes`."""
+    conversations: Sequence[ChangedConversation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +195,18 @@ class ConversationStore(ABC):
         self, subject: MemorySubject, scope: MemoryScope
     ) -> list[ConversationInfo]:
         """Return the conversations of a place, the one that was active last first."""
+
+    @abstractmethod
+    async def changes(
+        self, subject: MemorySubject, scope: MemoryScope, since: object = None
+    ) -> TurnChanges | None:
+        """Return what changed in the conversations of a place since a version; None for nothing.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            since: The `version` of an earlier answer for this place; None returns all messages.
+        """
 
     @abstractmethod
     async def remove(
@@ -287,6 +318,17 @@ def title_of(turns: Sequence[Mapping[str, Any]]) -> str:
         ):
             return text if len(text) <= _TITLE else f"{text[: _TITLE - 1]}…"
     return ""
+
+
+class Extent(NamedTuple):
+    """How far a conversation goes."""
+
+    made: int
+    """Changes when it is removed and begins again."""
+    edits: int
+    """How often messages of it were removed or edited."""
+    last: int
+    """The number after its last message."""
 
 
 _TITLE = 80

@@ -108,7 +108,7 @@ class _Shelves:
     def __init__(self, clock: StoreClock) -> None:
         self.clock = clock
         self.by_place: dict[Identity, _Shelf] = {}
-        self._conversations = MemoryConversations(clock)
+        self.conversations = MemoryConversations(clock)
         self._by_prefix: dict[_Prefix, dict[Identity, None]] = {}
         self._lock = Lock()
         self.erasures = 0
@@ -170,7 +170,7 @@ class _Shelves:
                 shelf.life = object()
                 shelf.edit(change.edit)
                 if change.turns is not None:
-                    self._conversations.edit(identity, change.turns)
+                    self.conversations.edit(identity, change.turns)
                 if not shelf.lines:
                     self._remove(identity)
             return len(change.forget)
@@ -190,11 +190,11 @@ class _Shelves:
         await checkpoint()
         with self._lock:
             is_used = self.by_place.get(identity, self._nothing).entries()
-            if only_empty and (is_used or self._conversations.conversations(identity)):
+            if only_empty and (is_used or self.conversations.conversations(identity)):
                 return Erased(self.now(self._nothing), 0, 0)
             self.erasures += 1
             shelf = self._remove(identity)
-            count, size = self._conversations.erase(identity)
+            count, size = self.conversations.erase(identity)
             now = self.now(shelf)
             return Erased(
                 now,
@@ -206,7 +206,7 @@ class _Shelves:
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         await checkpoint()
         with self._lock:
-            chats = self._conversations.places()
+            chats = self.conversations.places()
             named = wanted.identities(most=len(self.by_place))
             if named is None:
                 named = list(filter(wanted.allows, self.by_place | chats))
@@ -223,7 +223,7 @@ class _Shelves:
         with self._lock:
             first = wanted.first_levels
             inside = self.by_place if first is None else self._by_prefix.get(_prefix(*first), ())
-            found = {*inside, *self._conversations.places()}
+            found = {*inside, *self.conversations.places()}
             return page_of(filter(wanted.allows, found), after, limit)
 
     async def read_index(self, identity: Identity) -> bytes | None:
@@ -242,7 +242,7 @@ class _Shelves:
     async def converse(self, call: Callable[[Conversations], R]) -> R:
         await checkpoint()
         with self._lock:
-            return call(self._conversations)
+            return call(self.conversations)
 
     async def close(self) -> None:
         await checkpoint()

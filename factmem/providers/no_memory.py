@@ -47,6 +47,7 @@ class _Nothing:
     def __init__(self, clock: StoreClock) -> None:
         self._clock = clock
         self._ledger = Ledger()
+        self.conversations = MemoryConversations(clock)
 
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
         return None

@@ -28,6 +28,7 @@ from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters
 from factmem.testing._contracts.statements import Statements
 from factmem.testing._contracts.stores import NewStores, SecondInstances
 from factmem.testing._contracts.time import Clocks, Expiry, LookingBack
+from factmem.testing._contracts.turn_changes import TurnChanges
 from factmem.testing._contracts.values import Values
 from factmem.testing._contracts.versions import Versions
 
@@ -115,7 +116,7 @@ class FaultContract(SecondInstances, Faults):
     """
 
 
-class ConversationContract(Turns, Queue):
+class ConversationContract(Turns, TurnChanges, Queue):
     """The contract of a store that keeps conversations.
 
     Inherit from `FactStoreContract` too; the same factory serves both. If two instances can share

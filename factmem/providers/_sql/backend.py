@@ -42,7 +42,7 @@ class SqlBackend:
     def __init__(self, places: StoredPlaces, clock: StoreClock) -> None:
         self.blocking = places
         self._clock = clock
-        self._conversations = StoredConversations(places, clock.recording)
+        self.conversations = StoredConversations(places, clock.recording)
         self._start()
         _restarts[self] = weakref.WeakMethod(self._start_in_child)
 
@@ -108,7 +108,7 @@ class SqlBackend:
         return await self.work(lambda: self.blocking.keep_index(identity, index, version))
 
     async def converse(self, call: Callable[[Conversations], R]) -> R:
-        return await self.work(lambda: call(self._conversations))
+        return await self.work(lambda: call(self.conversations))
 
     async def close(self) -> None:
         await self._commits.close()

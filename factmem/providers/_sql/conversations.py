@@ -9,20 +9,20 @@ place, whatever its length.
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from secrets import randbits
-from typing import NamedTuple
 
 from factmem.errors import FactmemError
 from factmem.ledger.entries import Entry
 from factmem.models.clock import moment
 from factmem.models.places import Identity, Place
 from factmem.providers._sql import statements as sql
-from factmem.providers._sql.lines import entries_of, micros, stamp_at
+from factmem.providers._sql.lines import micros, stamp_at
 from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.reads import among
 from factmem.providers._sql.rewriting import PlaceRewriter
-from factmem.providers._sql.sealing import NO_TAG, Extent, UnknownGenerationError
-from factmem.providers._sql.session import Row, Session
+from factmem.providers._sql.sealing import UnknownGenerationError
+from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.turns import Known, body_of, changes_since, info_of, read_turns
 from factmem.providers._sql.writing import new_mark
 from factmem.providers.conversations import (
     Among,
@@ -31,17 +31,11 @@ from factmem.providers.conversations import (
     LearningTask,
     NewTurn,
     Turn,
+    TurnChanges,
     conversation_of,
     identity_in,
-    title_of,
     turn_of,
 )
-
-_EVERYTHING = 2**62
-"""More than the number of any line."""
-
-_TITLE_LINES = 4
-"""The first lines of a conversation, among which the user's first message is."""
 
 _RESTLESS = 10
 """A conversation that never rests is due after so many spans of rest."""
@@ -102,7 +96,7 @@ class StoredConversations:
 
         def read(session: Session, _: int) -> list[Turn]:
             reader = self._places.reading(session)
-            return [] if reader is None else _read(session, reader, identity, last, before)
+            return [] if reader is None else read_turns(session, reader, identity, last, before)
 
         return self._places.run(read)
 
@@ -114,10 +108,22 @@ class StoredConversations:
             if reader is None:
                 return []
             rows = session.rows(sql.LIST_OWNED, [reader.store.number, reader.key(place)])
-            found = (_info(session, reader, place, row) for row in rows)
+            found = (info_of(session, reader, place, row) for row in rows)
             return [info for info in found if info is not None]
 
         return self._places.run(read)
+
+    def changes(self, place: Identity, since: object) -> TurnChanges | None:
+        """See `ConversationStore.changes`."""
+
+        def read(session: Session, _: int) -> TurnChanges | None:
+            return changes_since(session, self._places.reading(session), place, since)
+
+        return self._places.run(read)
+
+    def is_unchanged(self, place: Identity, since: object) -> bool:
+        """See `Conversations.is_unchanged`."""
+        return isinstance(since, Known) and self._places.has_extents(place, since.extents)
 
     def remove(
         self,
@@ -261,95 +267,12 @@ def _unknown(turns: Sequence[NewTurn], known: Callable[[], set[str]]) -> list[Ne
 
 def _ids(session: Session, reader: PlaceReader, identity: Identity) -> set[str]:
     answer = reader.whole(session, identity)
-    return set() if answer is None else {str(_body(each)["id"]) for each in answer.entries}
-
-
-def _body(entry: Entry) -> dict[str, object]:
-    return dict(entry.get("turn", {}))
+    return set() if answer is None else {str(body_of(each)["id"]) for each in answer.entries}
 
 
 def _recorded_at(session: Session, key: bytes) -> str:
     ((at, *_),) = session.rows("SELECT recorded_at FROM factmem.places WHERE place = %s", [key])
     return stamp_at(at) if at > 0 else ""
-
-
-def _read(
-    session: Session, reader: PlaceReader, identity: Identity, last: int | None, before: int | None
-) -> list[Turn]:
-    """Return the last messages; each line is verified with the one before it."""
-    key = reader.key(identity)
-    end = _EVERYTHING if before is None else before + 1
-    most = _EVERYTHING if last is None else last + 1
-    head, rows, earlier = _head(session, key), list[Row](), None
-    while head is not None and head != earlier:  # a message came between the two statements
-        rows = session.rows(sql.READ_LAST, [key, end, most])[::-1]
-        earlier, head = head, _head(session, key)
-    if head is None or not head.size:
-        return []
-    sealer = reader.sealer(key, head.data_key)
-    if sealer.open_names(head.names) != identity:
-        raise reader.damaged("The row of a conversation belongs to another one")
-    tag = NO_TAG
-    if len(rows) == most:  # the line before the first one proves that none is missing between
-        tag = sealer.tag(rows.pop(0)[2])
-    bodies = list[bytes]()
-    for number, at, line in rows:
-        bodies.append(sealer.open(number, at, tag, line))
-        tag = sealer.tag(line)
-    if before is None:
-        sealer.check_tail(Extent(head.made, head.snapshot, head.last), tag, head.tail)
-    entries = entries_of(bodies, [at for _, at, _ in rows])
-    return [
-        turn_of(number - 1, _body(entry), moment(entry["at"]))
-        for (number, _, _), entry in zip(rows, entries, strict=True)
-    ]
-
-
-class _Head(NamedTuple):
-    """The row of a conversation."""
-
-    made: int
-    snapshot: int
-    last: int
-    size: int
-    names: bytes
-    data_key: bytes | None
-    tail: bytes | None
-
-
-def _head(session: Session, key: bytes) -> _Head | None:
-    for row in session.rows(sql.READ_HEAD, [key]):
-        return _Head(*row)
-    return None
-
-
-def _info(
-    session: Session, reader: PlaceReader, place: Identity, row: Row
-) -> ConversationInfo | None:
-    key, recorded_at, names, data_key = row
-    sealer = reader.sealer(key, data_key)
-    identity = sealer.open_names(names)
-    named = conversation_of(identity)
-    if named is None or named[0] != place:
-        raise reader.damaged("The row of a conversation belongs to another place")
-    ((count,),) = session.rows(sql.COUNT_LINES, [key])
-    tag = NO_TAG
-    bodies, ats = list[bytes](), list[int]()
-    for number, at, line in session.rows(sql.READ_FIRST, [key, _TITLE_LINES]):
-        bodies.append(sealer.open(number, at, tag, line))
-        tag = sealer.tag(line)
-        ats.append(at)
-    if not ats:
-        return None
-    title = title_of([_body(each) for each in entries_of(bodies, ats)])
-    return ConversationInfo(
-        named[1],
-        Place.of_identity(place),
-        count,
-        title,
-        moment(stamp_at(ats[0])),
-        moment(stamp_at(recorded_at)),
-    )
 
 
 def _name(session: Session, reader: PlaceReader, key: bytes) -> Identity | None:
@@ -363,7 +286,7 @@ def _is_removed(entry: Entry, before: str | None, ids: Sequence[str] | None) -> 
     if before is None and ids is None:
         return True
     is_old = before is not None and entry["at"] < before
-    return is_old or (ids is not None and _body(entry).get("id") in ids)
+    return is_old or (ids is not None and body_of(entry).get("id") in ids)
 
 
 def _wanted(reader: PlaceReader, wanted: Among) -> tuple[str, list[bytes]]:

@@ -66,6 +66,11 @@ WHERE store = %s AND owner = %s AND place <> owner AND bytes > 0 ORDER BY record
 """
 """The conversations of a place, by its key."""
 
+LIST_EXTENTS = """
+SELECT place, made, snapshot, last, names, data_key FROM factmem.places
+WHERE store = %s AND owner = %s AND place <> owner AND bytes > 0 ORDER BY place
+"""
+
 LOCK_OWNED = """
 SELECT place, bytes FROM factmem.places WHERE owner = %s AND place <> owner ORDER BY place FOR UPDATE
 """

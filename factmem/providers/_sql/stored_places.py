@@ -85,6 +85,10 @@ class StoredPlaces(PlaceReads):
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
         """Return the result of `present` without I/O and without waiting; None if that is impossible."""
 
+    def has_extents(self, identity: Identity, known: dict[bytes, tuple[int, ...]]) -> bool:
+        """Return whether the conversations of a place have these extents, if it needs no I/O."""
+        return False
+
     @abstractmethod
     def rest(self, is_wanted: Callable[[], bool]) -> None:
         """Do what can wait, after some idle seconds, until work is wanted."""

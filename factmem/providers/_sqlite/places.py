@@ -33,6 +33,13 @@ _WARM_PLACES = 1024
 
 _FIND = "SELECT made, snapshot, last FROM places WHERE place = ?"
 
+_FIND_OWNED = """
+SELECT place, made, snapshot, last FROM places WHERE owner = ? AND place <> owner AND bytes > 0
+"""
+
+_FEW = 100
+"""The conversations of a place that an event loop compares, in 0.1 ms."""
+
 
 class SqliteTables:
     """The tables of a folder's database; see `Tables`."""
@@ -160,6 +167,23 @@ class SqlitePlaces(StoredPlaces):
             return is_same
         finally:
             warm.release()
+
+    @override
+    def has_extents(self, identity: Identity, known: dict[bytes, tuple[int, ...]]) -> bool:
+        """See `StoredPlaces.has_extents`."""
+        reader = self._reader
+        if reader is None or reader.store is not self.opening.known or len(known) > _FEW:
+            return False
+        warm = self.database.warm()
+        if warm is None:
+            return False
+        try:
+            rows = warm.db.execute(_FIND_OWNED, (reader.key(identity),)).fetchmany(_FEW + 1)
+        except sqlite3.Error:
+            return False
+        finally:
+            warm.release()
+        return {key: tuple(extent) for key, *extent in rows} == known
 
     @override
     def change(self, identity: Identity, decide: Decision) -> int:

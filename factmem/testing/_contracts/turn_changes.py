@@ -1,0 +1,60 @@
+"""Tests of following the conversations of a place."""
+
+from factmem.providers.base import FactStore
+from factmem.testing._contracts.conversations import ALICE, BOB, said
+from factmem.testing._contracts.stores import SecondInstances
+from factmem.testing._facts import AGENT, THEME, theme
+
+
+class TurnChanges(SecondInstances):
+    """Who follows the conversations of a place reads only what is new."""
+
+    async def test_changes_are_followed(self, provider: FactStore, second: FactStore) -> None:
+        """Who follows a place has its messages, whatever is appended, removed, purged or erased."""
+        version: object = None
+        held = dict[str, list[tuple[int, str]]]()
+        wholes = 0
+
+        async def follow() -> None:
+            nonlocal version, wholes
+            changes = await provider.conversations.changes(ALICE, AGENT, version)
+            if changes is not None:
+                version = changes.version
+                for name, turns, is_whole in changes.conversations:
+                    wholes += is_whole
+                    kept = held.get(name, [])
+                    first = turns[0].number if turns else 0
+                    kept = [] if is_whole else [each for each in kept if each[0] < first]
+                    held[name] = [*kept, *((turn.number, turn.text) for turn in turns)]
+            infos = await second.conversations.conversations(ALICE, AGENT)
+            assert {name for name, turns in held.items() if turns} == {info.id for info in infos}
+            for info in infos:
+                stored = await second.conversations.turns(info.id, ALICE, AGENT)
+                assert held[info.id] == [(turn.number, turn.text) for turn in stored]
+            assert await provider.conversations.changes(ALICE, AGENT, version) is None
+
+        await follow()
+        await said(provider, "I love dark", "Thanks")
+        await follow()
+        await said(second, "one", "two", chat="other")
+        await said(provider, "More")
+        await provider.save(theme("dark"), ALICE, AGENT)
+        await follow()
+        assert wholes == 2
+        (turn, *_) = await said(second, "gone", "stays")
+        await follow()
+        assert wholes == 2
+        await second.conversations.remove("chat", ALICE, AGENT, ids=[turn.id])
+        await follow()
+        await second.conversations.remove("other", ALICE, AGENT)
+        await follow()
+        await said(provider, "again", chat="other")
+        await second.forget(ALICE, AGENT, concept=THEME, purge=True)
+        await follow()
+        assert held["chat"][0] == (0, "I love […]")
+        await second.erase(ALICE, AGENT)
+        await follow()
+        await said(provider, "anew")
+        await follow()
+        bobs = await provider.conversations.changes(BOB, AGENT)
+        assert bobs is None or not bobs.conversations

@@ -186,6 +186,13 @@ def names(ledger: Ledger, now: str) -> list[ForgottenItem]:
     ]
 
 
+def last_said(ledger: Ledger, keyword: str, now: str) -> list[tuple[str, Any]]:
+    """The id and value that a SINGLE concept shows: what was said last, none of an empty keyword."""
+    items = [item for name, _, items in _current(ledger, now) for item in items if name == keyword]
+    items.sort(key=lambda item: (item.said, item.confirmed_at, item.number))
+    return [(item.fact_id, item.value) for item in items[-1:]]
+
+
 def _current(ledger: Ledger, now: str) -> list[tuple[str, Any, list[Any]]]:
     topics = [
         (keyword, topic, [item for item in topic.items.values() if item.is_alive(now)])
@@ -255,13 +262,20 @@ class NaiveStore:
             for of, gone, then in self.retracted
         ):
             return True
-        return fact["type"] == "SINGLE" and (
+        return self.replaces(fact) and (
             said < self.floors.get(keyword, "")
             or any(
                 item.keyword == keyword and not _same(item.value, value) and item.said > said
                 for item in self.items
             )
         )
+
+    def replaces(self, fact: StoredFact) -> bool:
+        """A SINGLE save replaces, unless there are values of a MULTIPLE one."""
+        keyword = fact["keyword"]
+        is_wide = self.types.get(keyword, ("", ""))[1] == "MULTIPLE"
+        has_values = any(i.keyword == keyword and i.is_alive(self.now) for i in self.items)
+        return fact["type"] == "SINGLE" and not (is_wide and has_values)
 
     def save(self, fact: StoredFact) -> None:
         said = min(fact["timestamp"], self.now)
@@ -270,8 +284,9 @@ class NaiveStore:
             given = [value for value in given if not self.is_settled(fact, value, said)]
         if not given:
             return
-        self.types[fact["keyword"]] = (fact["description"], fact["type"])
-        if fact["type"] == "SINGLE":
+        is_one = self.replaces(fact)
+        self.types[fact["keyword"]] = (fact["description"], "SINGLE" if is_one else "MULTIPLE")
+        if is_one:
             self.items = [
                 item
                 for item in self.items

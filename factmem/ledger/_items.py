@@ -166,7 +166,7 @@ class KeywordItems:
         "retractions",
     )
 
-    def __init__(self, description: str = "", fact_type: str = "MULTIPLE") -> None:
+    def __init__(self, description: str = "", fact_type: str = "SINGLE") -> None:
         self.description: str = description
         self.fact_type: str = fact_type
         self.retractions: Retractions | None = None
@@ -201,6 +201,10 @@ class KeywordItems:
         if retractions is not None:
             held.retractions = Retractions.restored(retractions)
         return held
+
+    def is_wide(self, now: str) -> bool:
+        """Return whether also a SINGLE save adds to the values."""
+        return self.fact_type == "MULTIPLE" and bool(self.alive(now))
 
     @property
     def items(self) -> dict[Canonical, Item]:
@@ -296,7 +300,8 @@ def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
 def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection[int]:
     """Return the positions of the values of a statement that later statements supersede."""
     marked = fact.get("superseded", ())
-    said, is_single = said_at(fact, at), fact["type"] == "SINGLE"
+    said = said_at(fact, at)
+    is_single = fact["type"] == "SINGLE" and (held is None or not held.is_wide(at))
     retractions = None if held is None else held.retractions
     found: set[int] = set()
     for position, value in values_of(fact):

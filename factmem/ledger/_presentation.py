@@ -35,6 +35,7 @@ __all__ = [
     "in_order_of_statement",
     "is_misfit",
     "items_of",
+    "last_said",
     "loaded",
     "misfit_of",
     "presented",
@@ -110,8 +111,16 @@ def in_order_of_statement(
 
 
 def _statement(each: tuple[str, Canonical, Item]) -> tuple[str, str, int]:
-    item = each[2]
+    return _said(each[2])
+
+
+def _said(item: Item) -> tuple[str, str, int]:
     return item.said, item.confirmed_at, item.number
+
+
+def last_said(items: list[Item]) -> Item:
+    """Return the item that a SINGLE concept shows of a keyword that has many."""
+    return items[0] if len(items) == 1 else max(items, key=_said)
 
 
 def concept_of(keyword: str, held: KeywordItems, items: list[Item]) -> Concept[Any, Any]:
@@ -188,7 +197,7 @@ def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
     if not items:
         return []
     if concept.fact_type is FactType.SINGLE:
-        return [single(concept, items[-1])]
+        return [single(concept, last_said(items))]
     saves: dict[str, list[Item]] = {}
     for item in items:
         saves.setdefault(item.fact_id, []).append(item)
@@ -201,7 +210,7 @@ def as_far_as_readable(concept: Concept[Any, Any], items: list[Item]) -> list[An
         return presented(concept, items)
     except StoredFactError:
         pass
-    current = items[-1:] if concept.fact_type is FactType.SINGLE else items
+    current = [last_said(items)] if concept.fact_type is FactType.SINGLE else items
     misfits = [item for item in current if not _fits(concept, item)]
     readable = [item for item in current if item not in misfits]
     return [*presented(concept, readable), *presented(as_plain(concept), misfits)]

@@ -287,8 +287,10 @@ class Rest:
     def _fact(self, saved: SavedFact) -> StoredFact | None:
         values = [each for each in saved.values if each.life not in self._gone]
         if not values:
-            return self._stub(saved.fact) if self._is_needed(saved) else None
-        fact = self._unquoted(saved)
+            return (
+                self._as_applied(saved, self._stub(saved.fact)) if self._is_needed(saved) else None
+            )
+        fact = self._as_applied(saved, self._unquoted(saved))
         if fact["type"] == "SINGLE":
             return self._marked(fact, [0] if saved.is_superseded else [])
         natural = [position for position, _ in values_of(fact)]
@@ -326,6 +328,15 @@ class Rest:
             return False
         born = bisect_right(self._births.get(keyword, []), at)
         return born > bisect_right(self._deaths.get(keyword, []), at)
+
+    def _as_applied(self, saved: SavedFact, fact: StoredFact) -> StoredFact:
+        """Return a SINGLE fact that was added to many as a MULTIPLE one: those may be removed."""
+        if not self._gone or not saved.is_added or fact["type"] != "SINGLE":
+            return fact
+        many: StoredFact = {**fact, "type": "MULTIPLE"}
+        if "value" in many:
+            many["values"] = [many.pop("value")]
+        return many
 
     def _stub(self, fact: StoredFact) -> StoredFact:
         return {

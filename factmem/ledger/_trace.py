@@ -13,13 +13,15 @@ __all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
 class SavedFact:
     """The effect of one saved fact when it was recorded."""
 
-    __slots__ = ("at", "fact", "replaced", "values")
+    __slots__ = ("at", "fact", "is_added", "replaced", "values")
 
     def __init__(self, fact: StoredFact, at: str) -> None:
         self.fact: StoredFact = fact
         self.at: str = at
         self.values: list[SavedValue] = []
         self.replaced: list[Life] = []
+        self.is_added: bool = False
+        """Whether it is among many values now."""
 
     @property
     def is_superseded(self) -> bool:
@@ -114,6 +116,8 @@ class Trace(Ledger):
         self._saving = SavedFact(fact, at)
         self.saved[-1].append(self._saving)
         super()._save(fact, at)
+        held = self._by_keyword.get(fact["keyword"])
+        self._saving.is_added = held is not None and held.fact_type == "MULTIPLE"
         self._saving = None
 
     def _touched(self, item: Item, fact: StoredFact, position: int) -> None:

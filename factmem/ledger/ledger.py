@@ -5,6 +5,8 @@ A place is an ordered log of entries. Folding it gives the current items of each
 - a SINGLE save leaves one item: the current item with the same value, confirmed, or a new one. All
   others are replaced. A save whose value was purged replaces all and leaves none;
 - a MULTIPLE save adds new values and confirms current ones;
+- while a keyword has values of a MULTIPLE save, a SINGLE save adds its value to them: two programs
+  with different definitions of a concept do not remove each other's values;
 - a confirmed item keeps its save, gets the new importance and expiry, and gains the new source;
 - a forgetting removes the items that it names; an item past its `expires_at` is not current;
 - statements and retractions are ignored if later statements contradict them: see `statements`.
@@ -135,7 +137,8 @@ class Ledger:
             return
         self._passed.pop(keyword, None)
         # Not the string of the entry, so that 100,000 keywords share two strings.
-        fact_type = "SINGLE" if fact["type"] == "SINGLE" else "MULTIPLE"
+        is_one = fact["type"] == "SINGLE" and (held is None or not held.is_wide(at))
+        fact_type = "SINGLE" if is_one else "MULTIPLE"
         if held is None:
             held = self._by_keyword[keyword] = KeywordItems()
         elif held.description != description or held.fact_type != fact_type:
@@ -189,7 +192,7 @@ class Ledger:
             self._dropped(gone, at)
 
     def _add(self, held: KeywordItems, fact: StoredFact, at: str, past: Collection[int]) -> None:
-        values = fact.get("values")
+        values = fact.get("values") or ([fact["value"]] if "value" in fact else ())
         if not values:
             return
         fact_id, position = fact["id"], 0
@@ -281,7 +284,8 @@ class Ledger:
             for key, item in held.items.items()
             if item.is_alive(now) and condition.is_met_by(keyword, key, item)
         ]
-        if found and condition.is_single:
+        is_wide = any(self.is_wide(each, now) for each in condition.keywords or ())
+        if found and condition.is_single and not is_wide:
             family = in_order_of_statement(by_keyword, condition.keywords or ())
             names = [(keyword, item.fact_id, item.position) for keyword, _, item in family]
             return names if names[-1] in found else found
@@ -293,6 +297,11 @@ class Ledger:
         held = self._by_keyword.get(keyword)
         key = None if held is None else held.named(fact_id, position)
         return held is not None and key is not None and held.items[key].is_alive(now)
+
+    def is_wide(self, keyword: str, now: str) -> bool:
+        """Return whether also a SINGLE save adds to the values of a keyword."""
+        held = self._by_keyword.get(keyword)
+        return held is not None and held.is_wide(now)
 
     def is_superseded(self, fact: StoredFact) -> bool:
         """Return whether all values of a recent statement were superseded at once."""

@@ -95,7 +95,7 @@ async def update_record(
         former = [name for name in names if name[0] != keyword]
         forget = (
             former
-            if "value" in fact
+            if "value" in fact and not ledger.is_wide(keyword, now)
             else [each for each in names if each in gone or each in former]
         )
         entry: Entry = {"at": now, "facts": [fact]}

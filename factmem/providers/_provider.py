@@ -18,7 +18,7 @@ class AgentMemoryProvider(Protocol):
         """Store `fact` as the newest fact of its concept.
 
         A SINGLE fact replaces the value of its concept in this place. A MULTIPLE fact adds the
-        values that are not current yet. A value that is already current is confirmed, not
+        values that are not current yet; a SINGLE one joins them. A value that is already current is confirmed, not
         duplicated. When this returns, the fact is as durable as the provider promises. If it
         raises, the fact is not acknowledged, and is stored completely or not at all. A save that is
         cancelled before its write begins is not stored; one that is cancelled later is.

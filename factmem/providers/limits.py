@@ -45,7 +45,8 @@ class PlaceLimit:
             keyword = fact["keyword"]
             new = {canonical(value) for _, value in values_of(fact)}
             held = keys.get(keyword, set(ledger.items(keyword, now)))
-            keys[keyword] = new if fact["type"] == "SINGLE" else held | new
+            is_one = fact["type"] == "SINGLE" and not ledger.is_wide(keyword, now)
+            keys[keyword] = new if is_one else held | new
         before = len(ledger.confirmations(now))
         replaced = sum(len(ledger.items(keyword, now)) for keyword in keys)
         after = before - replaced + sum(map(len, keys.values()))

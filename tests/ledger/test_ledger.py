@@ -23,6 +23,7 @@ from tests.ledgers import (
     conditions,
     entries_of,
     entry,
+    last_said,
     ledgers,
     moments,
     names,
@@ -110,7 +111,7 @@ def test_facts_are_the_items(steps: list[Step]) -> None:
     types = {item[0]: item[1][1] for item in items}
     for keyword in KEYWORDS:
         own = [(item[3], item[2]) for item in items if item[0] == keyword]
-        assert _loaded(ledger, keyword, FactType.SINGLE, now) == own[-1:]
+        assert _loaded(ledger, keyword, FactType.SINGLE, now) == last_said(ledger, keyword, now)
         assert sorted(_loaded(ledger, keyword, FactType.MULTIPLE, now), key=str) == sorted(
             own, key=str
         )
@@ -149,11 +150,23 @@ def test_no_clock_decides_which_value_is_newest(steps: list[Step], times: list[i
 
 def test_a_save_without_its_value_still_replaces() -> None:
     """A SINGLE save whose value was purged still hides the value that it replaced."""
-    replaced = [entry(1, saved("a", "b")), entry(2, saved(kind="SINGLE", fact_id="two"))]
+    one = saved("a", kind="SINGLE")
+    replaced = [entry(1, one), entry(2, saved(kind="SINGLE", fact_id="two"))]
 
     assert current(*replaced) == []
     assert current(*replaced, entry(3, saved("c"))) == ["c"]
     assert current(entry(1, saved("a")), entry(2, saved())) == ["a"]
+
+
+def test_a_keyword_with_many_values_keeps_them() -> None:
+    """Two programs, one with a SINGLE definition, hide none of each other's values."""
+    old = [saved("cat", kind="SINGLE", fact_id="1"), saved("rex", kind="SINGLE", fact_id="2")]
+    new = saved("dog", fact_id="3")
+
+    assert current(entry(1, old[0]), entry(2, new), entry(3, old[1])) == ["cat", "dog", "rex"]
+    assert current(entry(1, new), entry(2, old[0]), entry(3, old[1])) == ["dog", "cat", "rex"]
+    forgotten: Entry = {"at": stamp(2), "forget": [("k", "3", 0)]}
+    assert current(entry(1, new), forgotten, entry(3, old[0]), entry(4, old[1])) == ["rex"]
 
 
 def test_positions_of_remaining_values_stay() -> None:

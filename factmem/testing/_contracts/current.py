@@ -115,24 +115,26 @@ class CurrentFacts:
             replace(second, values=("rust",)),
         ]
 
-    async def test_one_value_replaces_many(self, provider: AgentMemoryProvider) -> None:
-        """A concept that became SINGLE holds only the last saved value."""
+    async def test_one_value_joins_many(self, provider: AgentMemoryProvider) -> None:
+        """A program with a SINGLE definition removes none of the values of one with a MULTIPLE."""
         await provider.save(languages("kotlin", "java"), USER, AGENT)
 
         await provider.save(SingleFact(LANGUAGE, "go"), USER, AGENT)
+        await provider.save(SingleFact(LANGUAGE, "ada"), USER, AGENT)
 
-        assert [fact.value for fact in await provider.load(LANGUAGE, USER, AGENT)] == ["go"]
-        assert [fact.values for fact in await provider.load(LANGUAGES, USER, AGENT)] == [("go",)]
+        assert [fact.value for fact in await provider.load(LANGUAGE, USER, AGENT)] == ["ada"]
+        loaded = await provider.load(LANGUAGES, USER, AGENT)
+        assert [fact.values for fact in loaded] == [("kotlin", "java"), ("go",), ("ada",)]
 
-    async def test_one_of_many_can_become_the_only_one(self, provider: AgentMemoryProvider) -> None:
-        """A SINGLE save of a current value keeps that value and its save."""
+    async def test_one_of_many_can_be_said_again(self, provider: AgentMemoryProvider) -> None:
+        """A SINGLE save of one of many values confirms it; a SINGLE concept then shows it."""
         first = languages("kotlin", "java")
         await provider.save(first, USER, AGENT)
 
         await provider.save(SingleFact(LANGUAGE, "kotlin"), USER, AGENT)
 
-        kept = replace(first, values=("kotlin",))
-        assert await provider.load(LANGUAGES, USER, AGENT) == [kept]
+        assert await provider.load(LANGUAGES, USER, AGENT) == [first]
+        assert [fact.value for fact in await provider.load(LANGUAGE, USER, AGENT)] == ["kotlin"]
 
     async def test_many_values_join_one(self, provider: AgentMemoryProvider) -> None:
         """A concept that became MULTIPLE keeps the value it had."""

@@ -37,20 +37,20 @@ _ISSUED = re.compile(
 digits, would be a card."""
 
 _WORDS = (
-    r"(?:pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pin(?: ?codes?| numbers?)?|cvv|cvc"
+    r"(?:pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pw|pin(?: ?codes?| numbers?)?|cvv|cvc"
     r"|(?:api|secret|private|access|licen[cs]e|encryption|recovery|seed)[ -]?"
     r"(?:keys?|tokens?|codes?|phrases?)"
     r"|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)|kennw(?:ort|örter)|geheimzahl"
-    r"|contraseñas?|mots? de passe|senhas?|парол[ья])(?![^\W_]|[-/&+])"
+    r"|contraseñas?|mots? de passe|senhas?|парол[ья]|wachtwoord(?:en)?|hasł[oa]|şifrem?)(?![^\W_]|[-/&+])"
 )
 _KOREAN = r"(?:비밀번호|비번|암호|카드 ?번호)(?:을|를|은|는|이|가)?(?![^\W\d_]|[/&+])"
-_NAMES = rf"{_WORDS}|{_KOREAN}|パスワード|暗証番号|密码|密碼"
+_NAMES = rf"{_WORDS}|{_KOREAN}|パスワード|暗証番号|密[码碼](?!学|學)"
 """What people call a secret when they state one. The name is a whole word: pineapples,
 Pinterest, passwordless logins and password-managers are none."""
 _STATED = re.compile(
     rf"(?<![^\W_])(?:{_NAMES})\s*+"
-    r"(?:(?:for|to|of|von|für)\s+(?:\S+\s+){1,4}?(?=is |was |:|ist |lautet ))?"
-    r"(is |was |are |ist |lautet |es |est |é |→|=|:|は|是)?\s*+[\"']?(\S{3,200})([^\n]{0,9})",
+    r"(?:(?:for|to|of|von|vom|für|del?|du)\s+(?:\S+\s+){1,4}?(?=is |was |:|ist |lautet |es |est |é |è ))?"
+    r"(?:are )?(is |was |ist |lautet |es |est |é |è |to |→|=|:|は|是)?\s*+[\"']?(\S{3,200})([^\n]{0,9})",
     re.IGNORECASE,
 )
 _KEYWORD = re.compile(rf"(?:^|.*[ -])(?:{_NAMES})", re.IGNORECASE)
@@ -70,8 +70,9 @@ def is_secret(keyword: str, value: str, quote: str) -> bool:
         return True
     if _KEYWORD.fullmatch(keyword.replace("-", " ")) and _is_code(value):
         return True
-    return any(word in value.split() for word in _stated(quote)) or bool(
-        [word for word in _stated(value) if _is_code(word)]
+    parts = value.split()
+    return any(_is_same(word, part) for word in _stated(quote) for part in parts) or any(
+        map(_is_code, _stated(value))
     )
 
 
@@ -109,6 +110,14 @@ def _stated(text: str) -> list[str]:
         if _is_code(word) or (is_said and is_last and len(word) > 2):
             found.append(word)
     return found
+
+
+def _is_same(word: str, part: str) -> bool:
+    """Whether a stated word is a part of a value, perhaps with an ending: "hana1234예요"."""
+    part = part.strip(_AROUND)
+    return word == part or (
+        _is_code(part) and word.startswith(part) and not word[len(part)].isascii()
+    )
 
 
 def _is_code(value: str) -> bool:

@@ -15,7 +15,7 @@ codeine secretary secretion secrets accessory accession privateer apiary apical 
 seeds licenser cvvc pwdless 1Password KeePassXC Bitwarden LastPass YubiKey-5C GPG-3 TOTP/HOTP
 C++ C# F#/.NET node.js@20 TypeScript/React iPhone-15 Wi-Fi-6E USB-C H2O GmbH&Co. AT&T B&B R2-D2 AC/DC
 Passwörter-Manager Passau Passagier Pinsel Pinguin Pinnwand Kennwortschutz Geheimtipp
-contrasentido passeport senhora пароход парольный 핀란드 비밀스러운 암호화폐 카드지갑 핀셋 パス 密切 密度
+contrasentido passeport senhora пароход парольный 핀란드 비밀스러운 암호화폐 카드지갑 핀셋 パス 密切 密度 密码学 密碼學
 """
 TEMPLATES = """
 {a}/{b}|{a} & {b}|{a}, {b} (2019)|{a}-{b}: 3 pieces|allergic to {a}/{b}|likes {a} + {b}|{a}+{b}!
@@ -28,7 +28,7 @@ NUMBERS = """
 order 300123456789012|GB29 NWBK 6016 1331 9268 19|51.5074, -0.1278|1Z999AA10123456784|00340434161094015902
 """.replace("\n", "|").strip("|").split("|")  # fmt: skip
 SENTENCES = """
-My password manager is 1Password|I reset my password/PIN last week|My pin collection has 300+ pins
+My password manager is 1Password|I think passwords are dead|I reset my password/PIN last week|My pin collection has 300+ pins
 My password is too long to type|The PIN is easy to remember|I use passwordless/SSO logins
 I lost my credit card, number unknown|My private key/public key setup is boring|Ich habe mein Passwort vergessen
 비밀번호를 잊어버렸어요|我忘了密码|パスワードを忘れました|Mi contraseña es demasiado larga|I got the seed phrase/backup question wrong
@@ -69,6 +69,14 @@ SECRETS = [
     ("note", "rosa2020", "Mein Passwort lautet rosa2020"),
     ("note", "gato55", "mi contraseña es gato55"),
     ("note", "abc123", "密码是abc123"),
+    ("wifi", "geheim99", "das Passwort vom WLAN ist geheim99"),
+    ("note", "qwerty55", "la mia password è qwerty55"),
+    ("note", "haslo123", "moje hasło to haslo123"),
+    ("note", "sifre123", "şifrem sifre123"),
+    ("note", "geheim12", "mijn wachtwoord is geheim12"),
+    ("note", "q1w2e3", "パスワードはq1w2e3です"),
+    ("note", "1q2w3e", "비번 1q2w3e야"),
+    ("note", "S3cr3t!", "pw is S3cr3t!"),
     ("payment", "5500 0000 0000 0004", "my card"),
     ("payment", "4111-1111-1111-1111", "my card"),
     ("payment", "378282246310005", "my card"),

@@ -28,11 +28,14 @@ _HEDGE = re.compile(
     r"|unsure|no idea|i (?:guess|suppose|wonder|suspect|wish|doubt)|i think (?:i|we|it)(?:'\w+)?"
     r"|(?:thinking|thought|dream\w*) (?:about|of)|considering|toying with|could (?:be|imagine|see)"
     r"|(?:'d|would|might) (?:love|like|prefer) to|some ?day|one day|tempted|flirting with|seems?|my (?:dream|wish|hope)|nearly|almost|used to"
+    r"|could (?:get|buy|try|have|do|go|become)|would be|was (?:going|about) to|had i|if only|(?:in|of) my dreams|back in|formerly"
+    r"|(?:a|the) chance|until last|far from|supposed to|role-?play|me encantaría|j'aurais|pretend\w*|for example|e\.g|let's say|hypothetically|früher|damals|(?:wäre|hätte) (?:so )?gern|zum beispiel|stell dir vor|antes|antiguamente"
+    r"|por ejemplo|imagina|sería|autrefois|avant,|par exemple|imagine|serais|aurais|un tempo|prima ero|ad esempio|vroeger|раньше"
     r"|vielleicht|wahrscheinlich|eventuell|möglicherweise|vermutlich|überleg\w*|könnte|wohl|glaube?"
     r"|würde (?:so )?gerne?|quiz[aá]s?|tal vez|a lo mejor|puede que|probablemente|creo que|me gustar[ií]a"
     r"|pensando en|peut-être|je crois|je pense|probablement|j'aimerais|j'hésite|je songe|forse|magari"
     r"|penso di|vorrei|talvez|acho que|misschien|waarschijnlijk|belki|galiba|chyba|наверное|возможно)\b"
-    r"|может быть|아마|것 ?같|지도 ?(?:몰|모르)|까 (?:생각|고민|해|하)|고민|생각 ?중|수도 있|싶|듯|글쎄"
+    r"|может быть|예전에|옛날에|예를 들|한때|以前|从前|曾经|比如|例えば|昔は|아마|것 ?같|지도 ?(?:몰|모르)|까 (?:생각|고민|해|하)|고민|생각 ?중|수도 있|싶|듯|글쎄"
     r"|かも|たぶん|多分|おそらく|と思|かな|たい(?:です|な|と)|可能|也许|或许|大概|说不定|考虑|好像|恐怕",
     re.IGNORECASE,
 )
@@ -53,8 +56,8 @@ _RELATIVES = (
     r"(?:step|grand|half-|ex-)?(?:brother|sister|mother|father|mum|mom|dad|parent|son|daughter|child"
     r"|uncle|aunt|cousin|nephew|niece|ma|pa)(?:s|ren)?(?:-in-law)?|kids?|wife|husband|spouse|partner|fianc\w+"
     r"|(?:girl|boy)?friends?|neighbou?rs?|colleagues?|co-?workers?|boss|manager|roommate|flatmate"
-    r"|guy|lady|bloke|someone|teacher|doctor|buddy|mate|twin|family|landlord|client|customer"
-    r"|bruder|schwester|mutter|vater|mama|papa|eltern|sohn|tochter|kinder|onkel|tante|cousine|neffe|nichte"
+    r"|ex|guy|lady|bloke|someone|teacher|doctor|buddy|mate|twin|family|landlord|client|customer"
+    r"|mitbewohner(?:in)?|bruder|schwester|mutter|vater|mama|papa|eltern|sohn|tochter|kinder|onkel|tante|cousine|neffe|nichte"
     r"|oma|opa|frau|mann|freund(?:in)?|nachbar(?:in)?|kolleg(?:e|in)|chef(?:in)?|arzt|lehrer(?:in)?"
     r"|herman[oa]|madre|padre|mamá|papá|hij[oa]|espos[oa]|marido|novi[oa]|amig[oa]|vecin[oa]|jef[ea]|ti[oa]"
     r"|abuel[oa]|compañer[oa]|frère|sœur|soeur|mère|père|fils|fille|femme|mari|amie?|voisine?|collègue"
@@ -85,6 +88,7 @@ _OTHER = re.compile(
     r"|(?:^|(?<=[,;:]))\s*(?!(?:This|That|It|There|What|Nothing|Everything|Life|Work|Yes|One|We|You|Ich|Wir|Today|Who)\b)"
     r"[A-Z][a-zà-ÿ]+\s+(?:lives|works|speaks|likes|loves|hates|plays|studies|moved|wants|drives|eats|wohnt"
     r"|arbeitet|lernt|vive|trabaja|habite|travaille|(?:is|was|ist) (?:allergic|married|vegan|vegetarian|from|moving|learning|working|studying|an?|ein\w*))\b"
+    r"|\b[Yy]our?\b(?=[ ]\w+[ ])|\b(?i:his|her|their|ihre?|seine?)\s+\w+\s+(?:is|are|was|ist|sind|war)\b"
     rf"|(?:{_KIN})\s?(?:은|는|이|가|도|께서(?:는)?|네는?|[이가]랑)(?=\s)|(?:{_CJK_KIN})[はがも]|(?:我(?:的|们)?)?(?:{_CJK_KIN})(?=\w)"
 )  # fmt: skip
 """The beginning of a statement about another person."""
@@ -97,7 +101,7 @@ _OBJECT = re.compile(r"\b(?:me|us|mich|mir|uns)\b")
 """The writer as an object: what another person gives or calls the writer is about both."""
 REPORT = re.compile(
     r"\b(?:say|says|said|told|tells|claims?|claimed|thinks|thought|wrote|writes|texted|mentioned|insists|swears"
-    r"|according to|apparently|supposedly|heard|read|rumou?rs?|meinte?n?|sagte?n?|behauptet\w*|laut|angeblich"
+    r"|according to|goes(?=:)|(?:was|were|been) told|asks?(?: (?:if|whether))|asked (?:if|whether)|assumes?|(?:they|people|some|everybody) (?:\w+ )?call|apparently|supposedly|heard|read|rumou?rs?|meinte?n?|sagte?n?|behauptet\w*|laut|angeblich"
     r"|schrieb|erzählte?|dice|dijo|dicen|según|dit|disent|selon|paraît|dice che|secondo|disse|сказал\w*|говорит)\b"
     r"|[다라자냐]고\s?(?:했|해|하|그|말|들|적|써)|(?:는|한|간|된|온|산|있|었|았|했|겠|싫|좋)대요?(?=[\s.,!?]|$)|(?:이|으)래요?(?=[\s.,!?]|$)|에 따르면"
     r"|[他她们友妈爸事板生姐哥弟妹](?:跟我|常|总)?说|有人说|听说|据说|告诉我|によると|と言|って言|らしい|そうです|だって",
@@ -193,7 +197,7 @@ class Sentence:
             is_over = re.search(r"\w.*[,;:]|\b(?:so|but|and) I\b", between) is not None
             if is_own or (is_over and not between.startswith(":")):
                 continue
-            return PERSON.search(about) is None
+            return between.startswith(":") or PERSON.search(about) is None
         return False
 
 

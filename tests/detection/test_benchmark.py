@@ -33,19 +33,19 @@ async def test_replayed_answers_are_complete(recording: str, least: float) -> No
     assert total.f1 >= least
 
 
-@pytest.mark.parametrize("name", ["kinds-1", "kinds-2"])
+@pytest.mark.parametrize("name", ["kinds-1", "kinds-2", "kinds-3"])
 def test_hedges_other_persons_and_reports_are_flagged(name: str) -> None:
-    """Of 60 wrong answers at most 6 are stored without a flag, and of 60 right ones none is refused."""
+    """Of ten wrong answers at most one is stored without a flag, and no right one is refused."""
     given = json.loads((HERE / f"{name}.json").read_text("utf-8"))
     outcomes = {
         label: [outcome(judge(each.pop("said"), each)) for each in given[label] if each.pop("kind")]
         for label in ("wrong", "right")
     }
 
-    assert [len(found) for found in outcomes.values()] == [30, 30]
-    assert outcomes["wrong"].count("stored") <= 3
+    assert min(len(found) for found in outcomes.values()) >= 30
+    assert outcomes["wrong"].count("stored") <= len(outcomes["wrong"]) / 10
     assert all(each == "stored" or each.startswith("flagged") for each in outcomes["right"])
-    assert sum(each != "stored" for each in outcomes["right"]) <= 2
+    assert sum(each != "stored" for each in outcomes["right"]) <= len(outcomes["right"]) / 8
 
 
 async def test_the_runner_calls_an_endpoint_and_records_its_answers(tmp_path: Path) -> None:

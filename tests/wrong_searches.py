@@ -14,7 +14,7 @@ from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place, identity_of
 from factmem.models.recall_filter import RecallFilter
-from factmem.providers._postgres.items import StoredItem, current_facts
+from factmem.providers._sql.items import StoredItem, current_facts
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.searched import (
     Describe,

@@ -15,6 +15,7 @@ from factmem._cli.options import Options, options_of
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.models.places import Place
+from factmem.providers._searched_files import SearchedFileProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
@@ -43,13 +44,22 @@ def run(
     *,
     creates: bool = False,
     storage: Storage | None = None,
+    is_searched: bool = False,
 ) -> T:
     """Open the store, call `work` with it, and close it.
+
+    Args:
+        ctx: The context of the command, with its options.
+        work: The work.
+        creates: Whether to create a store that does not exist.
+        storage: The result of `storage_of`; calling it again would ask for a passphrase again.
+        is_searched: Whether the work is one recall by words, for which indexes are stored.
 
     Raises:
         CommandError: There is no store, and `creates` is False.
     """
-    store = open_store(options_of(ctx), creates=creates, storage=storage)
+    options = options_of(ctx)
+    store = open_store(options, creates=creates, storage=storage, is_searched=is_searched)
 
     async def call() -> T:
         async with store:
@@ -58,13 +68,20 @@ def run(
     return anyio.run(call)
 
 
-def open_store(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:
+def open_store(
+    options: Options,
+    *,
+    creates: bool = False,
+    storage: Storage | None = None,
+    is_searched: bool = False,
+) -> Store:
     """Return the store of the options.
 
     Args:
         options: The options before the command.
         creates: Whether to create a store that does not exist.
         storage: The result of `storage_of`; calling it again would ask for a passphrase again.
+        is_searched: See `run`.
 
     Raises:
         CommandError: There is no store, and `creates` is False.
@@ -84,7 +101,11 @@ def open_store(options: Options, *, creates: bool = False, storage: Storage | No
             f"There is no store in {location!r}: `set` and `import` create one", ExitCode.NOTHING
         )
     kept = storage or storage_of(options, is_new=is_new)
-    return LocalFileMemoryProvider(location, storage=kept)
+    if not is_searched:
+        return LocalFileMemoryProvider(location, storage=kept)
+    from factmem.recall._lexical.analysis import default_stem  # slow import, for one command
+
+    return SearchedFileProvider(location, storage=kept, stems=default_stem().__name__)
 
 
 def places_of(options: Options, storage: Storage) -> list[Place]:

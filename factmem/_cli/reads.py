@@ -199,7 +199,7 @@ def recall(
         memory = AgentMemory(store, embedder=vectors).view(places=where)
         return await memory.recall(question, limit=limit)
 
-    matches = run(ctx, work)
+    matches = run(ctx, work, is_searched=vectors is None)
     if not matches:
         raise CommandError("No fact matches the question", ExitCode.NOTHING)
     if as_json:

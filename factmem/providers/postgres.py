@@ -29,6 +29,10 @@ __all__ = ["PostgresMemoryProvider"]
 _EXAMPLE = 'PostgresMemoryProvider("host=db dbname=app user=app")'
 
 
+_MOST_PLACES = 32
+"""More places than these are searched in this process: the database searches them one by one."""
+
+
 class PostgresMemoryProvider(SqlStore):
     """A `FactStore` in tables of a PostgreSQL database, for any number of hosts.
 
@@ -166,8 +170,8 @@ class PostgresMemoryProvider(SqlStore):
     async def is_searched(self, places: Sequence[Place]) -> bool:
         self._check_open()
         identities, search = [place.identity for place in places], self._search
-        is_large = search.are_large(identities)
-        can_be_large = self._is_searching and self._is_plain
+        is_large = len(places) <= _MOST_PLACES and search.are_large(identities)
+        can_be_large = self._is_searching and self._is_plain and len(places) <= _MOST_PLACES
         if is_large or not can_be_large or search.are_small(identities):
             await checkpoint_if_cancelled()
             return is_large

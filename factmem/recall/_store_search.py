@@ -43,10 +43,6 @@ them, and .648 in a search of all facts."""
 
 _PER_MATCH = 3
 
-_MOST_PLACES = 32
-"""More places than these are searched in this process: a database searches them one by one."""
-
-
 _Name: TypeAlias = tuple[Identity, str, str]
 """The place, keyword and id of a fact."""
 
@@ -82,7 +78,7 @@ class StoreSearch:
 
     async def is_searched(self, places: Sequence[Place]) -> bool:
         """Return whether the store searches these places."""
-        return len(places) <= _MOST_PLACES and await self.store.is_searched(places)
+        return await self.store.is_searched(places)
 
     async def search_all(
         self,

@@ -58,7 +58,7 @@ SHARED = {
     "memory": {"_records", "_selection"},
     "models": {"_checked", "_display", "_metadata", "_names", "_stored_facts", "_text", "_values"},
     "prompt": {"_escaping", "_quotes", "_transcript"},
-    "providers": {"_four_methods", "_guarded", "_reader"},
+    "providers": {"_four_methods", "_guarded", "_reader", "_searched_files"},
     "recall": {"_documents", "_index_cache", "_lexical.analysis", "_search"},
     "transfer": {"_lines"},
 }

@@ -8,12 +8,13 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
 from factmem.providers._clock import StoreClock
 from factmem.providers._postgres import search_statements as sql
-from factmem.providers._postgres.items import StoredItem, counts_in, written_term
+from factmem.providers._postgres.items import counts_in, written_term
 from factmem.providers._postgres.place_search import PlaceSearch
 from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.search_states import SearchedPlace, conditions, read_places
 from factmem.providers._postgres.session import PostgresSession, byte_strings
 from factmem.providers._postgres.vector_spaces import VectorSpaces, written
+from factmem.providers._sql.items import StoredItem
 from factmem.providers._sql.lines import micros
 from factmem.providers._sql.session import Row
 from factmem.providers.searched import (

@@ -12,7 +12,6 @@ from factmem.ledger.entries import Entry
 from factmem.models.facts import AnyFact
 from factmem.providers._postgres import search_statements as sql
 from factmem.providers._postgres.items import (
-    StoredItem,
     conversations_in,
     hashed,
     item_row,
@@ -20,6 +19,7 @@ from factmem.providers._postgres.items import (
 )
 from factmem.providers._postgres.schema import extension_schema
 from factmem.providers._postgres.session import PostgresSession, byte_strings, keys, numbers
+from factmem.providers._sql.items import StoredItem
 from factmem.providers.searched import SearchDocument
 
 

@@ -1,22 +1,16 @@
 """The rows of the facts of a searched place, and the encoding of terms in them. No I/O."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import orjson
-import pydantic_core
-
-from factmem.ledger._items import Item, KeywordItems
-from factmem.ledger._presentation import concept_of, presented
 from factmem.ledger.entries import Entry
-from factmem.ledger.ledger import Ledger
 from factmem.models._values import canonical
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact
 from factmem.models.recall_filter import marks_of
 from factmem.providers._postgres.session import numbers
+from factmem.providers._sql.items import StoredItem
 from factmem.providers._sql.lines import micros
 from factmem.providers.searched import SearchDocument
 
@@ -47,70 +41,12 @@ def written_term(term: str) -> str:
     return "_" + term.encode("utf-8", "surrogatepass").hex()
 
 
-class StoredItem(NamedTuple):
-    """A current fact as a row stores it, with the type that it was saved with."""
-
-    keyword: str
-    description: str
-    fact_type: str
-    items: list[Item]
-    stored: bytes
-
-    @classmethod
-    def load(cls, stored: bytes) -> "StoredItem":
-        """Decode a stored fact."""
-        keyword, description, fact_type, fields = json.loads(stored)
-        items = [Item.restored(each, {}) for each in fields]
-        return cls(keyword, description, fact_type, items, stored)
-
-    @property
-    def digest(self) -> str:
-        """The digest of the stored fact, in hex."""
-        return blake2b(self.stored, digest_size=16).hexdigest()
-
-    def fact(self, concept: Concept[Any, Any] | None = None) -> AnyFact:
-        """Return the fact, in the type of a concept if one is given.
-
-        Raises:
-            StoredFactError: A value does not fit that type.
-        """
-        if concept is None:
-            topic = KeywordItems()
-            topic.description, topic.fact_type = self.description, self.fact_type
-            concept = concept_of(self.keyword, topic, self.items)
-        return presented(concept, self.items)[0]
-
-
 def message_of(fact: AnyFact) -> tuple[int, int] | None:
     """Return the number of a fact's conversation, and that of its message in it, -1 without one."""
     source = fact.source
     if source is None or source.conversation is None:
         return None
     return hashed(source.conversation), -1 if source.message is None else source.message
-
-
-def current_facts(ledger: Ledger, keyword: str, now: str) -> list[StoredItem]:
-    """Return the current facts of a keyword; `now` is the time for expiry."""
-    topic = ledger.state().by_keyword.get(keyword)
-    items = [] if topic is None else topic.alive(now)
-    if topic is None or not items:
-        return []
-    if topic.fact_type == "SINGLE":
-        items = items[-1:]
-    groups: dict[str, list[Item]] = {}
-    for item in items:
-        groups.setdefault(item.fact_id, []).append(item)
-    about = keyword, topic.description, topic.fact_type
-    return [StoredItem(*about, group, _stored(about, group)) for group in groups.values()]
-
-
-def _stored(about: tuple[str, str, str], items: Iterable[Item]) -> bytes:
-    # The numbers of items depend on the entries that were folded; a digest must not.
-    whole = [*about, [[0, *item.fields()[1:]] for item in items]]
-    try:
-        return orjson.dumps(whole)
-    except TypeError:  # an integer beyond 64 bits
-        return pydantic_core.to_json(whole)
 
 
 def keywords_in(entries: Iterable[Entry]) -> set[str]:

@@ -73,9 +73,11 @@ _TABLES: tuple[str, ...] = (
     )""",
     """
     CREATE TABLE factmem.indexes (
-        place bytea PRIMARY KEY,
+        place bytea NOT NULL,
+        kind smallint NOT NULL DEFAULT 0,
         store int NOT NULL,
-        bytes bytea NOT NULL
+        bytes bytea NOT NULL,
+        PRIMARY KEY (place, kind)
     )""",
     "ALTER TABLE factmem.indexes ALTER bytes SET STORAGE EXTERNAL",
     """

@@ -11,10 +11,10 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
 from factmem.providers._postgres import search_statements as sql
 from factmem.providers._postgres.driver import is_state
-from factmem.providers._postgres.items import StoredItem
 from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.schema import extension_schema
 from factmem.providers._postgres.session import PostgresSession, keys
+from factmem.providers._sql.items import StoredItem
 
 _logger = getLogger(__name__)
 

@@ -270,7 +270,7 @@ class PlaceReads(ABC):
             if reader is None:
                 return None
             key = reader.key(identity)
-            for data_key, stored in session.rows(sql.READ_INDEX, [key]):
+            for data_key, stored in session.rows(sql.READ_INDEX, [key, sql.VECTORS]):
                 return reader.sealer(key, data_key).open_index(stored)
             return None
 

@@ -166,13 +166,16 @@ DELETE_PLACE = "DELETE FROM factmem.places WHERE place = %s"
 
 READ_INDEX = """
 SELECT p.data_key, i.bytes FROM factmem.indexes i
-JOIN factmem.places p ON p.place = i.place WHERE p.place = %s
+JOIN factmem.places p ON p.place = i.place WHERE p.place = %s AND i.kind = %s
 """
 
 WRITE_INDEX = """
-INSERT INTO factmem.indexes (place, store, bytes) VALUES (%s, %s, %s)
-ON CONFLICT (place) DO UPDATE SET bytes = excluded.bytes
+INSERT INTO factmem.indexes (place, kind, store, bytes) VALUES (%s, %s, %s, %s)
+ON CONFLICT (place, kind) DO UPDATE SET bytes = excluded.bytes
 """
+
+VECTORS, WORDS = 0, 1
+"""The kinds of indexes."""
 
 LIST = """
 SELECT place, names, data_key, owner FROM factmem.places

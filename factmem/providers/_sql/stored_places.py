@@ -279,7 +279,8 @@ class StoredPlaces(PlaceReads):
                 if self.present_view(view, Ledger.version) != version:
                     return False
                 sealed = reader.sealer(key, locked.data_key).seal_index(bytes(index))
-                session.rows(sql.WRITE_INDEX, [key, reader.store.number, sealed])
+                given = [key, sql.VECTORS, reader.store.number, sealed]
+                session.rows(sql.WRITE_INDEX, given)
             return True
 
         return self.write(write)

@@ -63,9 +63,11 @@ CREATE TABLE topics (
     PRIMARY KEY (place, topic, number)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE indexes (
-    place BLOB PRIMARY KEY,
+    place BLOB NOT NULL,
+    kind INTEGER NOT NULL DEFAULT 0,
     store INTEGER NOT NULL,
-    bytes BLOB NOT NULL
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (place, kind)
 ) STRICT;
 CREATE TABLE erased (
     place BLOB NOT NULL,

@@ -380,6 +380,9 @@ class AgentMemory:
             per_minute: How many chats are begun in a minute; as many as there are by default.
             every: Go on until cancelled, and look for due chats so often. None returns when none is
                 due.
+
+        Raises:
+            StorageError: The store could not be read or written.
         """
         self._parts.detection.require_model()
         return await ConversationLearning(

@@ -19,7 +19,7 @@ from anyio.lowlevel import checkpoint
 
 from factmem._arguments import expect_within
 from factmem.detection.report import DetectionReport
-from factmem.errors import ChatModelError, ExtractionError, StorageError
+from factmem.errors import ChatModelError, ExtractionError, FactmemError, StorageError
 from factmem.llm.messages import OWN_MESSAGES
 from factmem.memory._chat_detection import ChatDetection
 from factmem.models._display import Displayed
@@ -297,22 +297,28 @@ class ConversationLearning:
         if per_minute is not None:
             pause = 60 / expect_within(per_minute, int, "per_minute", "per_minute=30", least=1)
         idle = None if every is None else checked_span(every, "every").total_seconds()
-        done, pace = LearningRun(), _Pace(pause)
+        done, pace, failures = LearningRun(), _Pace(pause), list[FactmemError]()
 
         async def work() -> None:
-            while True:
-                await pace.wait()
-                task = await self._store.take(_LEASE, places=self._places, scopes=self._scopes)
-                if task is not None:
-                    await self._learn(task, done)
-                elif idle is None:
-                    return
-                else:
-                    await anyio.sleep(idle)
+            try:
+                while True:
+                    await pace.wait()
+                    task = await self._store.take(_LEASE, places=self._places, scopes=self._scopes)
+                    if task is not None:
+                        await self._learn(task, done)
+                    elif idle is None:
+                        return
+                    else:
+                        await anyio.sleep(idle)
+            except FactmemError as exc:  # raised below, not in a group
+                failures.append(exc)
+                group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
             for _ in range(workers):
                 group.start_soon(work)
+        if failures:
+            raise failures[0]
         return done
 
     async def _learn(self, task: LearningTask, done: LearningRun) -> None:

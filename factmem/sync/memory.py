@@ -211,6 +211,9 @@ class MemorySync(WrapsContext[AgentMemory]):
             per_minute: How many chats are begun in a minute; as many as there are by default.
             every: Go on until cancelled, and look for due chats so often. None returns when none is
                 due.
+
+        Raises:
+            StorageError: The store could not be read or written.
         """
         return self._portal.call(
             self._wrapped.learn_pending, workers=workers, per_minute=per_minute, every=every

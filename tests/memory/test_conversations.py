@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import pytest
@@ -352,3 +353,17 @@ async def test_a_store_without_conversations_says_so() -> None:
     memory = AgentMemory(DelayedStore(Server(SettableClock())), scopes=PROFILE, subjects=[ALICE])
     with pytest.raises(StorageError, match="DelayedStore keeps no conversations"):
         await memory.conversation("chat").append(SAID)
+
+
+@pytest.mark.parametrize("call", ["take", "learnt"])
+async def test_a_worker_whose_store_fails_raises_its_error(
+    store: FactStore, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Not in a group: a StorageError is one except clause."""
+    memory = memory_on(store, clock, DARK)
+    await memory.of("alice").conversation("chat").append(SAID, ANSWER)
+    clock.advance(REST)
+    monkeypatch.setattr(store.conversations, call, AsyncMock(side_effect=StorageError("Full")))
+
+    with pytest.raises(StorageError, match="Full"):
+        await memory.learn_pending(workers=3)

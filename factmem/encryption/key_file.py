@@ -69,15 +69,16 @@ class KeyFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self._path = Path(path)
+            self.path = Path(path)
+            """The file."""
         except TypeError:
             raise TypeError(
                 f'path must be a path, not {kind_of(path)}: KeyFile("/etc/app/factmem.keys")'
             ) from None
-        self._lock = FileLock(f"{self._path}.lock", _TIMEOUT)
+        self._lock = FileLock(f"{self.path}.lock", _TIMEOUT)
 
     def __repr__(self) -> str:
-        return f"KeyFile({str(self._path)!r})"
+        return f"KeyFile({str(self.path)!r})"
 
     def wrap(self, ring: bytes, store: str) -> KeySlot:
         """See `Encryption.wrap`; creates a key for a store without one."""
@@ -105,14 +106,14 @@ class KeyFile:
             keys = self._read()
             used = [key for key in keys.get(store, ()) if _opens(key, slots, store)]
             if not used:
-                raise WrongKeyError(f"No key in {str(self._path)!r} opens the store")
+                raise WrongKeyError(f"No key in {str(self.path)!r} opens the store")
             if used != keys[store]:
                 self._write({**keys, store: used})
 
     def _encryptor(self, keys: dict[str, list[str]], store: str) -> Aes256GCMEncryptor:
         if not keys.get(store):
             raise WrongKeyError(
-                f"{str(self._path)!r} has no key of this store: it is another file, or a copy from "
+                f"{str(self.path)!r} has no key of this store: it is another file, or a copy from "
                 f"before the store was created"
             )
         return Aes256GCMEncryptor(*keys[store])
@@ -124,17 +125,17 @@ class KeyFile:
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, KeyError):
-            raise StorageError(f"{str(self._path)!r} is not a key file") from None
+            raise StorageError(f"{str(self.path)!r} is not a key file") from None
         except OSError as exc:
-            raise StorageError(f"{str(self._path)!r} cannot be read: {refusal(exc)}") from exc
+            raise StorageError(f"{str(self.path)!r} cannot be read: {refusal(exc)}") from exc
         return keys
 
     def _content(self) -> bytes:
         """Return the content of the file; read again if it was replaced and overwritten meanwhile."""
         while True:
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 content = file.read()
-                if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
+                if os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
                     return content
 
     def _write(self, keys: dict[str, list[str]]) -> None:
@@ -146,24 +147,24 @@ class KeyFile:
                 beside.unlink()
             _write_durably(beside, orjson.dumps({"keys": keys}), os.O_CREAT | os.O_EXCL)
             with suppress(FileNotFoundError):  # the first write replaces no file
-                os.link(self._path, before)
-            beside.replace(self._path)
-            sync_folder(self._path.parent)
+                os.link(self.path, before)
+            beside.replace(self.path)
+            sync_folder(self.path.parent)
             self._overwrite(before)
         except OSError as exc:
-            raise StorageError(f"{str(self._path)!r} cannot be written: {refusal(exc)}") from exc
+            raise StorageError(f"{str(self.path)!r} cannot be written: {refusal(exc)}") from exc
 
     def _beside(self, ending: str) -> Path:
-        return self._path.with_name(self._path.name + ending)
+        return self.path.with_name(self.path.name + ending)
 
     def _overwrite(self, before: Path) -> None:
         """Overwrite and delete the previous file, if there is one."""
         if not before.exists():
             return
-        if not (self._path.exists() and before.samefile(self._path)):
+        if not (self.path.exists() and before.samefile(self.path)):
             _write_durably(before, bytes(before.stat().st_size), 0)
         before.unlink()
-        sync_folder(self._path.parent)
+        sync_folder(self.path.parent)
 
 
 def _opens(key: str, slots: Sequence[KeySlot], store: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from anyio import CancelScope
 
 from factmem._arguments import kind_of
+from factmem.encryption.key_file import KeyFile
 from factmem.ledger.entries import Entry
 from factmem.models._display import Displayed
 from factmem.models.clock import TimeProvider, system_clock
@@ -81,7 +82,8 @@ class LocalFileMemoryProvider(SqlStore):
 
     Raises:
         TypeError: An argument has the wrong type, such as a key instead of a storage.
-        ValueError: `root` is not a path, or `keep_history` is negative.
+        ValueError: `root` is not a path, `keep_history` is negative, or the storage's `KeyFile` is in
+            the folder.
         StorageError: (from every method) The operating system refused, or the store is damaged.
         StoreBusyError: (from writing methods) The lock was held beyond the storage's deadline.
         DecryptionError: (from every method) The key is missing or wrong, or rows do not verify.
@@ -105,6 +107,11 @@ class LocalFileMemoryProvider(SqlStore):
         files = DatabaseFiles(self._root, timeout, allow_network=allowed, mode=chosen.mode)
         database = Database(files, timeout)
         encryption = chosen.encryption if isinstance(chosen, EncryptedStorage) else None
+        if isinstance(encryption, KeyFile) and _is_inside(encryption.path, self._root):
+            raise ValueError(
+                "The key file is in the folder of the store, so that each copy of the folder has its "
+                "keys too: use a file elsewhere"
+            )
         store_clock = StoreClock(clock)
         places = SqlitePlaces(
             database, encryption, store_clock, keep_history, must_exist=must_exist
@@ -249,3 +256,8 @@ def _storage_of(storage: Storage | None) -> Storage:
             f"EncryptedStorage(Aes256GCMEncryptor(key)) for an encrypted one"
         )
     return storage
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a path is in a folder, by its name."""
+    return Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder))

@@ -48,3 +48,14 @@ async def test_shredding_makes_all_copies_unreadable(tmp_path: Path) -> None:
     async with LocalFileMemoryProvider(tmp_path / "copy", storage=storage) as copy:
         with pytest.raises(WrongKeyError):
             await copy.load_all(ALICE, AGENT)
+
+
+def test_a_key_file_in_the_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every copy of the folder would have the keys, and no erasure could make it unreadable."""
+    monkeypatch.chdir(tmp_path)
+    for path in ("memory/keys", tmp_path / "other" / ".." / "memory" / "sub" / "keys"):
+        with pytest.raises(ValueError, match="use a file elsewhere"):
+            LocalFileMemoryProvider("memory", storage=EncryptedStorage(KeyFile(path)))
+    LocalFileMemoryProvider("memory", storage=EncryptedStorage(KeyFile("memory.keys")))

@@ -1,7 +1,7 @@
 """Commands that serve a store: browse and mcp."""
 
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
@@ -14,6 +14,9 @@ from factmem._cli.output import is_terminal
 from factmem.embedding.base import Embedder
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
+
+if TYPE_CHECKING:
+    from mcp.server import Server
 
 __all__ = ["app"]
 
@@ -74,10 +77,7 @@ def mcp(
         memory = AgentMemory(store, scopes=scopes, subjects=[_USER.of(user)])
         server = memory_server(memory.view(read_only=read_only))
         if port is None:
-            from mcp.server.stdio import stdio_server
-
-            async with stdio_server() as (incoming, outgoing):
-                await server.run(incoming, outgoing, server.create_initialization_options())
+            await _serve_stdio(server)
             return
         import uvicorn
 
@@ -89,3 +89,34 @@ def mcp(
         await uvicorn.Server(config).serve()
 
     run(ctx, work, creates=True)
+
+
+async def _serve_stdio(server: "Server[Any]") -> None:
+    """Serve MCP over stdio. The SDK drops a line that is no message; here its sender gets an error."""
+    from mcp.server.stdio import stdio_server
+    from mcp.shared.message import SessionMessage
+    from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData
+    from mcp_types.jsonrpc import JSONRPCError
+    from pydantic import ValidationError
+
+    send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
+
+        async def relay() -> None:
+            async with send:
+                async for item in incoming:
+                    if not isinstance(item, ValidationError):
+                        await send.send(item)
+                        continue
+                    is_json = all(each["type"] != "json_invalid" for each in item.errors())
+                    error = (
+                        ErrorData(code=INVALID_REQUEST, message="The line is no JSON-RPC message")
+                        if is_json
+                        else ErrorData(code=PARSE_ERROR, message="The line is no JSON")
+                    )
+                    answer = JSONRPCError(jsonrpc="2.0", id=None, error=error)
+                    await outgoing.send(SessionMessage(answer))
+
+        tasks.start_soon(relay)
+        await server.run(receive, outgoing, server.create_initialization_options())
+        tasks.cancel_scope.cancel()

@@ -156,10 +156,17 @@ _NOTHING = frozenset(
 """Strings that models write in place of a missing value."""
 
 
-def given_values(raw: JsonValue, concept: Concept[Any, Any]) -> dict[Canonical, object]:
+def given_values(
+    raw: JsonValue, concept: Concept[Any, Any], *, longest: int = MAX_VALUE
+) -> dict[Canonical, object]:
     """Return the values of an item by their canonical form.
 
     Usually one; several if the concept has many values and the item has a list.
+
+    Args:
+        raw: The value as the model wrote it.
+        concept: The concept of the value.
+        longest: The maximum size of a value, in bytes of JSON.
 
     Raises:
         ValueError: A value does not fit the concept. The message continues "its value" and does
@@ -169,7 +176,7 @@ def given_values(raw: JsonValue, concept: Concept[Any, Any]) -> dict[Canonical, 
     is_many = concept.fact_type is FactType.MULTIPLE and isinstance(raw, list)
     try:
         if not (is_many and is_any):
-            key, value = _one_value(raw, concept)
+            key, value = _one_value(raw, concept, longest)
             return {key: value}
     except ValueError as exc:
         if not isinstance(raw, list) or not (is_many or len(raw) == 1):
@@ -177,7 +184,7 @@ def given_values(raw: JsonValue, concept: Concept[Any, Any]) -> dict[Canonical, 
     several = raw if isinstance(raw, list) else [raw]
     if not several or len(several) > MAX_LIST:
         raise ValueError(f"is a list of {len(several)}: from 1 to {MAX_LIST} are accepted")
-    return dict(_one_value(each, concept) for each in several)
+    return dict(_one_value(each, concept, longest) for each in several)
 
 
 def text_of(key: Canonical) -> str:
@@ -199,7 +206,9 @@ def text_of(key: Canonical) -> str:
     return " ".join(found)
 
 
-def _one_value(raw: JsonValue, concept: Concept[Any, Any]) -> tuple[Canonical, object]:
+def _one_value(
+    raw: JsonValue, concept: Concept[Any, Any], longest: int
+) -> tuple[Canonical, object]:
     """Return a value with its canonical form."""
     raw = raw.strip() if isinstance(raw, str) else raw
     is_text = concept.codec.is_plain_text
@@ -211,8 +220,8 @@ def _one_value(raw: JsonValue, concept: Concept[Any, Any]) -> tuple[Canonical, o
     if is_text and isinstance(raw, bool | int | float):
         raw = to_json(raw).decode()
     try:
-        if len(to_json(raw)) > MAX_VALUE:
-            message = f"is longer than {MAX_VALUE} bytes of JSON"
+        if len(to_json(raw)) > longest:
+            message = f"is longer than {longest} bytes of JSON"
         else:
             value = _load(raw, concept)
             return canonical(concept.codec.dump(value, concept.keyword)), value

@@ -18,9 +18,8 @@ from pydantic import PrivateAttr, SerializationInfo, model_serializer
 
 from factmem.detection.report import DetectionReport
 from factmem.ledger.resolution import PlacedFact
-from factmem.memory._selection import Who
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from factmem.detection._spelling import alike, given_values, tidy_keyword
-from factmem.memory._tool_arguments import SaveArguments
+from factmem.memory._tool_arguments import LARGEST, SaveArguments
 from factmem.memory.contents import MemoryContents
 from factmem.models._names import checked_name
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
@@ -134,7 +134,7 @@ def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
     if asked.value is None:
         raise ValueError("`value` is missing")
     try:
-        values = list(given_values(asked.value, concept).values())
+        values = list(given_values(asked.value, concept, longest=LARGEST).values())
     except ValueError as exc:
         raise ValueError(f"The value {exc}{_wanted(concept)}") from None
     if concept.fact_type is FactType.SINGLE:

@@ -1,5 +1,6 @@
 """The arguments of memory tools, parsed leniently."""
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
@@ -14,9 +15,10 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError, from_json, to_json
+from pydantic_core import ErrorDetails, PydanticCustomError, from_json, to_json
 
 from factmem.llm._lenient_json import begins_as_json, unwrapped
 from factmem.models._values import Canonical, canonical
@@ -31,6 +33,13 @@ _NO_VALUES = (
 
 _NO_DAY = "`since` and `until` are days, such as 2026-05-17: leave out what is not known."
 _NO_TIME = "`since` must not be later than `until`."
+
+LARGEST = 16 * 1024
+"""The largest value that a model may save, in bytes of JSON."""
+
+_TOO_LARGE = "`value` has more than 16 KB: save the main points, each on its own."
+
+_KNOWN_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class UnreadableArgumentsError(ValueError):
@@ -97,10 +106,30 @@ def _one_day(given: object) -> object:
     raise PydanticCustomError(_FOR_MODEL, _NO_DAY)
 
 
+def _not_too_large(value: JsonValue) -> JsonValue:
+    if len(to_json(value)) > LARGEST:
+        raise PydanticCustomError(_FOR_MODEL, _TOO_LARGE)
+    return value
+
+
 _Text = Annotated[str, BeforeValidator(_one)]
 
+# Not the schema of JsonValue: it is a reference to an empty schema, which Gemini takes for an
+# object and OpenAI's strict mode refuses. Other JSON is accepted all the same.
+_SCALARS: list[JsonValue] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
+_Scalar = Annotated[JsonValue, WithJsonSchema({"anyOf": _SCALARS})]
+_LIST: JsonValue = {"type": "array", "items": {"type": "string"}}
+_Value = Annotated[
+    JsonValue, WithJsonSchema({"anyOf": [*_SCALARS, _LIST]}), AfterValidator(_not_too_large)
+]
 
-class RecallArguments(BaseModel):
+
+class _Arguments(BaseModel):
+    # A misspelt argument that is ignored may make a call do more than the model wanted.
+    model_config = ConfigDict(extra="forbid")
+
+
+class RecallArguments(_Arguments):
     query: Annotated[_Text, AfterValidator(_not_blank)] = Field(
         description="What to look for, in a few words."
     )
@@ -132,15 +161,15 @@ class RecallArguments(BaseModel):
         return self
 
 
-class RememberArguments(BaseModel):
+class RememberArguments(_Arguments):
     text: _Text = Field(description="What is to be remembered, as whole sentences.")
 
 
-class SaveArguments(BaseModel):
+class SaveArguments(_Arguments):
     concept: Annotated[_Text, AfterValidator(_not_blank)] = Field(
         description="A short keyword, such as ide-theme; a known one if it fits."
     )
-    value: JsonValue = Field(description="The value, in a few words.")
+    value: _Value = Field(description="The value, in a few words.")
     about: Annotated[_Text, BeforeValidator(_or_empty)] = Field(
         "", description="What the concept means, if it is new."
     )
@@ -150,20 +179,17 @@ class SaveArguments(BaseModel):
     )
 
 
-class ForgetArguments(BaseModel):
-    # If `value` or `entity` were ignored, the model would forget more than it wanted.
-    model_config = ConfigDict(extra="forbid")
-
+class ForgetArguments(_Arguments):
     concept: _Text = Field(description="The concept's keyword.")
     # Empty only if omitted, which forgets all values of the concept.
-    values: Annotated[list[JsonValue], BeforeValidator(_named_values)] = Field(
+    values: Annotated[list[_Scalar], BeforeValidator(_named_values)] = Field(
         default_factory=list,
         description="Only these values; leave it out for all of the concept.",
     )
 
 
-class NoArguments(BaseModel):
-    """The arguments of a tool without arguments."""
+class NoArguments(_Arguments):
+    pass
 
 
 def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]) -> A:
@@ -182,10 +208,24 @@ def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]
         return arguments.model_validate(read)
     except ValidationError as exc:
         problems = exc.errors(include_input=False, include_url=False)
-        messages = [problem["msg"] for problem in problems if problem["type"] == _FOR_MODEL]
-        raise UnreadableArgumentsError(messages[0] if messages else usual) from None
+        raise UnreadableArgumentsError(_explained(problems[0], usual)) from None
     except (ValueError, RecursionError):
         raise UnreadableArgumentsError(usual) from None
+
+
+def _explained(problem: ErrorDetails, usual: str) -> str:
+    """Return what is wrong with which argument."""
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    if problem["type"] == _FOR_MODEL:
+        return problem["msg"]
+    if not _KNOWN_NAME.fullmatch(name):
+        return usual
+    if problem["type"] == "missing":
+        return f"`{name}` is missing. {usual}"
+    if problem["type"] == "extra_forbidden":
+        return f"There is no argument `{name}`. {usual}"
+    reason = problem["msg"].removeprefix("Value error, ")
+    return f"`{name}`: {reason[:1].lower()}{reason[1:]}. {usual}"
 
 
 def _object(given: str | Mapping[str, object] | None, first: str | None) -> object:

@@ -31,7 +31,7 @@ from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers._four_methods import as_store
 
-__all__ = ["MemoryRuns", "RunOptions"]
+__all__ = ["MemoryRuns", "RunOptions", "Who"]
 
 C = TypeVar("C")
 T = TypeVar("T")

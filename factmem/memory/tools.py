@@ -44,6 +44,9 @@ MAX_ANSWER = 8_000
 MAX_FACTS = 20
 """The maximum of facts in an answer."""
 
+_WHOLE = 40_000
+"""The maximum of characters of a single fact, which is shown in full: 16 KB may double by escapes."""
+
 _MAX_TEXT = 300
 _MAX_VALUES = 20
 _ALL = sys.maxsize
@@ -96,8 +99,7 @@ class MemoryTool(DefinedTool):
 
         Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
         JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
-        off is an error. Unknown arguments are ignored, except by `forget`: without them it could
-        delete more than the model wanted.
+        off, an unknown argument and a value of more than 16 KB are errors that name the argument.
 
         Args:
             arguments: The JSON object that the model wrote, as a string or parsed by a framework;
@@ -252,8 +254,10 @@ class _Tools:
             where=RecallFilter(concepts=keywords, since=asked.begin, until=asked.end),
         )
         shown = found[: int(min(max(asked.limit, 1), MAX_FACTS))]
-        rows = [_row(match.fact, self._about(match.place.subject)) for match in shown]
-        return _answer("facts", len(found), rows, _BY_WORDS if found.failures else None)
+        most = _WHOLE if asked.limit <= 1 else _MAX_TEXT
+        rows = [_row(match.fact, self._about(match.place.subject), most) for match in shown]
+        note = _BY_WORDS if found.failures else None
+        return _answer("facts", len(found), rows, note, room=max(most, MAX_ANSWER))
 
     async def list_concepts(self, _: NoArguments, __: object) -> str:
         found = await self._contents.concepts()
@@ -314,8 +318,8 @@ def _alike(named: str, known: Sequence[ConceptInfo]) -> list[ConceptInfo]:
     return exact or [each for each in known if alike(each.keyword) == alike(written)]
 
 
-def _row(fact: AnyFact, about: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    values: list[JsonValue] = [_cut(_text(value)) for value in plain_values(fact)]
+def _row(fact: AnyFact, about: Mapping[str, JsonValue], most: int) -> dict[str, JsonValue]:
+    values: list[JsonValue] = [_cut(_text(value), most) for value in plain_values(fact)]
     row: dict[str, JsonValue] = {
         "concept": fact.concept.keyword,
         "values": values[:_MAX_VALUES],
@@ -329,13 +333,15 @@ def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else to_json(value).decode()
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} [cut]"
+def _cut(text: str, most: int = _MAX_TEXT) -> str:
+    return text if len(text) <= most else f"{text[:most]} [cut]"
 
 
-def _answer(name: str, count: int, rows: Rows, note: str | None = None) -> str:
+def _answer(
+    name: str, count: int, rows: Rows, note: str | None = None, *, room: int = MAX_ANSWER
+) -> str:
     """Return as many rows as fit, and the exact number of all rows."""
-    room, shown = MAX_ANSWER - 200, Rows()
+    room, shown = room - 200, Rows()
     for row in rows:
         room -= len(harmless(to_json(row).decode())) + 1
         if room < 0:

@@ -7,6 +7,7 @@ errors off: a framework's own warnings are not factmem's. In an environment of t
 missing framework fails its tests.
 """
 
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ class Framework:
     examples: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     """Packages to install without their dependencies."""
+    npm: tuple[str, ...] = ()
+    """Packages of npm, installed where Node.js is; its tests are skipped elsewhere."""
 
 
 FRAMEWORKS = (
@@ -45,7 +48,14 @@ FRAMEWORKS = (
         "anthropic",
         ("anthropic_memory_tool",),
     ),
-    Framework("mcp", ("mcp>=2.0", "uvicorn"), ("mcp==2.0.0", "uvicorn"), "mcp", ("mcp_server",)),
+    Framework(
+        "mcp",
+        ("mcp>=2.0", "uvicorn", "typer", "rich"),
+        ("mcp==2.0.0", "uvicorn", "typer", "rich"),
+        "mcp",
+        ("mcp_server",),
+        npm=("@modelcontextprotocol/sdk@1", "@modelcontextprotocol/inspector"),
+    ),
     Framework(
         "pydantic-ai",
         ("pydantic-ai-slim>=2.0",),
@@ -110,6 +120,17 @@ def main(names: list[str]) -> None:
     for framework in FRAMEWORKS:
         if names and framework.name not in names:
             continue
+        if framework.npm and shutil.which("npm"):
+            _run(
+                [
+                    "npm",
+                    "install",
+                    "--silent",
+                    "--prefix",
+                    str(ENVIRONMENTS / "npm"),
+                    *framework.npm,
+                ]
+            )
         for label, requirements in (("newest", framework.newest), ("lowest", framework.lowest)):
             name = f"{framework.name}-{label}"
             python = _environment(name, requirements, framework.alone)

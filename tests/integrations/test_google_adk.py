@@ -25,6 +25,7 @@ from factmem.models.places import MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from factmem.testing.chat import ScriptedChatModel
+from tests.world import vim_memory
 
 pytestmark = pytest.mark.anyio
 USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
@@ -124,3 +125,14 @@ def test_wrong_arguments_raise() -> None:
         FactmemMemoryService(InMemoryProvider())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="limit=10"):
         FactmemMemoryService(AgentMemory(InMemoryProvider(), subjects=[USER]), limit=0)
+
+
+async def test_gemini_understands_the_schemas_of_the_tools() -> None:
+    """ADK offers tools of MCP servers to Gemini by this converter."""
+    from google.adk.tools._gemini_schema_util import _to_gemini_schema
+
+    for tool in (await vim_memory({"facts": []})).of("alice").tools(save=True):
+        converted = _to_gemini_schema(tool.schema)
+        properties = converted.properties or {}
+        assert set(properties) == set(tool.schema["properties"])
+        assert all(each.type or each.any_of for each in properties.values())

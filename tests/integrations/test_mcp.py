@@ -1,6 +1,8 @@
 """The MCP server, used by the SDK's own client: in process, over stdio and over HTTP."""
 
+import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,11 +19,15 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
+from mcp_types import ResourceTemplateReference
 
+from factmem import __version__
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.mcp import FACTS_URI, memory_server
 from factmem.memory.runs import UNREACHABLE
+from factmem.prompt.tokens import estimate_tokens
 from tests.doubles import BreakableProvider
 from tests.world import ALICE, BOB, known_values, vim_memory
 
@@ -64,8 +70,11 @@ async def test_the_user_comes_from_the_connection() -> None:
     who.set("bob")
     async with Client(server) as client:
         assert "vim" not in await facts_of(client)
-        assert "vim" not in await text_of(client, "memory_recall", query="editor", user="alice")
-        await text_of(client, "memory_save", concept="editor", value="nano", user="alice")
+        assert "vim" not in await text_of(client, "memory_recall", query="editor")
+        assert "no argument `user`" in await text_of(
+            client, "memory_recall", query="editor", user="alice"
+        )
+        await text_of(client, "memory_save", concept="editor", value="nano")
     assert (await known_values(memory), await known_values(memory, BOB)) == (
         {"editor": "vim"},
         {"editor": "nano"},
@@ -85,7 +94,7 @@ async def test_tools_have_descriptions() -> None:
     ]
     forgets = hints["memory_forget"]
     assert forgets is not None
-    assert forgets.destructive_hint
+    assert forgets.destructive_hint is not False  # the default is true
     assert str(resource.uri) == FACTS_URI
 
 
@@ -134,6 +143,100 @@ async def test_wrong_names_and_arguments_return_an_error() -> None:
             await client.read_resource("memory://secrets")
 
 
+async def test_answers_have_the_declared_structure() -> None:
+    """The SDK's client validates each answer against the schema of its tool."""
+    memory = await vim_memory({"facts": []})
+    async with Client(memory_server(memory, user="alice")) as client:
+        tools = (await client.list_tools()).tools
+        calls: dict[str, dict[str, Any]] = {
+            "memory_recall": {"query": "editor"},
+            "memory_list_concepts": {},
+            "memory_remember": {"text": "I like fish."},
+            "memory_save": {"concept": "shell", "value": ["fish", "zsh"]},
+            "memory_forget": {"concept": "shell"},
+        }
+        assert {tool.name for tool in tools if tool.title and tool.output_schema} == set(calls)
+        for name, given in calls.items():
+            result: Any = await client.call_tool(name, given)
+            assert result.structured_content == json.loads(result.content[0].text)
+        assert client.server_info
+        assert client.server_info.version == __version__
+
+
+async def test_the_tools_are_small() -> None:
+    async with Client(memory_server(await vim_memory(), user="alice")) as client:
+        tools = (await client.list_tools()).tools
+    shown = [[each.name, each.title, each.description, each.input_schema] for each in tools]
+    assert estimate_tokens(json.dumps(shown, separators=(",", ":"))) < 800  # 447 of cl100k_base
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"value": "vim"}, "`concept` is missing"),
+        ({"concept": "editor", "value": "vim", "entity": "bob"}, "no argument `entity`"),
+        ({"concept": "editor", "value": "v" * 17_000}, "`value` has more than 16 KB"),
+        ({"concept": "editor", "value": "vim", "add": "perhaps"}, "`add`: input should be"),
+    ],
+)
+async def test_errors_name_the_argument(given: dict[str, Any], part: str) -> None:
+    async with Client(memory_server(await vim_memory(), user="alice")) as client:
+        assert part in await text_of(client, "memory_save", **given)
+
+
+async def test_a_concept_is_a_resource_with_its_values_in_full() -> None:
+    long = "x" * 16_000
+    async with Client(memory_server(await vim_memory(), user="alice")) as client:
+        await text_of(client, "memory_save", concept="licence text", value=long)
+        found: Any = await client.read_resource(f"{FACTS_URI}/licence%20text")
+        ref = ResourceTemplateReference(type="ref/resource", uri=f"{FACTS_URI}/{{concept}}")
+        keywords = await client.complete(ref, {"name": "concept", "value": "e"})
+        with pytest.raises(MCPError, match="Unknown resource"):
+            await client.read_resource(f"{FACTS_URI}/shell")
+
+    assert json.loads(found.contents[0].text)["facts"][0]["values"] == [long]
+    assert keywords.completion.values == ["editor"]
+
+
+async def test_prompts_of_the_user() -> None:
+    memory = await vim_memory()
+    async with Client(memory_server(memory, user="alice")) as client:
+        names = [each.name for each in (await client.list_prompts()).prompts]
+        about: Any = await client.get_prompt("what-do-you-know-about-me")
+        remember: Any = await client.get_prompt("remember", {"text": "I use fish"})
+        with pytest.raises(MCPError, match="needs the argument `text`"):
+            await client.get_prompt("remember")
+        with pytest.raises(MCPError, match="Unknown prompt"):
+            await client.get_prompt("erase")
+    async with Client(memory_server(memory.of("alice").view(read_only=True))) as client:
+        read_only = [each.name for each in (await client.list_prompts()).prompts]
+
+    assert names == ["remember", "what-do-you-know-about-me"]
+    assert '"vim"' in about.messages[0].content.text
+    assert "memory_save" in remember.messages[0].content.text
+    assert "I use fish" in remember.messages[0].content.text
+    assert read_only == ["what-do-you-know-about-me"]
+
+
+async def test_a_client_hears_of_changes_of_its_user_only() -> None:
+    """The other user's save comes first: a client that heard of it would count it."""
+    who: ContextVar[str] = ContextVar("who")
+    server = memory_server(await vim_memory(), user=lambda _: who.get())
+    who.set("alice")
+    async with Client(server) as client, Client(server) as second:
+        who.set("bob")
+        async with (
+            Client(server) as bobs,
+            client.listen(resource_subscriptions=[FACTS_URI]) as changes,
+        ):
+            await text_of(bobs, "memory_save", concept="editor", value="nano")
+            await text_of(second, "memory_recall", query="editor")
+            await text_of(second, "memory_save", concept="shell", value="fish")
+            with anyio.fail_after(60):
+                assert await anext(aiter(changes)) == ResourceUpdated(FACTS_URI)
+            assert '"fish"' in await facts_of(client)
+
+
 def program(folder: Path, *options: str, key: Sequence[str] = ()) -> list[str]:
     store = ["-m", "factmem", "--store", str(folder / "memory"), *key]
     return [*store, "mcp", "--user", "alice", *options]
@@ -148,6 +251,75 @@ async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
             await text_of(client, "memory_save", concept="editor", value="vim")
         async with Client(stdio_client(server)) as client:
             assert '"vim"' in await facts_of(client)
+
+
+@pytest.mark.storm
+def test_the_program_answers_broken_lines(tmp_path: Path) -> None:
+    """The SDK alone would let the client wait."""
+    ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
+    command = [sys.executable, *program(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        answers = []
+        for line in ("no JSON", '{"no": "message"}', json.dumps(ping)):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+    assert [each.get("error", {}).get("code") for each in answers] == [-32700, -32600, None]
+    assert (answers[2]["id"], process.returncode) == (7, 0)
+
+
+NODE_MODULES = Path(__file__).parent.parent.parent / ".frameworks" / "npm" / "node_modules"
+
+
+def node(*command: str) -> str:
+    if shutil.which("node") is None:
+        pytest.skip("Node.js is not installed")
+    if not NODE_MODULES.exists():
+        pytest.skip("`make frameworks ONLY=mcp` installs the TypeScript SDK and the inspector")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.storm
+def test_the_typescript_sdk_uses_everything(tmp_path: Path) -> None:
+    client = str(Path(__file__).with_name("mcp_client.cjs"))
+    got = json.loads(node("node", client, str(NODE_MODULES), sys.executable, *program(tmp_path)))
+
+    assert got.pop("refused").startswith("Error: nothing was done. There is no argument `user`")
+    assert got == {
+        "version": {"name": "factmem", "title": "Memory", "version": __version__},
+        "titles": [
+            "Look up memories",
+            "List what is remembered",
+            "Save a memory",
+            "Forget memories",
+        ],
+        "saved": {"saved": 1, "concept": "editor"},
+        "uri": FACTS_URI,
+        "recalled": ["vim"],
+        "listed": 1,
+        "concept": ["vim"],
+        "completed": ["editor"],
+        "prompts": ["remember", "what-do-you-know-about-me"],
+        "prompt": True,
+        "forgotten": {"forgotten": 1},
+    }
+
+
+@pytest.mark.storm
+def test_the_inspector_lists_and_calls_the_tools(tmp_path: Path) -> None:
+    inspector = str(NODE_MODULES / ".bin" / "mcp-inspector")
+    cli = (inspector, "--cli", sys.executable, *program(tmp_path), "--method")
+    listed = json.loads(node(*cli, "tools/list"))
+    value = ("--tool-name", "memory_save", "--tool-arg", "concept=editor", "value=vim")
+    saved = json.loads(node(*cli, "tools/call", *value))
+
+    assert len(listed["tools"]) == 4
+    assert saved["structuredContent"] == {"saved": 1, "concept": "editor"}
 
 
 @pytest.mark.storm

@@ -1,6 +1,7 @@
 """The OpenAI Agents SDK with a server that speaks the OpenAI API."""
 
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from agents import (
     set_tracing_disabled,
 )
 from agents.memory import SessionSettings
+from agents.strict_schema import ensure_strict_json_schema
 
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.openai_agents import ConversationSession, chat_of, with_memory
@@ -283,3 +285,10 @@ async def test_the_last_item_of_a_session_is_removed() -> None:
     assert [await session.pop_item() for _ in range(2)] == [own, call]
     await session.clear_session()
     assert await session.pop_item() is None
+
+
+async def test_strict_mode_takes_the_schemas_of_the_tools() -> None:
+    """An application may wish that endpoints guarantee arguments that fit."""
+    for tool in (await vim_memory({"facts": []})).of("alice").tools(save=True):
+        strict = ensure_strict_json_schema(deepcopy(tool.schema))
+        assert strict["required"] == list(tool.schema["properties"])

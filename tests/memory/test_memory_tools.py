@@ -143,12 +143,14 @@ async def test_no_argument_reaches_another_place(store: InMemoryProvider) -> Non
     outside = {"subject": "user", "entity": "bob", "scope": "agent", "place": "agent/support-bot"}
     memory = memory_of(store, ScriptedChatModel({"facts": [item(entity="bob")]}))
 
-    found = await call(memory, "recall", query="theme bobs-theme bob", **outside)
+    refused = await tool(memory, "recall").call({"query": "theme", **outside})
+    found = await call(memory, "recall", query="theme bobs-theme bob")
     listed = await call(memory, "list_concepts", **outside)
-    await call(memory, "remember", text="I prefer the dark theme.", **outside)
+    await call(memory, "remember", text="I prefer the dark theme.")
     await call(memory, "forget", concept="ide-theme", values=["bobs-theme"])
     await call(memory, "forget", concept="ide-theme")
 
+    assert "There is no argument `subject`" in refused
     assert "bobs-theme" not in json.dumps([found, listed])
     assert [fact.value for fact in await store.load(THEME, BOB, AGENT)] == ["bobs-theme"]
     assert await store.load(THEME, ALICE, AGENT) == []
@@ -195,7 +197,7 @@ async def test_answers_contain_only_escaped_values() -> None:
         '"theme"',
         "theme",
         '{"query": "theme", "limit": "3", "concepts": "ide-theme"}',
-        '{"query": "theme", "limit": null, "concepts": null, "colour": 7}',
+        '{"query": "theme", "limit": null, "concepts": null}',
         '{"query": "theme", "limit": -2, "concepts": ["IDE-theme"]}',
     ],
 )

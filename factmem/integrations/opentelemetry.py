@@ -1,21 +1,25 @@
-"""Events of a memory as OpenTelemetry spans, with the GenAI conventions for memory operations.
+"""Events of a memory as OpenTelemetry spans and metrics, with the GenAI conventions.
 
-    memory = AgentMemory(store, listeners=[MemorySpans()])
+    memory = AgentMemory(store, listeners=[MemorySpans(), MemoryMetrics()])
 
 It needs the extra `opentelemetry`, and an OpenTelemetry SDK that the application configures.
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from factmem.errors import MissingExtraError
 from factmem.events import MemoryEvent, MemoryOperation
+from factmem.models.places import Place
+from factmem.providers.conversations import LearningState
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-__all__ = ["MemorySpans"]
+__all__ = ["MemoryMetrics", "MemorySpans"]
 
 
 _NAMES: Mapping[MemoryOperation, str] = {
@@ -31,12 +35,14 @@ _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.LIST: "search_memory",
     MemoryOperation.RECALL: "search_memory",
     MemoryOperation.EMBED: "embeddings",
+    MemoryOperation.CHAT: "chat",
 }
 """The operation names of the conventions, which call a place a memory store."""
 
 _COUNTS: Mapping[MemoryOperation, str] = {
     MemoryOperation.LIST: "factmem.listed_places",
     MemoryOperation.EMBED: "factmem.embedded_texts",
+    MemoryOperation.CHAT: "factmem.extractions",
 }
 """The attributes of counts that do not count memory records."""
 
@@ -46,7 +52,8 @@ class MemorySpans:
 
     The span is a child of the caller's current span, has the start and end of the operation, and
     its name is the `gen_ai.operation.name`. `gen_ai.memory.store.id` is the place, if there is
-    exactly one; `gen_ai.memory.record.count` is the number of values. Attributes that the
+    exactly one, with a hash in the place of the entity; `gen_ai.memory.record.count` is the number of
+    values. Attributes that the
     conventions do not define begin with `factmem.`: the operation's own name, the correlation id,
     the numbers of model and embedding calls, of listed places and of embedded texts. A failed
     operation has the status error and its `error.type`.
@@ -55,25 +62,28 @@ class MemorySpans:
 
     Args:
         tracer_provider: The provider that gets the spans; by default the global one.
+        entities: Whether spans name the entity of a place, such as a user's id, and not a hash of it.
+            The hash shows which spans belong together; who knows the ids can find out which it is.
 
     Raises:
         MissingExtraError: The package `opentelemetry-api` is not installed.
     """
 
-    def __init__(self, tracer_provider: "TracerProvider | None" = None) -> None:
+    def __init__(
+        self, tracer_provider: "TracerProvider | None" = None, *, entities: bool = False
+    ) -> None:
         try:
             from opentelemetry import trace
         except ImportError as exc:
-            raise MissingExtraError(
-                "Spans need OpenTelemetry: pip install 'factmem[opentelemetry]'"
-            ) from exc
+            raise MissingExtraError(_MISSING) from exc
         self._trace = trace
+        self._entities = entities
         self._tracer = trace.get_tracer("factmem", tracer_provider=tracer_provider)
 
     def __call__(self, event: MemoryEvent) -> None:
         """Record a span for an event."""
         ended_at = event.started_at + timedelta(milliseconds=event.milliseconds)
-        attributes = _attributes(event)
+        attributes = _attributes(event, entities=self._entities)
         span = self._tracer.start_span(
             _NAMES[event.operation],
             kind=self._trace.SpanKind.INTERNAL,
@@ -85,14 +95,76 @@ class MemorySpans:
         span.end(end_time=round(ended_at.timestamp() * 1e9))
 
 
-def _attributes(event: MemoryEvent) -> dict[str, str | int]:
+class MemoryMetrics:
+    """A listener that counts and times every event.
+
+    | metric | kind, unit | attributes |
+    |---|---|---|
+    | `factmem.operation.duration` | histogram, s | `factmem.operation`, `error.type` of a failure |
+    | `factmem.values` | counter | `factmem.operation` |
+    | `gen_ai.client.token.usage` | counter, tokens | `gen_ai.token.type` |
+    | `factmem.learning.pending`, `.failed` | gauge, conversations | |
+    | `factmem.learning.age` | gauge, s | |
+
+    Metrics contain no facts, queries, places, keys or entities.
+
+    Args:
+        meter_provider: The provider that gets the metrics; by default the global one.
+
+    Raises:
+        MissingExtraError: The package `opentelemetry-api` is not installed.
+    """
+
+    def __init__(self, meter_provider: "MeterProvider | None" = None) -> None:
+        try:
+            from opentelemetry import metrics
+        except ImportError as exc:
+            raise MissingExtraError(_MISSING) from exc
+        meter = metrics.get_meter("factmem", meter_provider=meter_provider)
+        self._seconds = meter.create_histogram("factmem.operation.duration", "s")
+        self._values = meter.create_counter("factmem.values", "{value}")
+        self._tokens = meter.create_counter("gen_ai.client.token.usage", "{token}")
+        self._pending = meter.create_gauge("factmem.learning.pending", "{conversation}")
+        self._failed = meter.create_gauge("factmem.learning.failed", "{conversation}")
+        self._age = meter.create_gauge("factmem.learning.age", "s")
+
+    def __call__(self, event: MemoryEvent) -> None:
+        """Count an event."""
+        operation = {"factmem.operation": event.operation.value}
+        error = {} if event.error_type is None else {"error.type": event.error_type}
+        self._seconds.record(event.milliseconds / 1000, operation | error)
+        if event.count:
+            self._values.add(event.count, operation)
+        if event.operation is MemoryOperation.CHAT:
+            self._tokens.add(event.input_tokens, {"gen_ai.token.type": "input"})
+            self._tokens.add(event.output_tokens, {"gen_ai.token.type": "output"})
+
+    def queue(self, state: LearningState) -> None:
+        """Record the state of the queue of learning: `await memory.conversations.pending()`."""
+        self._pending.set(state.pending)
+        self._failed.set(state.failed)
+        oldest = state.oldest
+        self._age.set(0 if oldest is None else (datetime.now(UTC) - oldest).total_seconds())
+
+
+_MISSING = "Spans and metrics need OpenTelemetry: pip install 'factmem[opentelemetry]'"
+
+
+def _store_id(place: Place, *, entities: bool) -> str:
+    if entities or place.subject.entity is None:
+        return str(place)
+    digest = blake2b("\0".join(place.subject.levels).encode(), digest_size=6).hexdigest()
+    return f"{place.scope} {place.subject.name}({digest})"
+
+
+def _attributes(event: MemoryEvent, *, entities: bool) -> dict[str, str | int]:
     attributes: dict[str, str | int] = {
         "gen_ai.operation.name": _NAMES[event.operation],
         "factmem.operation": event.operation.value,
         "factmem.correlation_id": event.correlation_id,
     }
     if len(event.places) == 1:
-        attributes["gen_ai.memory.store.id"] = str(event.places[0])
+        attributes["gen_ai.memory.store.id"] = _store_id(event.places[0], entities=entities)
     elif event.places:
         attributes["factmem.places"] = len(event.places)
     if event.error_type is None:

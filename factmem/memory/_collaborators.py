@@ -7,6 +7,7 @@ from factmem.memory._chat_detection import ChatDetection
 from factmem.memory._fact_recall import FactRecall
 from factmem.memory._instructions import Instructions
 from factmem.memory._loader import FactLoader
+from factmem.memory._observed_model import observed
 from factmem.memory._profiles import MemoryProfiles
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._settings import MemorySettings
@@ -41,6 +42,7 @@ class Collaborators:
         self._settings = settings
         self.selection: PlaceSelection = selection
         events = settings.events
+        chat_model = observed(settings.chat_model, events)
         self.provider: FactStore = guarded(settings.provider, boundary, events)
         self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
         self.contents: MemoryContents = MemoryContents(
@@ -57,7 +59,7 @@ class Collaborators:
             lambda: self._detector,
             selection,
             events,
-            chat_model=settings.chat_model,
+            chat_model=chat_model,
             concepts=settings.concepts,
             instructions=settings.instructions,
             clock=settings.clock,
@@ -78,7 +80,7 @@ class Collaborators:
             self.provider,
             selection,
             events,
-            settings.chat_model,
+            chat_model,
             instructions=settings.instructions,
         )
 

@@ -1,8 +1,12 @@
 """Events become spans that tools for the GenAI conventions can read."""
 
 import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -11,16 +15,17 @@ from opentelemetry.trace import SpanKind, StatusCode
 from factmem.embedding.callable import CallableEmbedder
 from factmem.errors import ChatModelError, MissingExtraError
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.integrations.opentelemetry import MemorySpans
+from factmem.integrations.opentelemetry import MemoryMetrics, MemorySpans
+from factmem.providers.conversations import LearningState
 from factmem.testing.chat import ScriptedChatModel
 from tests.world import AGENT, ALICE, item, languages, memory_of, theme
 
 STORE = "agent/support-bot user(alice)"
 CONVENTIONS = {
     *("search_memory", "create_memory", "update_memory", "upsert_memory", "delete_memory"),
-    *("create_memory_store", "delete_memory_store", "embeddings"),
+    *("create_memory_store", "delete_memory_store", "embeddings", "chat"),
 }
-"""The values of `gen_ai.operation.name` in the conventions for memory and embeddings."""
+"""The values of `gen_ai.operation.name` in the conventions for memory, embeddings and models."""
 EMBEDDER = CallableEmbedder(lambda texts: [[1.0, 0.5] for _ in texts], model="test")
 
 
@@ -39,7 +44,7 @@ def provider(exporter: InMemorySpanExporter) -> TracerProvider:
 
 async def test_a_save_is_a_span(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
     """Its name and attributes follow the conventions, without any value."""
-    memory = memory_of(listeners=[MemorySpans(provider)])
+    memory = memory_of(listeners=[MemorySpans(provider, entities=True)])
 
     await memory.provider.save(languages("en", "ko"), ALICE, AGENT)
 
@@ -146,3 +151,66 @@ def test_a_missing_package_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(MissingExtraError, match=r"factmem\[opentelemetry\]"):
         MemorySpans()
+
+
+async def test_entities_are_hashed(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
+    """An id of a user is in no trace, and spans of one user still belong together."""
+    memory = memory_of(listeners=[MemorySpans(provider)])
+    for _ in range(2):
+        await memory.provider.save(theme("dark"), ALICE, AGENT)
+
+    stores = {
+        dict(span.attributes or {})["gen_ai.memory.store.id"]
+        for span in exporter.get_finished_spans()
+    }
+    (store,) = stores
+    assert str(store).startswith("agent/support-bot user(")
+    assert "alice" not in str(store)
+
+
+async def test_metrics_count_and_time_operations() -> None:
+    """The SDK reads them, and they contain no value, key or entity."""
+    reader = InMemoryMetricReader()
+    metrics = MemoryMetrics(MeterProvider([reader]))
+    model = ScriptedChatModel({"facts": [item()]}, ChatModelError("down"))
+    memory = memory_of(model=model, listeners=[metrics])
+    await memory.remember("I prefer the dark theme.")
+    with pytest.raises(ChatModelError):
+        await memory.remember("I prefer the light theme.")
+    metrics.queue(LearningState(3, 1, datetime.now(UTC) - timedelta(seconds=90)))
+
+    found = _points(reader)
+    counts = {
+        (
+            dict(point.attributes)["factmem.operation"],
+            dict(point.attributes).get("error.type"),
+        ): point.count
+        for point in found["factmem.operation.duration"]
+    }
+    assert counts["remember", None] == counts["remember", "ChatModelError"] == 1
+    assert counts["chat", None] == counts["chat", "ChatModelError"] == counts["save", None] == 1
+    [saved] = [
+        p for p in found["factmem.values"] if dict(p.attributes)["factmem.operation"] == "save"
+    ]
+    assert saved.value == 1
+    tokens = {
+        dict(p.attributes)["gen_ai.token.type"]: p.value for p in found["gen_ai.client.token.usage"]
+    }
+    assert tokens["input"] == model.usage.input_tokens > 0
+    assert [found[f"factmem.learning.{name}"][0].value for name in ("pending", "failed")] == [3, 1]
+    assert 90 <= found["factmem.learning.age"][0].value < 900
+    text = str(found)
+    assert not any(word in text for word in ("dark", "alice", "theme", "support-bot"))
+
+
+def _points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
+    data = reader.get_metrics_data()
+    assert data is not None
+    return {
+        metric.name: list(metric.data.data_points)
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    }

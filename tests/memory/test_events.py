@@ -124,7 +124,13 @@ async def test_a_detection_is_reported_with_its_cost(
 
     report = await memory.auto_detect_facts([said(TEXT)])
 
-    assert _kinds(events) == [("load", 0), ("load", 0), ("save", 1), ("detect", 1)]
+    assert _kinds(events) == [
+        ("load", 0),
+        ("load", 0),
+        ("chat", 1),
+        ("save", 1),
+        ("detect", 1),
+    ]
     assert len({event.correlation_id for event in events}) == 1
     last = events[-1]
     assert (last.llm_calls, last.input_tokens) == (1, report.usage.input_tokens)
@@ -174,7 +180,11 @@ async def test_a_failure_is_reported_as_failed(
         await _store(memory).forget(ALICE, AGENT)
 
     failed = [(event.operation, event.error_type) for event in events if event.is_failed]
-    assert failed == [(OP.DETECT, "ChatModelError"), (OP.FORGET, "ValueError")]
+    assert failed == [
+        (OP.CHAT, "ChatModelError"),
+        (OP.DETECT, "ChatModelError"),
+        (OP.FORGET, "ValueError"),
+    ]
 
 
 async def test_a_small_provider_emits_events(events: list[MemoryEvent]) -> None:
@@ -282,8 +292,8 @@ async def test_a_cancelled_operation_is_reported(events: list[MemoryEvent]) -> N
         await memory.auto_detect_facts([said(TEXT)])
 
     assert scope.cancelled_caught
-    assert [event.operation for event in events] == [OP.LOAD, OP.LOAD, OP.DETECT]
-    assert [event.is_failed for event in events] == [False, False, True]
+    assert [event.operation for event in events] == [OP.LOAD, OP.LOAD, OP.CHAT, OP.DETECT]
+    assert [event.is_failed for event in events] == [False, False, True, True]
 
 
 async def test_a_request_has_one_correlation_id(

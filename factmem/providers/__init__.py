@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         LearningTask,
         NewTurn,
         Turn,
+        TurnChanges,
     )
     from factmem.providers.durable import DurableStore
     from factmem.providers.erasures import erasing
@@ -101,6 +102,7 @@ __all__ = [
     "StoreClock",
     "StoreStatus",
     "Turn",
+    "TurnChanges",
     "erasing",
     "place_info",
 ]
@@ -128,6 +130,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "LearningTask",
                 "NewTurn",
                 "Turn",
+                "TurnChanges",
             ),
             "factmem.providers._postgres.driver": ("Pool",),
             "factmem.providers.provider_keys": ("ProviderKeys",),

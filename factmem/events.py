@@ -54,6 +54,8 @@ class MemoryOperation(StrEnum):
     """Values of the same meaning were searched for, or merged."""
     RESTORE = "restore"
     """Merged values were restored."""
+    DEFINE = "define"
+    """A memory compared its concepts with the definitions in the store."""
     EMBED = "embed"
     """One request to an embedder, for a recall or a detection."""
     CHAT = "chat"
@@ -85,6 +87,8 @@ class MemoryEvent:
     """Tokens of their answers, if the endpoint reports them."""
     embedding_calls: int = 0
     """The number of requests to an embedder."""
+    concepts: tuple[str, ...] = ()
+    """The keywords that the store knows with another definition: see `AgentMemory.concepts`."""
     error_type: str | None = None
     """The class name of the exception that the operation raised; None if it completed."""
 
@@ -109,6 +113,7 @@ class OperationInProgress:
     input_tokens: int = 0
     output_tokens: int = 0
     embedding_calls: int = 0
+    concepts: tuple[str, ...] = ()
     is_handed_over: bool = False
     """Whether other code continues the operation and reports its end."""
 
@@ -179,6 +184,7 @@ class MemoryEvents:
                         input_tokens=progress.input_tokens,
                         output_tokens=progress.output_tokens,
                         embedding_calls=progress.embedding_calls,
+                        concepts=progress.concepts,
                         error_type=error,
                     )
                 )

@@ -34,6 +34,7 @@ _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.HISTORY: "search_memory",
     MemoryOperation.LIST: "search_memory",
     MemoryOperation.RECALL: "search_memory",
+    MemoryOperation.DEFINE: "search_memory",
     MemoryOperation.EMBED: "embeddings",
     MemoryOperation.CHAT: "chat",
 }
@@ -41,6 +42,7 @@ _NAMES: Mapping[MemoryOperation, str] = {
 
 _COUNTS: Mapping[MemoryOperation, str] = {
     MemoryOperation.LIST: "factmem.listed_places",
+    MemoryOperation.DEFINE: "factmem.defined_concepts",
     MemoryOperation.EMBED: "factmem.embedded_texts",
     MemoryOperation.CHAT: "factmem.extractions",
 }

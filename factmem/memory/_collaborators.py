@@ -22,6 +22,7 @@ from factmem.recall._index_cache import IndexCache
 
 if TYPE_CHECKING:
     from factmem.detection._detector import FactDetector
+    from factmem.memory._definitions import MemoryDefinitions
     from factmem.recall._search import FactSearch
 
 __all__ = ["Collaborators"]
@@ -96,6 +97,14 @@ class Collaborators:
     @cached_property
     def _search(self) -> "FactSearch":
         return self._searching(self._settings.indexes)
+
+    @cached_property
+    def definitions(self) -> "MemoryDefinitions":
+        """The definitions of concepts in the store."""
+        from factmem.memory._definitions import MemoryDefinitions  # needless for facts
+
+        settings = self._settings
+        return MemoryDefinitions(self.provider, settings.concepts, settings.told, settings.events)
 
     async def keep_vectors(self) -> None:
         """Write vectors that the store does not have yet; see `FactSearch.keep_vectors`."""

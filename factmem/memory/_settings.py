@@ -1,7 +1,7 @@
 """MemorySettings: the validated arguments of AgentMemory."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from factmem._arguments import (
@@ -59,6 +59,8 @@ class MemorySettings:
     synonyms: "KeywordSynonyms | None"
     events: MemoryEvents
     indexes: IndexCache
+    told: set[str] = field(default_factory=set[str])
+    """The keywords whose concepts the store was told."""
 
     @classmethod
     def of_arguments(

@@ -42,7 +42,7 @@ from factmem.memory.origin import FactOrigin
 from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.concepts import V
+from factmem.models.concepts import ConceptDefinition, V
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.profile import Concepts, P, Profile
@@ -486,6 +486,16 @@ class AgentMemory:
         async with self._parts.profiles.edit(profile) as me:
             yield me
 
+    async def concepts(self) -> list[ConceptDefinition]:
+        """Return what all programs told the store about concepts, by keyword. No call to a model.
+
+        `differs` names those that this memory declares in another way; `async with memory` reports
+        them in an event. Compatible changes are taken over: more values, a type that accepts more,
+        a concept with `read` or `was`. Empty for a provider with four methods.
+        """
+        await self._parts.definitions.tell(is_read_only=self.boundary.is_read_only)
+        return await self._parts.definitions.compared()
+
     async def note(self, text: str) -> MultipleFacts[str]:
         """Save a free text as it is, where `save` would. No call to a model.
 
@@ -682,6 +692,7 @@ class AgentMemory:
         await self._parts.keep_vectors()
 
     async def __aenter__(self) -> Self:
+        await self._parts.definitions.tell(is_read_only=self.boundary.is_read_only)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

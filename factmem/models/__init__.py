@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
+from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
@@ -21,6 +22,7 @@ __all__ = [
     "AnyFact",
     "Boundary",
     "Concept",
+    "ConceptDefinition",
     "Fact",
     "FactSource",
     "FactType",

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 from factmem.errors import MemoryAccessError
 from factmem.models._checked import checked_places, checked_scopes, checked_subjects
 from factmem.models.places import (
+    DEFINITIONS,
     EVERY,
     LOWEST_PRIORITY,
     Identity,
@@ -47,7 +48,7 @@ class Boundary:
     def allows(self, identity: Identity) -> bool:
         """Return whether a place may be read."""
         kind, scope, subject, entity = identity
-        return (
+        return identity != DEFINITIONS and (
             (self.scopes is None or (kind, scope) in self.scopes)
             and (
                 self.subjects is None

@@ -4,9 +4,10 @@ The codec of a concept validates its values, and reads stored ones. The overload
 checkers: they infer the kind of fact that a load returns.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import FrozenInstanceError
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import FrozenInstanceError, dataclass, field
 from enum import StrEnum
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from pydantic import GetCoreSchemaHandler
@@ -15,14 +16,15 @@ from pydantic_core import CoreSchema, SchemaError
 from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
 from factmem._arguments import expect_all, expect_member, kind_of
+from factmem.models._display import Displayed
 from factmem.models._names import checked_name, checked_text
 from factmem.models._schema import concept_schema
-from factmem.models._values import ValueCodec, codec_of
+from factmem.models._values import JsonValue, ValueCodec, canonical, codec_of
 
 if TYPE_CHECKING:
     from factmem.models.facts import AnyFact, MultipleFacts, SingleFact
 
-__all__ = ["Concept", "FactType"]
+__all__ = ["Concept", "ConceptDefinition", "FactType"]
 
 
 class FactType(StrEnum):
@@ -226,3 +228,50 @@ class Concept(Generic[T, F]):
 _TEXT = codec_of(str)
 
 _PICKLED = ("keyword", "description", "fact_type", "value_type", "detect", "was", "read")
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptDefinition(Displayed):
+    """What a store was told about a concept by the programs that use it."""
+
+    keyword: str
+    fact_type: FactType
+    """MULTIPLE as soon as one program has declared it so."""
+    json_schema: Mapping[str, JsonValue]
+    """The JSON schema of one value, without titles and descriptions."""
+    version: int = 1
+    """Grows by one with each change."""
+    was: tuple[str, ...] = ()
+    """Its former keywords."""
+    differs: str | None = None
+    """How the concept that the memory declares differs. None if it does not, or is not declared."""
+    past: tuple[str, ...] = field(default=(), repr=False)
+    """The digests of its former schemas."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of its schema."""
+        key = canonical(dict(self.json_schema))
+        return blake2b(key if isinstance(key, bytes) else key.encode(), digest_size=8).hexdigest()
+
+    def dump(self) -> dict[str, JsonValue]:
+        """Return it as plain JSON, for `load`."""
+        return {
+            "type": self.fact_type.value,
+            "schema": dict(self.json_schema),
+            "version": self.version,
+            "was": list(self.was),
+            "past": list(self.past),
+        }
+
+    @classmethod
+    def load(cls, keyword: str, plain: Any) -> "ConceptDefinition":
+        """Return the definition that `dump` returned as plain JSON."""
+        return cls(
+            keyword,
+            FactType(plain["type"]),
+            plain["schema"],
+            plain["version"],
+            tuple(plain["was"]),
+            past=tuple(plain["past"]),
+        )

@@ -234,6 +234,9 @@ class MemoryScope:
 Identity: TypeAlias = tuple[str, str, str, str | None]
 """The identity of a place: scope type, scope name, subject name, entity."""
 
+DEFINITIONS: Identity = ("concepts", "", "", None)
+"""Where a store keeps the definitions of concepts. No place of an application has this identity."""
+
 
 def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
     """Return the identity of a place.

@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from anyio.lowlevel import checkpoint
 
+from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
+from factmem.models.concepts import ConceptDefinition
+from factmem.models.facts import Concept
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.providers._place_lists import checked_page, in_order, page_of
 from factmem.providers.base import FactStore
@@ -126,6 +129,18 @@ class Guard:
             )
             found += [info for info in infos if info.place.identity in part]
         return found
+
+    async def concepts(self) -> list[ConceptDefinition]:
+        """Return the definitions of the whole store: they contain nothing of a user."""
+        self._check_open()
+        return await self._store.concepts()
+
+    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+        """Tell the store the concepts of a program, unless this is a read-only view."""
+        self._check_open()
+        if self._boundary.is_read_only:
+            raise MemoryAccessError("This view is read-only, so it cannot define concepts")
+        await self._store.define(concepts)
 
     async def list_places(
         self,

@@ -14,8 +14,16 @@ from factmem.ledger.history import History, history
 from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models.boundary import UNBOUNDED
+from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
+from factmem.models.places import (
+    DEFINITIONS,
+    Identity,
+    MemoryScope,
+    MemorySubject,
+    Place,
+    identity_of,
+)
 from factmem.providers._arguments import stamp_of
 from factmem.providers._backend import Backend
 from factmem.providers._place_lists import checked_page, in_order
@@ -125,6 +133,27 @@ class LedgerReader(FactStore):
         if len(found) <= _FEW:
             return list(map(Place.of_identity, found))
         return await run_sync(_places_of, found)
+
+    @override
+    async def concepts(self) -> list[ConceptDefinition]:
+        from factmem.providers._definitions import definitions_in  # needless for facts
+
+        self._check_open()
+        known = await self._backend.present(DEFINITIONS, definitions_in)
+        return [known[keyword] for keyword in sorted(known)]
+
+    @override
+    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+        from factmem.providers._definitions import new_definitions  # needless for facts
+
+        told = checked_concepts(concepts)
+        self._check_open()
+
+        def present(ledger: Ledger, now: str) -> list[Entry]:
+            return new_definitions(ledger, told, now)
+
+        if await self._backend.present(DEFINITIONS, present):
+            await self._backend.extend(DEFINITIONS, lambda known, now: present(Ledger(known), now))
 
     @override
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:

@@ -13,6 +13,7 @@ from typing import Any
 from factmem.errors import StorageError
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.clock import stamp
+from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.providers._place_lists import checked_page, page_of
@@ -58,6 +59,27 @@ class FactStore(StoreCore):
             f"{type(self).__name__} keeps no conversations: use LocalFileMemoryProvider, "
             f"PostgresMemoryProvider or InMemoryProvider"
         )
+
+    async def concepts(self) -> list[ConceptDefinition]:
+        """Return what the store was told about each concept, ordered by keyword.
+
+        Empty if the store keeps no definitions.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return []
+
+    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+        """Tell the store the concepts of a program, in one durable write.
+
+        A definition is taken over if it can read all values of the one that the store has: a wider
+        type, one with `read`, MULTIPLE instead of SINGLE, a new keyword with `was`. Others change
+        nothing; `compared` of the result of `concepts` names them.
+
+        Raises:
+            StorageError: The store failed.
+        """
 
     async def list_places(
         self,

@@ -13,7 +13,7 @@ from factmem.encryption.key_file import KeyFile
 from factmem.ledger.entries import Entry
 from factmem.models._display import Displayed
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.places import Identity, Place
+from factmem.models.places import DEFINITIONS, Identity, Place
 from factmem.providers._arguments import check_span
 from factmem.providers._clock import StoreClock
 from factmem.providers._sql.backend import SqlBackend
@@ -214,7 +214,7 @@ class LocalFileMemoryProvider(SqlStore):
 
     async def _add(self, identity: Identity, entries: list[Entry]) -> None:
         """Add the entries of a place or of a conversation that this store does not have."""
-        if conversation_of(identity) is None:
+        if identity != DEFINITIONS and conversation_of(identity) is None:
             place = Place.of_identity(identity)
             await self.replay(entries, place.subject, place.scope)
         else:

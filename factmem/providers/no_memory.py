@@ -1,16 +1,19 @@
 """NoMemory: the store of an agent without memory. It stores nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from logging import getLogger
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from anyio.lowlevel import checkpoint
+from typing_extensions import override
 
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
+from factmem.models._checked import checked_concepts
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.facts import Concept
 from factmem.models.places import Identity, Place
 from factmem.providers._backend import Conversations, Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
@@ -39,6 +42,11 @@ class NoMemory(ConversingStore):
 
     def __init__(self, *, clock: TimeProvider = system_clock) -> None:
         super().__init__(_Nothing(StoreClock(clock)))
+
+    @override
+    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+        checked_concepts(concepts)
+        await checkpoint()
 
 
 class _Nothing:

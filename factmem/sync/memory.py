@@ -20,7 +20,7 @@ from factmem.memory.listing import CurrentFacts
 from factmem.memory.origin import FactOrigin
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
-from factmem.models.concepts import V
+from factmem.models.concepts import ConceptDefinition, V
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.profile import P, Profile
@@ -311,6 +311,15 @@ class MemorySync(WrapsContext[AgentMemory]):
             ValueError: A value that was added to a list is not of its type. Nothing was written.
         """
         return self._portal.entered(self._wrapped.edit(profile))
+
+    def concepts(self) -> list[ConceptDefinition]:
+        """Return what all programs told the store about concepts, by keyword. No call to a model.
+
+        `differs` names those that this memory declares in another way; `with memory` reports
+        them in an event. Compatible changes are taken over: more values, a type that accepts more,
+        a concept with `read` or `was`. Empty for a provider with four methods.
+        """
+        return self._portal.call(self._wrapped.concepts)
 
     def note(self, text: str) -> MultipleFacts[str]:
         """Save a free text as it is, where `save` would. No call to a model.

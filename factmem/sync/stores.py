@@ -15,6 +15,7 @@ from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.models._values import JsonValue
+from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
@@ -110,6 +111,28 @@ class StoreSync(WrapsContext[S]):
     def small_provider(self) -> str | None:
         """The class of the wrapped provider, if it has only four methods; else None."""
         return self._wrapped.small_provider
+
+    def concepts(self) -> list[ConceptDefinition]:
+        """Return what the store was told about each concept, ordered by keyword.
+
+        Empty if the store keeps no definitions.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.concepts)
+
+    def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+        """Tell the store the concepts of a program, in one durable write.
+
+        A definition is taken over if it can read all values of the one that the store has: a wider
+        type, one with `read`, MULTIPLE instead of SINGLE, a new keyword with `was`. Others change
+        nothing; `compared` of the result of `concepts` names them.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.define, concepts)
 
     def list_places(
         self,

@@ -14,6 +14,7 @@ from factmem.testing._contracts.changes import Changes
 from factmem.testing._contracts.concurrency import Concurrency
 from factmem.testing._contracts.conversations import Queue, Turns
 from factmem.testing._contracts.current import CurrentFacts, FactsByDescription
+from factmem.testing._contracts.definitions import Definitions
 from factmem.testing._contracts.faults import Faults
 from factmem.testing._contracts.forgetting import Forgetting, Purging
 from factmem.testing._contracts.history import History
@@ -116,8 +117,8 @@ class FaultContract(SecondInstances, Faults):
     """
 
 
-class ConversationContract(Turns, TurnChanges, Queue):
-    """The contract of a store that keeps conversations.
+class ConversationContract(Turns, TurnChanges, Queue, Definitions):
+    """The contract of a store that keeps conversations, and the definitions of concepts.
 
     Inherit from `FactStoreContract` too; the same factory serves both. If two instances can share
     their data, override the fixture `second` too.

@@ -75,7 +75,7 @@ def test_links_of_the_readme_work_on_a_package_index() -> None:
 
     assert not re.findall(r"\]\((?!https?://)[^)]*\)", readme(text, None))
     linked = readme(text, "https://example.org/factmem/")
-    assert "](https://example.org/factmem/blob/main/docs/quickstart.md)" in linked
+    assert "](https://example.org/factmem/blob/main/docs/tutorial.md)" in linked
     assert not re.findall(r"\]\((?!https?://)[^)]*\)", linked)
 
 

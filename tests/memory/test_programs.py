@@ -40,17 +40,10 @@ MakeStore = Callable[..., Any]
 
 
 NUMBERS = {
-    "concepts that the application owns, and what a repr shows": "owned",
-    "imports with times, records by id": "coming-from-mem0",
-    "imports with metadata": "coming-from-crewai",
+    "imports of another library": "coming-from",
     "instructions": "instructions",
-    "the wording of the message": "wording",
-    "scopes of a run, levels, a profile of scopes": "scopes-of-a-run",
-    "metadata, records, years of use": "records",
+    "users, shared places, a whole tenant": "users",
     "web services": "web-service",
-    "every entity, whole tenants": "everywhere",
-    "hooks between the calls of a run": "coming-from-smolagents",
-    "instructions, facts and documents of a file": "coming-from-deepagents",
     "three lines to start": "open",
 }
 """The feature that each program documents."""

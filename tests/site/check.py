@@ -1,19 +1,32 @@
 """Builds the documentation site and checks it: `python -m tests.site.check`.
 
-Warnings of the build are errors, every link on every page leads somewhere on the site, and every
-public name has an entry in the reference.
+Warnings of the build are errors, every link on every page leads somewhere on the site, every public
+name has an entry in the reference and every parameter there has a type, the pages are as short as
+they promise, and the search finds the page that answers a question.
 """
 
+import ast
+import html
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import yaml
+
 from tests.site.hooks import ROOT, public_modules
+from tests.site.search import SiteSearch, questions
 
 SITE = ROOT / "build" / "site"
+MOST_WORDS = 600
+"""Of a how-to page."""
+MOST_IN_ALL = 32_000
+"""Of all pages and the README."""
+
+_SIGNATURE = re.compile(r'<div class="[^"]*doc-signature[^"]*">(.*?)</div>', re.DOTALL)
 
 
 class Links(HTMLParser):
@@ -67,6 +80,65 @@ def missing_names(pages: dict[Path, Links]) -> tuple[int, list[str]]:
     return len(names), [name for name in names if name not in anchors]
 
 
+def untyped() -> tuple[int, list[str]]:
+    """Return how many signatures the reference shows, and those with a parameter or result without a type."""
+    count, found = 0, list[str]()
+    for page in sorted((SITE / "reference").glob("*.html")):
+        for block in _SIGNATURE.findall(page.read_text()):
+            text = html.unescape(re.sub(r"<[^>]+>", "", block)).strip()
+            try:
+                tree = ast.parse(f"def {text}: ...").body[0]
+            except SyntaxError:  # the value of a constant, or a type alias
+                continue
+            assert isinstance(tree, ast.FunctionDef)
+            count += 1
+            given = tree.args
+            arguments = [
+                *given.posonlyargs,
+                *given.args,
+                *given.kwonlyargs,
+                given.vararg,
+                given.kwarg,
+            ]
+            is_class = text[0].isupper()
+            if any(each is not None and each.annotation is None for each in arguments) or (
+                tree.returns is None and not is_class
+            ):
+                found.append(f"{page.name}: {text.partition('(')[0]}")
+    return count, found
+
+
+def how_tos() -> list[str]:
+    """Return the how-to pages of the navigation."""
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    [guides] = [section["How-to guides"] for section in nav if "How-to guides" in section]
+    return [page for group in guides for pages in group.values() for page in pages]
+
+
+def too_long() -> tuple[int, list[str]]:
+    """Return the words of all pages, and the how-to pages that are too long for a reader in a hurry."""
+    words = {
+        page.name: len(page.read_text().split())
+        for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    }
+    found = [
+        f"{page} has {words[page]} words, {MOST_WORDS} at most"
+        for page in how_tos()
+        if words[page] > MOST_WORDS
+    ]
+    return sum(words.values()), found
+
+
+def not_found() -> list[str]:
+    """Return the questions whose page is not among the first three that the search shows."""
+    search = SiteSearch(SITE)
+    return [
+        f"{question!r}: {', '.join(found)} instead of {page}"
+        for question, page in questions()
+        if f"{page}.html" not in (found := search.pages(question)[:3])
+    ]
+
+
 def main() -> int:
     """Build and check; return the exit code."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean", "--quiet"]
@@ -78,15 +150,24 @@ def main() -> int:
     pages = read_site()
     count, missing = missing_names(pages)
     dead = dead_links(pages)
-    for each in missing:
-        print(f"not in the reference: {each}")
-    for each in dead:
-        print(f"dead link in {each}")
+    signatures, bare = untyped()
+    words, long = too_long()
+    faults = [
+        *(f"not in the reference: {each}" for each in missing),
+        *(f"dead link in {each}" for each in dead),
+        *(f"without types: {each}" for each in bare),
+        *(f"too long: {each}" for each in long),
+        *(f"not found: {each}" for each in not_found()),
+    ]
+    if words > MOST_IN_ALL:
+        faults.append(f"{words} words in all, {MOST_IN_ALL} at most")
+    for fault in faults:
+        print(fault)
     print(
-        f"{len(pages)} pages, {count} public names of which {len(missing)} are missing, "
-        f"{len(dead)} dead links"
+        f"{len(pages)} pages, {words} words, {count} public names, {signatures} signatures, "
+        f"{len(questions())} questions, {len(faults)} faults"
     )
-    return 1 if missing or dead else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

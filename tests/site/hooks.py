@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "factmem"
 
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./[^)]*\)")
+_UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+"""The search finds answers; the reference has an index of its own, by room and name."""
 _SETTINGS = re.compile(r"^( *```\w+) \{[^\n]*\}$", re.MULTILINE)
 
 
@@ -72,7 +74,8 @@ def reference() -> dict[str, str]:
         page.append(f"## {module}\n")
         page += [f"::: {module}.{name}\n    options: {{ heading_level: 3 }}\n" for name in names]
     return {
-        path: f"# {path.removeprefix('reference/').removesuffix('.md')}\n\n" + "\n".join(page)
+        path: f"{_UNSEARCHED}# {path.removeprefix('reference/').removesuffix('.md')}\n\n"
+        + "\n".join(page)
         for path, page in pages.items()
     }
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ from factmem._cli.guide import GROUPS, examples_of
 from factmem._cli.named_objects import load_concepts
 from factmem._cli.options import Options
 from factmem._cli.output import print_error, print_line
+from factmem._cli.project import project_of
 from factmem.errors import FactmemError
 
 __all__ = ["app"]
@@ -116,8 +118,8 @@ def _options(
         bool, typer.Option("--keyring", help="Use the key in the system's keyring.")
     ] = False,
     store_name: Annotated[
-        str, typer.Option(metavar="NAME", help="The name of the store in a database.")
-    ] = "default",
+        str | None, typer.Option(metavar="NAME", help="The name of the store in a database.")
+    ] = None,
     concepts: Annotated[
         str | None,
         typer.Option(
@@ -130,6 +132,17 @@ def _options(
 ) -> None:
     """Show, change and move the facts of AI agents, and maintain their store."""
     del version  # handled by its callback
+    project = project_of(Path.cwd())
+    if not (key_env or key_file or passphrase or keyring):
+        key_env, key_file, keyring = project.key_env, project.key_file, project.keyring
     ctx.obj = Options(
-        store, key_env, key_file, passphrase, keyring, store_name, load_concepts(concepts)
+        store or project.store,
+        key_env,
+        key_file,
+        passphrase,
+        keyring,
+        store_name or project.store_name or "default",
+        load_concepts(concepts),
+        project.place,
+        project.embedder,
     )

@@ -6,10 +6,11 @@ from typing import Any
 
 from factmem._cli.exits import CommandError
 from factmem.embedding.base import Embedder
+from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
 
-__all__ = ["load_concepts", "load_embedder", "load_memory"]
+__all__ = ["load_concepts", "load_embedder", "load_memory", "load_model"]
 
 
 def _load_object(option: str, named: str, example: str) -> object:
@@ -49,18 +50,42 @@ def load_concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
 
 
 def load_embedder(named: str | None) -> Embedder | None:
-    """Import the embedder of `module:NAME`.
+    """Return the embedder of `provider:model`, or import that of `module:NAME`.
 
     Raises:
         CommandError: The object does not exist or has another type.
+        ValueError: No model is named.
     """
     if named is None:
         return None
+    from factmem.embedding._named import EMBEDDERS, named_embedder  # slow import
+
+    if named.partition(":")[0] in EMBEDDERS:
+        return named_embedder(named)
     found = _load_object("--embedder", named, "my_app.memory:EMBEDDER")
     if not isinstance(found, Embedder):
         kind = type(found).__name__
         raise CommandError(f"--embedder {named} must be an Embedder, not {kind}")
     return found
+
+
+def load_model(named: str) -> ChatModel:
+    """Return the chat model of `provider:model`, or import that of `module:NAME`.
+
+    Raises:
+        CommandError: The object does not exist or has another type.
+        ValueError: No model is named.
+    """
+    if named.partition(":")[0] in ("openai", "ollama"):
+        from factmem.llm._named import named_chat_model  # slow import
+
+        return named_chat_model(named)
+    found = _load_object("--model", named, "openai:gpt-4o-mini or my_app.memory:MODEL")
+    if not all(callable(getattr(found, name, None)) for name in ("respond", "extract")):
+        raise CommandError(f"--model {named} must be a ChatModel, not {type(found).__name__}")
+    model: Any = found
+    chat_model: ChatModel = model
+    return chat_model
 
 
 def load_memory(named: str) -> AgentMemory:

@@ -35,6 +35,10 @@ class Options:
     keyring: bool = False
     store_name: str = "default"
     concepts: Sequence[Concept[Any, Any]] = ()
+    place: str | None = None
+    """The place of the project file."""
+    embedder: str | None = None
+    """The embedder of the project file."""
 
     @property
     def is_encrypted(self) -> bool:
@@ -55,7 +59,8 @@ class Options:
         """
         if not self.store:
             raise CommandError(
-                "Pass the store before the command, factmem --store PATH ..., or set FACTMEM_STORE"
+                "Pass the store before the command, factmem --store PATH ..., set FACTMEM_STORE, or "
+                'write it into factmem.toml: store = "PATH"'
             )
         return self.store
 
@@ -94,7 +99,11 @@ AsOf: TypeAlias = Annotated[
 
 EmbedderName: TypeAlias = Annotated[
     str | None,
-    typer.Option("--embedder", metavar="MODULE:NAME", help="The embedder for search by meaning."),
+    typer.Option(
+        "--embedder",
+        metavar="NAME",
+        help="The embedder: ollama:MODEL, openai:MODEL, sentence-transformers:MODEL or MODULE:NAME.",
+    ),
 ]
 """The option --embedder."""
 

@@ -189,12 +189,14 @@ def recall(
     reveal: Reveal = False,
 ) -> None:
     """Find facts that answer a question, best first: by words, with --embedder by meaning."""
-    options_of(ctx).check_revealed(reveal)
-    vectors = load_embedder(embedder)
+    options = options_of(ctx)
+    options.check_revealed(reveal)
+    vectors = load_embedder(embedder or options.embedder)
+    named = place or ([options.place] if options.place else [])
     from factmem.memory.agent_memory import AgentMemory  # slow import, only needed here
 
     async def work(store: Store) -> RecallResult:
-        only = [await find_place(store, each) for each in place or ()]
+        only = [await find_place(store, each) for each in named]
         where = only or await store.list_places()
         memory = AgentMemory(store, embedder=vectors).view(places=where)
         return await memory.recall(question, limit=limit)

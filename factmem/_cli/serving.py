@@ -36,7 +36,8 @@ def browse(
         raise CommandError("browse needs textual: pip install 'factmem[tui]'", ExitCode.FAILED)
     if not is_terminal():
         raise CommandError("browse needs a terminal: use `show` or `recall`", ExitCode.REFUSED)
-    anyio.run(_browse, options_of(ctx), load_embedder(embedder))
+    options = options_of(ctx)
+    anyio.run(_browse, options, load_embedder(embedder or options.embedder))
 
 
 async def _browse(options: Options, embedder: Embedder | None) -> None:

@@ -37,7 +37,7 @@ _PROVIDER_METHODS = ("save", "load", "load_all", "load_by_description")
 _PROVIDER = "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())"
 _CHAT_MODEL = "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)"
 _FORM = "message_form=MessageForm(max_tokens=500)"
-_EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
+_EMBEDDER = "embedder='ollama:nomic-embed-text', OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class MemorySettings:
         subjects: Sequence[MemorySubject],
         *,
         chat_model: ChatModel | None,
-        embedder: Embedder | None,
+        embedder: Embedder | str | None,
         concepts: Concepts,
         instructions: Concepts,
         message_form: MessageForm,
@@ -82,12 +82,13 @@ class MemorySettings:
         followed = concepts_by_keyword(instructions, "instructions")
         declared = concepts_by_keyword(concepts)
         events = MemoryEvents(_checked_listeners(listeners))
+        vectors = _checked_embedder(embedder)
         return cls(
             provider=expect_methods(provider, _PROVIDER_METHODS, "provider", _PROVIDER),
             chat_model=None
             if chat_model is None
             else expect_methods(chat_model, ("respond", "extract"), "chat_model", _CHAT_MODEL),
-            embedder=_checked_embedder(embedder),
+            embedder=vectors,
             concepts=concepts_by_keyword([*declared.values(), *followed.values()]),
             instructions=followed,
             message=MemoryMessage(
@@ -101,7 +102,7 @@ class MemorySettings:
                 "recall_settings=RecallSettings(half_life=timedelta(days=90))",
             ),
             detection=expect(detection, Detection, "detection", "detection=Detection()"),
-            synonyms=_synonyms(embedder, events),
+            synonyms=_synonyms(vectors, events),
             events=events,
             indexes=IndexCache(),
         )
@@ -115,10 +116,14 @@ def _synonyms(embedder: Embedder | None, events: MemoryEvents) -> "KeywordSynony
     return KeywordSynonyms(embedder, events)
 
 
-def _checked_embedder(embedder: Embedder | None) -> Embedder | None:
+def _checked_embedder(embedder: Embedder | str | None) -> Embedder | None:
     """Return an embedder or None. Its properties are not read, because they may load a model."""
     if embedder is None:
         return None
+    if isinstance(embedder, str):
+        from factmem.embedding._named import named_embedder  # most memories have none
+
+        return named_embedder(embedder)
     expect_methods(embedder, ("embed",), "embedder", _EMBEDDER)
     lacking = [name for name in ("model", "dimensions") if not has_name(embedder, name)]
     if lacking:

@@ -108,7 +108,8 @@ class AgentMemory:
         chat_model: The model that detects facts in chats and texts and groups equal values. Loading
             and recalls never call it.
         embedder: Creates vectors for `recall`, which compares only words without it, and for new
-            keywords. The caller closes it.
+            keywords. The caller closes it. Or its name: `ollama:nomic-embed-text`,
+            `openai:text-embedding-3-small` or `sentence-transformers:all-MiniLM-L6-v2`.
         scopes: The scope of each scope type.
         subjects: The default subjects.
         concepts: The concepts whose value types the application declares, or profiles of them.
@@ -123,8 +124,8 @@ class AgentMemory:
 
     Raises:
         TypeError: An argument has the wrong type, such as a path instead of a provider.
-        ValueError: Two of `concepts` have the same keyword, or the form's `max_tokens` is too small for a
-            fact.
+        ValueError: Two of `concepts` have the same keyword, the form's `max_tokens` is too small for a
+            fact, or `embedder` names none.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class AgentMemory:
         provider: AgentMemoryProvider,
         *,
         chat_model: ChatModel | None = None,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         scopes: MemoryScopesProfile = _NO_SCOPES,
         subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
         concepts: Concepts = (),
@@ -172,7 +173,7 @@ class AgentMemory:
         *,
         user: str | None = None,
         chat_model: ChatModel | None = None,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         concepts: Concepts = (),
         storage: "Storage | None" = None,
         must_exist: bool = False,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from factmem import AgentMemory, Concept, FactType, MemoryScopesProfile, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact
 from factmem.providers._searched_files import SearchedFileProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -158,8 +159,9 @@ async def test_a_store_that_cannot_be_written_is_searched(root: Path, searched: 
 async def test_it_finds_what_a_recall_in_memory_finds(root: Path, clock: SettableClock) -> None:
     """With the same scores, from an index that was made and from one that was read."""
     texts = ("Anna lives in Busan", "She has two dogs", "A dog named Rex", "Rex likes the sea")
-    facts = [MultipleFacts(Concept("said", "What was said", FactType.MULTIPLE), [t]) for t in texts]
-    facts += [SingleFact(Concept("city", "Where Anna lives"), "Busan")]
+    said = Concept("said", "What was said", FactType.MULTIPLE)
+    facts: list[AnyFact] = [MultipleFacts(said, [text]) for text in texts]
+    facts.append(SingleFact(Concept("city", "Where Anna lives"), "Busan"))
     everywhere = [(USER, facts[:3]), (ALICE, facts[3:])]
 
     async def found(store: LocalFileMemoryProvider | InMemoryProvider) -> list[object]:

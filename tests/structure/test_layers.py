@@ -40,7 +40,7 @@ ROOMS = [
 
 SHARED = {
     "detection": {"_detector", "_spelling", "_synonyms"},
-    "embedding": {"_vectors"},
+    "embedding": {"_named", "_vectors"},
     "encryption": {"_ciphers", "_ring"},
     "ledger": {
         "_condition",
@@ -54,7 +54,7 @@ SHARED = {
         "_replay",
         "_statements",
     },
-    "llm": {"_answer", "_api_errors", "_lenient_json", "_openai_client"},
+    "llm": {"_answer", "_api_errors", "_lenient_json", "_named", "_openai_client"},
     "memory": {"_records", "_selection"},
     "models": {
         "_checked",

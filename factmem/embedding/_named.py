@@ -1,0 +1,38 @@
+"""Embedders by name."""
+
+from collections.abc import Callable
+
+from factmem.embedding.base import Embedder
+from factmem.embedding.openai import OpenAIEmbedder
+from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+from factmem.llm._named import ollama_url
+
+__all__ = ["EMBEDDERS", "named_embedder"]
+
+
+def _ollama(model: str) -> Embedder:
+    return OpenAIEmbedder(model, base_url=ollama_url(), api_key="ollama")
+
+
+EMBEDDERS: dict[str, Callable[[str], Embedder]] = {
+    "ollama": _ollama,
+    "openai": OpenAIEmbedder,
+    "sentence-transformers": SentenceTransformerEmbedder,
+}
+"""The providers that can be named."""
+
+
+def named_embedder(name: str) -> Embedder:
+    """Return the embedder of a name such as `ollama:nomic-embed-text`.
+
+    Raises:
+        ValueError: There is no such provider, or no model is named.
+    """
+    provider, _, model = name.partition(":")
+    make = EMBEDDERS.get(provider)
+    if make is None or not model:
+        raise ValueError(
+            f"{name!r} is no embedder: ollama:nomic-embed-text, openai:text-embedding-3-small or "
+            f"sentence-transformers:all-MiniLM-L6-v2"
+        )
+    return make(model)

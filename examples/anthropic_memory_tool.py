@@ -1,5 +1,11 @@
 """Claude's memory tool on a memory, without Claude. Needs `factmem[anthropic]` and no API key."""
 
+from importlib.util import find_spec
+
+if find_spec("anthropic") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[anthropic]'")
+
+
 from typing import Any
 
 import anyio

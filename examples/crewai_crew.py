@@ -1,5 +1,11 @@
 """A crew with a memory, and lessons from human feedback. Needs `factmem[crewai]`."""
 
+from importlib.util import find_spec
+
+if find_spec("crewai") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[crewai]'")
+
+
 import os
 import warnings
 from typing import Any

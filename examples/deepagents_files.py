@@ -1,5 +1,11 @@
 """Memory files that a deep agent edits. Needs `factmem[langchain]` and `deepagents`."""
 
+from importlib.util import find_spec
+
+if find_spec("deepagents") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[langchain]' 'deepagents'")
+
+
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any

@@ -1,5 +1,11 @@
 """A LangChain agent with a memory, sync and async. Needs `factmem[langchain]` and no API key."""
 
+from importlib.util import find_spec
+
+if find_spec("langchain") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[langchain]'")
+
+
 from dataclasses import dataclass
 from typing import Any
 

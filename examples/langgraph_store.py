@@ -1,5 +1,11 @@
 """A LangGraph store in an encrypted folder. Needs `factmem[langgraph]`."""
 
+from importlib.util import find_spec
+
+if find_spec("langgraph") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[langgraph]'")
+
+
 from tempfile import TemporaryDirectory
 
 from factmem import (

@@ -1,5 +1,11 @@
 """A memory as an MCP server, with the SDK's client in the same process. Needs `factmem[mcp]`."""
 
+from importlib.util import find_spec
+
+if find_spec("mcp") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[mcp]'")
+
+
 from typing import Any
 
 import anyio

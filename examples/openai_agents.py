@@ -1,5 +1,11 @@
 """An OpenAI Agents SDK agent with a memory. Needs `factmem[openai-agents]` and no API key."""
 
+from importlib.util import find_spec
+
+if find_spec("agents") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[openai-agents]'")
+
+
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any

@@ -3,6 +3,12 @@
 DATABASE_URL="host=127.0.0.1 dbname=app user=app" python examples/postgres_tenants.py
 """
 
+from importlib.util import find_spec
+
+if find_spec("psycopg") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[postgres]'")
+
+
 import os
 from pathlib import Path
 from secrets import token_hex

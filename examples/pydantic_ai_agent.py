@@ -1,5 +1,11 @@
 """A Pydantic AI agent with a memory. Needs `factmem[pydantic-ai]` and no API key."""
 
+from importlib.util import find_spec
+
+if find_spec("pydantic_ai") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[pydantic-ai]'")
+
+
 from dataclasses import dataclass
 
 import anyio

@@ -1,5 +1,11 @@
 """A smolagents agent with a memory, and its steps in a file. Needs `factmem[smolagents]`."""
 
+from importlib.util import find_spec
+
+if find_spec("smolagents") is None:
+    raise SystemExit("This example needs more: pip install 'factmem[smolagents]'")
+
+
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -7,6 +7,12 @@ The second command runs the service and its client in one process, with a functi
 All workers open the same folder. A request sees only the memory of its user.
 """
 
+from importlib.util import find_spec
+
+if find_spec("fastapi") is None:
+    raise SystemExit("This example needs more: pip install 'fastapi' 'httpx' 'uvicorn'")
+
+
 import logging
 import os
 import re

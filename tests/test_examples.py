@@ -205,3 +205,28 @@ class TestOwnProvider(
     def make_provider(self, clock: TimeProvider) -> FactStore:
         made: FactStore = OWN_PROVIDER(":memory:", clock=clock)
         return made
+
+
+def test_an_example_without_its_extra_names_it(tmp_path: Path) -> None:
+    """It is the first thing that a reader sees, and not a ModuleNotFoundError."""
+    needed = [file for file in EXAMPLES if "find_spec(" in file.read_text()]
+    program = (
+        "import importlib.util, runpy, sys\n"
+        "importlib.util.find_spec = lambda name: None\n"
+        "for file in sys.argv[1:]:\n"
+        "    try:\n"
+        "        runpy.run_path(file, run_name='__main__')\n"
+        "    except SystemExit as said:\n"
+        "        print(said)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, needed)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(needed) >= 10
+    assert all(line.startswith("This example needs more: pip install '") for line in lines)

@@ -1,7 +1,7 @@
 """MemoryFeature: loads facts before the model is called and detects facts after the answer."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic
+from typing import Generic
 
 from typing_extensions import TypedDict, TypeVar, Unpack
 
@@ -16,8 +16,8 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns
 from factmem.models._checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
+from factmem.models.profile import Concepts
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import FORM
 from factmem.prompt.message_form import MessageForm
@@ -80,8 +80,8 @@ class MemoryOptions(TypedDict, total=False):
     provider: AgentMemoryProvider
     scopes: MemoryScopesProfile
     subjects: Iterable[MemorySubject]
-    concepts: Iterable[Concept[Any, Any]]
-    instructions: Iterable[Concept[Any, Any]]
+    concepts: Concepts
+    instructions: Concepts
     message_form: MessageForm
     recall: int | None
     auto_detect: bool

@@ -105,7 +105,7 @@ class ResetReport(Displayed):
         return sum(info.count for info in self.places)
 
 
-class CurrentFacts(list[AnyFact]):
+class CurrentFacts(list[AnyFact], Displayed):
     """The current facts of every concept, as a list, and what could not be read."""
 
     def __init__(self, facts: Iterable[AnyFact], unreadable: list[UnreadableConcept]) -> None:
@@ -113,6 +113,11 @@ class CurrentFacts(list[AnyFact]):
         self.unreadable = unreadable
         """The concepts with values that do not fit their types, each with its place and error. Their
         other values are in the list."""
+
+    def _sheet(self) -> Sheet:
+        columns = ("keyword", "value", "said", "expires")
+        cells = [fact_cells(each) for each in self]
+        return Sheet(f"{len(self):,} facts", columns, [tuple(c[n] for n in columns) for c in cells])
 
 
 class RecordPage(list[PlacedFact], Displayed):

@@ -50,10 +50,10 @@ def test_async_and_sync_calls_work_in_a_notebook(tmp_path: Path) -> None:
 @pytest.mark.storm
 def test_growth_is_plotted(tmp_path: Path) -> None:
     """Records show as a table, histories go into a data frame, and the picture exists."""
-    records, _, count = _executed("growth.ipynb", tmp_path)
+    records, _, chart = _executed("growth.ipynb", tmp_path)
 
     assert "PlacedFact" in records
-    assert int(count) > 60
+    assert "Image" in chart  # the cell shows it
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 

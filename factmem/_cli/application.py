@@ -13,6 +13,7 @@ from factmem._cli import (
     backups,
     changes,
     doctor,
+    evaluating,
     keys,
     learning,
     maintenance,
@@ -84,6 +85,7 @@ _GROUPS = (
     keys,
     backups,
     doctor,
+    evaluating,
 )
 
 for _group in _GROUPS:

@@ -8,6 +8,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Read": ("show", "recall", "places", "stats", "browse"),
     "Review": ("log", "diff", "history", "why"),
     "Change": ("set", "forget", "erase"),
+    "Measure": ("eval",),
     "Move": ("import", "export", "mcp"),
     "Maintain": (
         "learn",
@@ -43,6 +44,16 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "export": ("export facts.jsonl", "export alice.jsonl --place alice --no-history"),
     "mcp": ("mcp --user alice --read-only", "mcp --port 8000 --token-env MCP_TOKEN"),
     "learn": ("learn my_app:MEMORY --every 5", "learn my_app:MEMORY --retry --json"),
+    "eval draft": (
+        "eval draft chats.json --model ollama:qwen3",
+        "eval draft chats.jsonl --model my_app:MODEL --out cases.jsonl",
+    ),
+    "eval accept": ("eval accept cases.jsonl", "eval accept cases.jsonl --yes"),
+    "eval run": (
+        "eval run cases.jsonl",
+        "eval run cases.jsonl --memory my_app:MEMORY --out report.html",
+    ),
+    "eval compare": ("eval compare before.json after.json", "eval compare main.json branch.json"),
     "doctor": ("doctor", "--key-env FACTMEM_KEY doctor"),
     "verify": ("verify", "verify --anchor memory.anchor"),
     "anchor": ("anchor", "anchor --out memory.anchor"),

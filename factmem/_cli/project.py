@@ -72,9 +72,10 @@ def _check_owner(file: Path) -> None:
 
 
 def _checked(file: Path, found: Any) -> Project:
-    if not isinstance(found, dict) or (wrong := sorted(found.keys() - _NAMES.keys())):
-        named = "" if not isinstance(found, dict) else f", not {wrong[0]!r}"
-        raise CommandError(f"{file} may have {', '.join(_NAMES)}{named}")
+    if not isinstance(found, dict):
+        raise CommandError(f"{file}: [tool.factmem] must be a table")
+    if wrong := sorted(found.keys() - _NAMES.keys()):
+        raise CommandError(f"{file} may have {', '.join(_NAMES)}, not {wrong[0]!r}")
     for name, value in found.items():
         kind = bool if name == "keyring" else str
         if type(value) is not kind:

@@ -32,7 +32,7 @@ ROOMS = [
     {"memory"},
     {"sync"},
     {"agent"},
-    {"integrations", "testing"},
+    {"evaluation", "integrations", "testing"},
     {"_cli"},
     {"", "__main__"},
 ]
@@ -42,6 +42,7 @@ SHARED = {
     "detection": {"_detector", "_spelling", "_synonyms"},
     "embedding": {"_named", "_vectors"},
     "encryption": {"_ciphers", "_ring"},
+    "evaluation": {"_cases", "_checks", "_draft", "_report"},
     "ledger": {
         "_condition",
         "_entry_check",

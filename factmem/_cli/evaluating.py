@@ -1,0 +1,159 @@
+"""The commands of the group eval: draft, accept, run, compare."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import anyio
+import typer
+
+from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.named_objects import load_embedder, load_memory, load_model
+from factmem._cli.opening import Store, run
+from factmem._cli.options import EmbedderName, Json, Reveal, Yes, confirm, options_of
+from factmem._cli.output import counted, print_json, print_line
+from factmem._cli.place_names import find_place
+
+if TYPE_CHECKING:  # `factmem.evaluation` is imported by the commands that need it
+    from factmem.evaluation._cases import EvalCase
+    from factmem.evaluation._report import EvalReport
+    from factmem.memory.agent_memory import AgentMemory
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer(
+    name="eval", no_args_is_help=True, help="Test a memory with questions of your own."
+)
+"""The commands of this module."""
+
+Cases = Annotated[str, typer.Argument(metavar="CASES", help="A JSON Lines file of cases.")]
+
+
+@app.command()
+def draft(
+    chats: Annotated[str, typer.Argument(metavar="CHATS", help="A .json or .jsonl file of chats.")],
+    model: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="openai:MODEL, ollama:MODEL or MODULE:NAME."),
+    ],
+    out: Annotated[
+        str, typer.Option(metavar="CASES", help="The file to add the cases to.")
+    ] = "cases.jsonl",
+    most: Annotated[int, typer.Option(min=1, help="Cases for each call of the model.")] = 5,
+) -> None:
+    """Let a model propose cases from chats. They are not run before you accept them."""
+    from factmem.evaluation._cases import read_cases, write_cases
+    from factmem.evaluation._draft import draft_cases, read_chats
+
+    known = read_cases(out) if Path(out).exists() else []
+    found = read_chats(chats)
+    chat_model = load_model(model)
+    made = anyio.run(lambda: draft_cases(chat_model, found, known=known, most=most))
+    write_cases(out, [*known, *made.cases])
+    print_line(f"{counted(len(made.cases), 'case')} to accept in {out}, {made.dropped} dropped")
+
+
+@app.command()
+def accept(cases: Cases, yes: Yes = False) -> None:
+    """Show each case that is not accepted yet, and accept or remove it."""
+    from factmem.evaluation._cases import read_cases, write_cases
+
+    kept: list[EvalCase] = []
+    known = read_cases(cases)
+    for case in known:
+        if case.accepted:
+            kept.append(case)
+            continue
+        print_line(f"{case.id}: {case.question}")
+        print_line(f"  {', '.join(case.expect) or 'no answer'}    {case.note}")
+        if yes or _is_wanted():
+            kept.append(replace(case, accepted=True))
+    write_cases(cases, kept)
+    print_line(f"{counted(len(kept), 'accepted case')}, {len(known) - len(kept)} removed")
+
+
+def _is_wanted() -> bool:
+    try:
+        confirm("Accept it?", yes=False)
+    except typer.Exit:
+        return False
+    return True
+
+
+@app.command(name="run")
+def run_cases(
+    ctx: typer.Context,
+    cases: Cases,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:NAME", help="The application's AgentMemory, not --store."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Facts per question.")] = 5,
+    embedder: EmbedderName = None,
+    out: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Write the report as .json or .html; can be repeated."),
+    ] = None,
+    as_json: Json = False,
+    reveal: Reveal = False,
+) -> None:
+    """Run the accepted cases against a memory. Exit code 1 means that a case failed."""
+    from factmem.evaluation._cases import read_cases
+    from factmem.evaluation._checks import evaluate
+    from factmem.memory.agent_memory import AgentMemory
+
+    for path in out or ():
+        if not path.endswith((".json", ".html")):
+            raise CommandError(f"--out must end in .json or .html, not {path!r}")
+    given = read_cases(cases)
+    if memory is not None:
+        report = anyio.run(_evaluate, load_memory(memory), given, limit)
+    else:
+        options = options_of(ctx)
+        options.check_revealed(reveal)
+        vectors = load_embedder(embedder or options.embedder)
+
+        async def work(store: Store) -> "EvalReport":
+            async with AgentMemory(store, embedder=vectors) as whole:
+                only = [await find_place(store, options.place)] if options.place else None
+                view = whole.view(places=only or await store.list_places())
+                return await evaluate(view, given, limit=limit)
+
+        report = run(ctx, work)
+    if not report.results:
+        raise CommandError("No case is accepted: use `factmem eval accept`", ExitCode.NOTHING)
+    for path in out or ():
+        text = report.to_json() if path.endswith(".json") else report.to_html()
+        Path(path).write_text(text, encoding="utf-8")
+    if as_json:
+        print_json(report.summary())
+    else:
+        for line in report.to_text().splitlines():
+            print_line(line)
+    if report.failed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+async def _evaluate(memory: "AgentMemory", cases: "list[EvalCase]", limit: int) -> "EvalReport":
+    from factmem.evaluation._checks import evaluate
+
+    async with memory.store, memory:
+        return await evaluate(memory, cases, limit=limit)
+
+
+@app.command()
+def compare(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="A report of eval run.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="A later report.")],
+) -> None:
+    """Compare two reports. Exit code 1 means that a case passed before and fails now."""
+    from factmem.evaluation._report import EvalReport, compared
+
+    old, new = (
+        EvalReport.from_json(Path(path).read_text(encoding="utf-8")) for path in (before, after)
+    )
+    found = compared(old, new)
+    for line in found.to_text().splitlines():
+        print_line(line)
+    if found.broken:
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,0 +1,10 @@
+"""Evaluation of a memory on its users' own cases: questions, expected facts, reports, drafts.
+
+Imports memory and everything below it.
+"""
+
+from factmem.evaluation._cases import EvalCase
+from factmem.evaluation._checks import assert_cases
+from factmem.evaluation._report import CaseResult, EvalReport, Outcome
+
+__all__ = ["CaseResult", "EvalCase", "EvalReport", "Outcome", "assert_cases"]

@@ -47,6 +47,7 @@ class Format(StrEnum):
     KOOG = "koog"
     CREWAI = "crewai"
     MEM0 = "mem0"
+    CHATS = "chats"
 
 
 _Work: TypeAlias = Callable[[Store], Awaitable[ImportReport]]
@@ -112,10 +113,11 @@ def import_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Import facts from a bundle, CSV or JSON Lines, or the memories of Koog, CrewAI or mem0.
+    """Import facts from a bundle, CSV or JSON Lines, the memories of Koog, CrewAI or mem0, or chats.
 
     Importing again changes nothing. For a bundle, `--place` selects places. For rows without a
-    column `place` and for memories of CrewAI and mem0, it is the target.
+    column `place`, for memories of CrewAI and mem0, and for the exported chats of ChatGPT and Claude,
+    it is the target.
     """
     chosen = file_format or _format_of(file)
     only = [parse_place(each) for each in place or ()]
@@ -126,7 +128,7 @@ def import_(
         work = _bundle(file, only, receipts)
     elif chosen is Format.KOOG:
         work = _koog(file, key_env)
-    elif chosen in {Format.CREWAI, Format.MEM0}:
+    elif chosen in {Format.CREWAI, Format.MEM0, Format.CHATS}:
         work = _memories(file, chosen, options_of(ctx), only, user_field)
     else:
         work = _rows(file, chosen, options_of(ctx), only, receipts)
@@ -135,17 +137,23 @@ def import_(
     problems = [*map(str, report.problems)]
     if as_json:
         counts = {"read": report.entries, "new": report.new, "skipped": report.skipped}
-        if chosen is Format.BUNDLE:
+        if chosen in {Format.BUNDLE, Format.CHATS}:
             counts["turns"] = report.turns
         print_json({"format": chosen.value, **counts, "problems": problems})
     else:
-        entries = counted(report.entries, "entry", "entries")
-        turns = f", and {counted(report.turns, 'message')}" if report.turns else ""
-        print_line(f"Read {entries}, {report.new:,} of them new{turns}")
+        print_line(_counts(report, chosen))
         if report.skipped:
             print_line(f"Skipped {report.skipped:,}, recorded before their places were erased")
         for problem in problems:
             print_error(problem)
+
+
+def _counts(report: ImportReport, chosen: Format) -> str:
+    if chosen is Format.CHATS:
+        return f"Read {counted(report.entries, 'message')}, {report.new:,} of them new"
+    entries = counted(report.entries, "entry", "entries")
+    turns = f", and {counted(report.turns, 'message')}" if report.turns else ""
+    return f"Read {entries}, {report.new:,} of them new{turns}"
 
 
 def _format_of(path: str) -> Format:
@@ -153,6 +161,8 @@ def _format_of(path: str) -> Format:
         return Format.KOOG
     if path.lower().endswith(".csv"):
         return Format.CSV
+    if path.lower().endswith((".zip", "conversations.json")):
+        return Format.CHATS
     with open(path, "rb") as file:
         start = file.read(64)
     if start.startswith(b'{"format":"factmem-bundle"'):
@@ -188,15 +198,18 @@ def _memories(
     only: list[Place],
     user_field: str | None,
 ) -> _Work:
-    """Import the memories of another library into the place that `--place` names."""
+    """Import the memories or chats of another program into the place that `--place` names."""
     if len(only) != 1:
         raise CommandError(
-            f"Memories of {chosen} need one --place: product/my-app/user to keep their users, or "
+            f"{chosen} needs one --place: product/my-app/user to keep their users, or "
             "product/my-app/user/alice to import all for one user"
         )
+    from factmem.transfer.chats import import_chats
     from factmem.transfer.memories import import_crewai, import_mem0
 
     scope, subject = only[0].scope, only[0].subject
+    if chosen is Format.CHATS:
+        return lambda store: import_chats(path, store, scope=scope, subject=subject)
     if subject.entity is None and (user_field is not None or chosen is Format.MEM0):
         subject = replace(subject, per_entity=True)
 

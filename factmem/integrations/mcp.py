@@ -20,7 +20,6 @@ from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 
 from factmem.integrations._mcp_descriptions import (
-    FACTS_URI,
     INSTRUCTIONS,
     RESOURCE,
     TEMPLATE,
@@ -33,6 +32,9 @@ from factmem.memory.runs import MemoryRuns, Who
 from factmem.models.places import subject_keys
 
 __all__ = ["FACTS_URI", "memory_server"]
+
+FACTS_URI: str = RESOURCE.uri
+"""The URI of the resource with the user's facts."""
 
 _Context: TypeAlias = ServerRequestContext[Any]
 _User: TypeAlias = tuple[tuple[str, str | None], ...]

@@ -1,9 +1,10 @@
-"""Export and import of facts: bundles, and imports from Koog, CrewAI and mem0.
+"""Export and import of facts: bundles, imports from Koog, CrewAI and mem0, chats of ChatGPT and Claude.
 
 Imports providers.
 """
 
 from factmem.transfer.bundle import export_facts, import_facts
+from factmem.transfer.chats import import_chats
 from factmem.transfer.koog import import_koog
 from factmem.transfer.memories import import_crewai, import_mem0
 from factmem.transfer.reports import ExportReport, ImportProblem, ImportReport
@@ -13,6 +14,7 @@ __all__ = [
     "ImportProblem",
     "ImportReport",
     "export_facts",
+    "import_chats",
     "import_crewai",
     "import_facts",
     "import_koog",

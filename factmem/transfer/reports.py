@@ -25,7 +25,7 @@ class ImportProblem:
     """A file, fact or memory of another library that was not imported. It is left unchanged."""
 
     item: str
-    """The path of a file of Koog; the id of a memory, or its position if it has none."""
+    """The path of a file of Koog; the id of a memory or chat, or its position if it has none."""
     reason: str
     """The reason, without any content of the item."""
 
@@ -42,7 +42,7 @@ class ImportReport(Displayed):
 
     places: tuple[Place, ...]
     entries: int
-    """How many entries (saves and forgets) were read for these places."""
+    """How many entries (saves and forgets) were read for these places; messages of chats count, too."""
     new: int
     """How many of these entries were not in the store before."""
     problems: tuple[ImportProblem, ...] = ()
@@ -51,7 +51,7 @@ class ImportReport(Displayed):
     skipped: int = 0
     """How many of the entries were recorded before their place was erased, and not imported."""
     turns: int = 0
-    """How many messages of conversations these places have from the bundle, now or before."""
+    """How many messages of conversations these places have from the import, now or before."""
 
     @property
     def known(self) -> int:

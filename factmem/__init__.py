@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from factmem._lazy import lazily
 from factmem.errors import FactmemError, MemoryAccessError, StorageError, UnboundSubjectError
+from factmem.models.actors import FactState, acting
 from factmem.models.facts import Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile
@@ -55,6 +56,7 @@ __all__ = [
     "EncryptedStorage",
     "Fact",
     "FactSource",
+    "FactState",
     "FactStore",
     "FactType",
     "FactmemError",
@@ -80,6 +82,7 @@ __all__ = [
     "Strategy",
     "Tool",
     "UnboundSubjectError",
+    "acting",
     "export_facts",
     "import_facts",
     "remembered",

@@ -21,6 +21,7 @@ from anyio import move_on_after
 
 from factmem._arguments import expect
 from factmem.errors import ChatModelError, ExtractionError
+from factmem.models.actors import present_actor
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.usage import Usage
@@ -89,6 +90,9 @@ class MemoryEvent:
     """The number of requests to an embedder."""
     concepts: tuple[str, ...] = ()
     """The keywords that the store knows with another definition: see `AgentMemory.concepts`."""
+    actor: str | None = None
+    """Who was named as acting."""
+    reason: str | None = None
     error_type: str | None = None
     """The class name of the exception that the operation raised; None if it completed."""
 
@@ -157,7 +161,7 @@ class MemoryEvents:
             yield progress
             return
         correlation = _CORRELATION.get() or uuid4().hex
-        started_at, start = datetime.now(UTC), perf_counter()
+        started_at, start, by = datetime.now(UTC), perf_counter(), present_actor()
         error: str | None = None
         token = _CORRELATION.set(correlation)
         try:
@@ -185,6 +189,8 @@ class MemoryEvents:
                         output_tokens=progress.output_tokens,
                         embedding_calls=progress.embedding_calls,
                         concepts=progress.concepts,
+                        actor=by.actor,
+                        reason=by.reason,
                         error_type=error,
                     )
                 )

@@ -95,6 +95,10 @@ def facts(draw: st.DrawFn) -> StoredFact:
         fact |= {"type": "SINGLE", "value": fact.pop("values")[0]}
     if draw(st.booleans()):
         fact |= {"stated": True, "timestamp": stamp(draw(seconds))}
+    elif draw(st.integers(0, 3)) == 0:
+        fact["confirmed"] = True
+    if "confirmed" not in fact and draw(st.integers(0, 7)) == 0:
+        fact["proposed"] = [*range(1 if "value" in fact else len(found))]
     if expires is not None:
         fact["expires_at"] = stamp(expires)
     drawn: StoredFact = fact
@@ -134,6 +138,8 @@ def ledgers(draw: st.DrawFn, max_size: int = 10) -> list[Step]:
                 "timestamp": stamp(draw(seconds)),
                 "digest": digest_of(canonical(value)),
             }
+            if draw(st.integers(0, 3)) == 0:
+                retracted["confirmed"] = True
             step = Step({"at": at, "retract": [retracted]}, retracts=[(keyword, value)])
         else:
             condition = draw(conditions())
@@ -159,11 +165,20 @@ def entries_of(steps: Iterable[Step]) -> list[Entry]:
 
 
 def shown(ledger: Ledger, now: str) -> list[tuple[Any, ...]]:
-    """Return every current item of a ledger with its fields: by keyword, oldest first."""
+    """Return every current and proposed item of a ledger with its fields, oldest first.
+
+    The description of a proposal is that of the keyword, which may depend on removed history.
+    """
+    waits = [
+        (keyword, topic, [item])
+        for keyword, topic in ledger._by_keyword.items()
+        for item in (topic.proposals.values.values() if topic.proposals else ())
+        if item.is_alive(now)
+    ]
     return [
         (
             keyword,
-            (topic.description, topic.fact_type),
+            None if item.state == "proposed" else (topic.description, topic.fact_type),
             item.value,
             item.fact_id,
             clock.stamp(item.timestamp),
@@ -171,10 +186,15 @@ def shown(ledger: Ledger, now: str) -> list[tuple[Any, ...]]:
             item.expires_at,
             item.confirmed_at,
             list(item.sources),
+            item.state,
         )
-        for keyword, topic, items in _current(ledger, now)
+        for keyword, topic, items in _current(ledger, now) + sorted(waits, key=_place)
         for item in items
     ]
+
+
+def _place(waiting: tuple[str, Any, list[Any]]) -> tuple[str, str]:
+    return waiting[0], str(waiting[2][0].value)
 
 
 def names(ledger: Ledger, now: str) -> list[ForgottenItem]:
@@ -213,6 +233,12 @@ class NaiveItem:
     confirmed_at: str
     sources: list[Any] = field(default_factory=list)
     said: str = ""
+    state: str = ""
+
+    def __post_init__(self) -> None:
+        self.state = self.state or ("learnt" if "stated" in self.fact else "saved")
+        if "confirmed" in self.fact:
+            self.state = "confirmed"
 
     def is_alive(self, now: str) -> bool:
         return "expires_at" not in self.latest or now < self.latest["expires_at"]
@@ -230,24 +256,38 @@ class NaiveStore:
     now: str = ""
     retracted: list[tuple[str, Any, str]] = field(default_factory=list)
     floors: dict[str, str] = field(default_factory=dict)
+    waiting: list[NaiveItem] = field(default_factory=list)
+    rejected: list[tuple[str, Any]] = field(default_factory=list)
 
     def run(self, steps: Iterable[Step]) -> "NaiveStore":
         for step in steps:
             self.now = max(self.now, step.entry["at"])
             self.items = [item for item in self.items if item.is_alive(self.now)]
+            self.waiting = [item for item in self.waiting if item.is_alive(self.now)]
             if step.condition is not None:
                 self.forget(step.condition)
             for (keyword, value), each in zip(
                 step.retracts, step.entry.get("retract", ()), strict=True
             ):
-                self.retract(keyword, value, min(each["timestamp"], self.now))
+                is_confirmed = "confirmed" in each
+                self.retract(keyword, value, min(each["timestamp"], self.now), is_confirmed)
             for fact in step.entry.get("facts", ()):
                 self.save(fact)
                 self.items = [item for item in self.items if item.is_alive(self.now)]
+                self.waiting = [item for item in self.waiting if item.is_alive(self.now)]
         return self
 
-    def retract(self, keyword: str, value: Any, said: str) -> None:
+    def retract(self, keyword: str, value: Any, said: str, is_confirmed: bool) -> None:
+        for item in self.items:
+            is_it = item.keyword == keyword and _same(item.value, value)
+            if is_it and item.state == "confirmed" and not is_confirmed and item.said <= said:
+                return
         self.retracted.append((keyword, value, said))
+        if is_confirmed:
+            self.rejected.append((keyword, value))
+        self.waiting = [
+            each for each in self.waiting if each.keyword != keyword or not _same(each.value, value)
+        ]
         for item in list(self.items):
             if item.keyword == keyword and _same(item.value, value) and item.said <= said:
                 # Not `remove`, which treats 1.0 as 1.
@@ -278,15 +318,35 @@ class NaiveStore:
         return fact["type"] == "SINGLE" and not (is_wide and has_values)
 
     def save(self, fact: StoredFact) -> None:
-        said = min(fact["timestamp"], self.now)
+        said, keyword = min(fact["timestamp"], self.now), fact["keyword"]
+        if "confirmed" in fact:
+            said = self.now
         given = [fact["value"]] if "value" in fact else fact["values"]
         if "stated" in fact:
             given = [value for value in given if not self.is_settled(fact, value, said)]
         if not given:
             return
-        is_one = self.replaces(fact)
-        self.types[fact["keyword"]] = (fact["description"], "SINGLE" if is_one else "MULTIPLE")
-        if is_one:
+        held = [item for item in self.items if item.keyword == keyword]
+        is_one = (
+            "stated" in fact
+            and fact["type"] == "MULTIPLE"
+            and self.types.get(keyword, ("", ""))[1] == "SINGLE"
+            and any(item.state == "confirmed" for item in held)
+        )
+        waits = [value for value in given if self.waits(fact, value, held, is_one)]
+        if not held and len(waits) == len(given):
+            self.types[keyword] = (fact["description"], fact["type"])
+        replaces = self.replaces(fact)
+        if not is_one and len(waits) < len(given):
+            kind = "SINGLE" if replaces else "MULTIPLE"
+            self.types[keyword] = (fact["description"], kind)
+        for value in waits:
+            self.propose(fact, value, said)
+        given = [value for value in given if not any(_same(value, each) for each in waits)]
+        if not given:
+            return
+        self.settle(fact, given)
+        if replaces:
             self.items = [
                 item
                 for item in self.items
@@ -298,8 +358,13 @@ class NaiveStore:
             ]
             if found:
                 (item,) = found
-                if "stated" not in fact or said >= item.said:
+                is_kept = item.state == "confirmed" and "stated" in fact
+                if "stated" not in fact or (said >= item.said and not is_kept):
                     item.latest = fact
+                if "confirmed" in fact:
+                    item.state = "confirmed"
+                elif not {"stated", "proposed"} & fact.keys() and item.state == "learnt":
+                    item.state = "saved"
                 item.said, item.confirmed_at = max(item.said, said), self.now
                 if fact.get("source") not in item.sources:
                     item.sources.append(fact.get("source"))
@@ -310,8 +375,55 @@ class NaiveStore:
                     )
                 )
 
+    def waits(self, fact: StoredFact, value: Any, held: list[NaiveItem], is_one: bool) -> bool:
+        if any(_same(item.value, value) for item in held):
+            return False
+        known = self.types.get(fact["keyword"], ("", ""))[1]
+        is_single = "SINGLE" in (fact["type"], known)
+        return "proposed" in fact or (
+            "stated" in fact
+            and (
+                is_one
+                or (is_single and any(item.state == "confirmed" for item in held))
+                or any(
+                    fact["keyword"] == keyword and _same(value, gone)
+                    for keyword, gone in self.rejected
+                )
+            )
+        )
+
+    def propose(self, fact: StoredFact, value: Any, said: str) -> None:
+        for item in self.waiting:
+            if item.is_of(fact, value):
+                if "stated" not in fact or said >= item.said:
+                    item.latest = fact
+                item.said, item.confirmed_at = max(item.said, said), self.now
+                if fact.get("source") not in item.sources:
+                    item.sources.append(fact.get("source"))
+                return
+        sources = [fact.get("source")]
+        new = NaiveItem(fact["keyword"], value, fact, 0, fact, self.now, sources, said, "proposed")
+        self.waiting.append(new)
+
+    def settle(self, fact: StoredFact, given: list[Any]) -> None:
+        is_single = self.types[fact["keyword"]][1] == "SINGLE"
+        is_decided = "confirmed" in fact and is_single
+        self.waiting = [
+            item
+            for item in self.waiting
+            if item.keyword != fact["keyword"]
+            or not (is_decided or any(_same(item.value, value) for value in given))
+        ]
+        if "stated" not in fact:
+            self.rejected = [
+                (keyword, gone)
+                for keyword, gone in self.rejected
+                if keyword != fact["keyword"] or not any(_same(gone, value) for value in given)
+            ]
+
     def forget(self, condition: Condition) -> None:
         self.items = [item for item in self.items if not self.is_met(condition, item)]
+        self.waiting = [item for item in self.waiting if not self.is_met(condition, item)]
 
     def is_met(self, condition: Condition, item: NaiveItem) -> bool:
         source = condition.source
@@ -337,10 +449,13 @@ class NaiveStore:
         """Return every current item with its fields: by keyword, oldest first."""
         alive = [item for item in self.items if item.is_alive(now)]
         keywords = dict.fromkeys(item.keyword for item in alive)
+        waits = [item for item in self.waiting if item.is_alive(now)]
+        waits.sort(key=lambda each: (each.keyword, str(each.value)))
+        current = [item for keyword in keywords for item in alive if item.keyword == keyword]
         return [
             (
                 item.keyword,
-                self.types[item.keyword],
+                None if item.state == "proposed" else self.types[item.keyword],
                 item.value,
                 item.fact["id"],
                 item.fact["timestamp"],
@@ -348,10 +463,9 @@ class NaiveStore:
                 item.latest.get("expires_at"),
                 item.confirmed_at,
                 item.sources,
+                item.state,
             )
-            for keyword in keywords
-            for item in alive
-            if item.keyword == keyword
+            for item in current + waits
         ]
 
 

@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterator
 
 from openai import AsyncOpenAI
 
+from factmem.memory.review import MemoryReview
+from factmem.sync.review import ReviewSync
 from tests.tables import table
 
-NAMED_FOR_CHECKERS = {"AsyncOpenAI": AsyncOpenAI}
+NAMED_FOR_CHECKERS = {
+    "AsyncOpenAI": AsyncOpenAI,
+    "MemoryReview": MemoryReview,
+    "ReviewSync": ReviewSync,
+}
 """Names that modules import under TYPE_CHECKING alone: openai takes long to import."""
 
 
@@ -36,9 +42,10 @@ def _exports() -> Iterator[tuple[str, object]]:
 INTERNAL = {
     "AgentContext": {"__init__"},
     "Concept": {"codec"},
-    "Ledger": {"is_refused", "items", "matching", "restored", "state"},
+    "Ledger": {"is_disputed", "is_refused", "items", "matching", "restored", "state"},
     "MemoryConsolidation": {"__init__"},
     "MemoryContents": {"__init__"},
+    "MemoryReview": {"__init__"},
     "MessageForm": {"frame", "instructions_frame", "lines"},
 }
 """Methods that only factmem calls, such as the constructors of the objects that a memory returns."""

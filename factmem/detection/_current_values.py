@@ -12,6 +12,7 @@ from factmem.detection._candidates import Candidate
 from factmem.detection._spelling import stems, text_of
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
+from factmem.models.actors import FactState
 from factmem.models.facts import AnyConcept, FactType
 from factmem.models.places import Identity
 from factmem.prompt._escaping import json_line, value_text
@@ -82,6 +83,16 @@ class CurrentValues:
         """Return the type with which a topic was last saved; None if it has no values."""
         values = self._topics.get(topic)
         return None if values is None else values.fact_type
+
+    def is_decided(self, topic: Topic) -> bool:
+        """Return whether a topic has one value that no model learnt."""
+        if self.fact_type(topic) is not FactType.SINGLE:
+            return False
+        facts = [placed.fact for placed, _ in self.of(topic).values()]
+        return any(
+            fact.state is FactState.CONFIRMED or fact.source is None or fact.source.quote is None
+            for fact in facts
+        )
 
     def confirmed(self, candidate: Candidate) -> PlacedFact | None:
         """Return the current fact with the value of a candidate, or None."""

@@ -25,6 +25,7 @@ from factmem.detection.request import DetectionRequest
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Message
+from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, MemoryScopeType, Place
 from factmem.prompt._transcript import SaidMessage, Transcript
@@ -216,16 +217,19 @@ class FactDetector:
             facts.setdefault(placed.place.identity, []).append(placed.fact)
         for each in verdict.retracted:
             places[each.place.identity] = each.place
-            retracted = RetractedFact(each.concept, each.value, each.said_at)
+            retracted = RetractedFact(
+                each.concept, each.value, each.said_at, each.source, each.concept.review
+            )
             ended.setdefault(each.place.identity, []).append(retracted)
         for identity, place in places.items():
-            learned = await self._store.learn(
-                facts.get(identity, []),
-                place.subject,
-                place.scope,
-                retracted=ended.get(identity, []),
-                since=moments.get(identity),
-            )
+            with acting_unless_named("detection"):
+                learned = await self._store.learn(
+                    facts.get(identity, []),
+                    place.subject,
+                    place.scope,
+                    retracted=ended.get(identity, []),
+                    since=moments.get(identity),
+                )
             _settle(verdict, place, learned)
 
 
@@ -240,8 +244,11 @@ def _settle(verdict: Verdict, place: Place, learned: Learned) -> None:
         return
     for listed in (verdict.saved, verdict.confirmed):
         verdict.superseded += [each for each in listed if each.fact.id in learned.superseded]
-        listed[:] = [each for each in listed if each.fact.id not in learned.superseded]
-    refused = {(each.concept.keyword, id(each.value)) for each in learned.refused}
+        verdict.proposed += [each for each in listed if each.fact.id in learned.proposed]
+        moved = learned.superseded | learned.proposed
+        listed[:] = [each for each in listed if each.fact.id not in moved]
+    undone = (*learned.refused, *learned.disputed)
+    refused = {(each.concept.keyword, id(each.value)) for each in undone}
     _refuse(
         verdict,
         lambda each: (

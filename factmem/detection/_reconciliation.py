@@ -26,6 +26,7 @@ from factmem.detection.report import (
 )
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
+from factmem.models.actors import FactState
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource
 
@@ -177,9 +178,12 @@ def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactTyp
     """Return whether a made-up keyword is SINGLE or MULTIPLE.
 
     MULTIPLE if an item or the store says so, or if a later statement neither corrects nor ends an
-    earlier one: a mistaken SINGLE of a model must not lose a value.
+    earlier one: a mistaken SINGLE of a model must not lose a value. What the application or a person
+    saved as SINGLE stays SINGLE.
     """
     where = topic_of(topic[0])
+    if current.is_decided(where):
+        return FactType.SINGLE
     is_many = any(each.concept.fact_type is FactType.MULTIPLE for each in topic)
     if is_many or current.fact_type(where) is FactType.MULTIPLE:
         return FactType.MULTIPLE
@@ -263,7 +267,8 @@ def _judge_retraction(
         verdict.rejected.append(_refused(candidate, RejectionReason.NOT_STORED))
         return
     placed, value = found
-    retraction = Retraction(placed.place, placed.fact.concept, value, candidate.said_at)
+    concept, said_at = placed.fact.concept, candidate.said_at
+    retraction = Retraction(placed.place, concept, value, said_at, candidate.source)
     old = placed.fact.concept
     ended = (topic_of(candidate), canonical(old.codec.dump(value, old.keyword)))
     if not can_forget:
@@ -294,15 +299,19 @@ def _doubtful(candidate: Candidate, *, is_kept: bool) -> DoubtfulItem:
 
 
 def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None = None) -> AnyFact:
-    """Return the fact that a candidate states."""
-    concept = candidate.concept
+    """Return the fact that a candidate states; a proposal if its concept asks for review."""
+    concept, source = candidate.concept, candidate.source
+    if candidate.doubts:
+        source = replace(source, doubts=candidate.doubts)
+    state = FactState.PROPOSED if concept.review else FactState.STATED
     if concept.fact_type is FactType.SINGLE:
         return SingleFact(
             concept,
             candidate.value,
             timestamp=candidate.said_at,
             importance=importance,
-            source=candidate.source,
+            source=source,
+            state=state,
             expires_at=expires_at,
             id=_id_of(candidate),
         )
@@ -311,7 +320,8 @@ def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None
         (candidate.value,),
         timestamp=candidate.said_at,
         importance=importance,
-        source=candidate.source,
+        source=source,
+        state=state,
         expires_at=expires_at,
         id=_id_of(candidate),
     )

@@ -11,6 +11,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models._display import Displayed
 from factmem.models.facts import Concept
 from factmem.models.places import Place
+from factmem.models.sources import FactSource
 from factmem.usage import Usage
 
 __all__ = [
@@ -124,6 +125,8 @@ class Retraction:
     value: Any = field(repr=False)
     said_at: datetime
     """When that was said."""
+    source: FactSource | None = None
+    """Where it was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,9 @@ class DetectionReport(Displayed):
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
     """Facts that were not saved, as their place was erased after the chat was read."""
     refused: list[Retraction] = field(default_factory=list[Retraction])
-    """Retractions that changed nothing: the value was said again later, or the place was erased after
-    the chat was read."""
+    """Retractions that changed nothing: the value was said again later, a person confirmed it, or the
+    place was erased after the chat was read."""
     proposed: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """Instructions that may be pasted: not saved. Save one if the user confirms it."""
+    """Facts that wait for a decision: they contradict what a person confirmed, or their concept asks
+    for review. They are stored as proposals; see `AgentMemory.review`. Also instructions that may be
+    pasted, which are not stored: save one if the user confirms it."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
+    from factmem.ledger._presentation import Proposal
+    from factmem.ledger.changes import FactChange
     from factmem.ledger.entries import Amendment, Entry, ForgottenItem, StoredFact
     from factmem.ledger.history import History, HistoryAction, HistoryEntry
     from factmem.ledger.ledger import Ledger
@@ -16,12 +18,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Amendment",
     "Entry",
+    "FactChange",
     "ForgottenItem",
     "History",
     "HistoryAction",
     "HistoryEntry",
     "Ledger",
     "PlacedFact",
+    "Proposal",
     "StoredFact",
     "UnreadableConcept",
 ]
@@ -30,6 +34,8 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
+            "factmem.ledger._presentation": ("Proposal",),
+            "factmem.ledger.changes": ("FactChange",),
             "factmem.ledger.entries": (
                 "Amendment",
                 "Entry",

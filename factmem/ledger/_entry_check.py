@@ -98,6 +98,7 @@ class _Source(TypedDict):
     quote: NotRequired[_Text]
     model: NotRequired[_Text]
     before: NotRequired[Annotated[_Text, Field(max_length=MAX_BEFORE)]]
+    doubts: NotRequired[list[_Text]]
 
 
 class _Fact(TypedDict):
@@ -119,6 +120,10 @@ class _Fact(TypedDict):
     metadata: NotRequired[Annotated[dict[str, Any], AfterValidator(checked_metadata)]]
     stated: NotRequired[Literal[True]]
     superseded: NotRequired[list[_Count]]
+    confirmed: NotRequired[Literal[True]]
+    proposed: NotRequired[list[_Count]]
+    actor: NotRequired[_Text]
+    reason: NotRequired[_Text]
 
 
 class _Retracted(TypedDict):
@@ -128,6 +133,9 @@ class _Retracted(TypedDict):
     timestamp: _Stamp
     digest: NotRequired[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]
     floor: NotRequired[_Stamp]
+    confirmed: NotRequired[Literal[True]]
+    proposed: NotRequired[Literal[True]]
+    source: NotRequired[_Source]
 
 
 class _Entry(TypedDict):
@@ -137,6 +145,9 @@ class _Entry(TypedDict):
     facts: NotRequired[list[Annotated[_Fact, AfterValidator(_whole)]]]
     forget: NotRequired[list[Annotated[tuple[_Name, _Name, _Count], Strict(False)]]]
     retract: NotRequired[list[_Retracted]]
+    actor: NotRequired[_Text]
+    reason: NotRequired[_Text]
+    undoes: NotRequired[_Text]
 
 
 @lru_cache(maxsize=1)

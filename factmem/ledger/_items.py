@@ -1,21 +1,23 @@
 """The current values of a ledger: Item, and KeywordItems for the items of one keyword.
 
 `outdated` decides which values of a statement are already superseded when it is recorded.
-`ChangeLog` remembers which facts changed, for readers that follow a place without loading it again.
 """
 
-from collections import deque
 from collections.abc import Collection, Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from factmem.ledger._statements import Retractions, digest_of, said_at
-from factmem.ledger.entries import SourceEntry, StoredFact
+from factmem.ledger.entries import RetractedValue, SourceEntry, StoredFact
 from factmem.models._values import Canonical, JsonValue, canonical
+from factmem.models.actors import By
 from factmem.models.clock import moment, stamp
 
-__all__ = ["ChangeLog", "Item", "KeywordItems", "LedgerState", "Touched", "outdated", "values_of"]
+__all__ = ["Item", "KeywordItems", "LedgerState", "Proposals", "outdated", "values_of"]
 
+
+ItemState: TypeAlias = Literal["saved", "learnt", "confirmed", "proposed"]
+"""Whether the application saved a value, a model learnt it, a person confirmed it, or it waits."""
 
 NO_SOURCE: list[SourceEntry | None] = [None]
 """Shared by items without a source; an item that gains one gets its own list."""
@@ -26,6 +28,7 @@ class Item:
 
     __slots__ = (
         "_said",
+        "by",
         "confirmed_at",
         "expires_at",
         "fact_id",
@@ -36,13 +39,14 @@ class Item:
         "since",
         "source_keys",
         "sources",
+        "state",
         "timestamp",
         "until",
         "value",
     )
 
-    def __init__(
-        self, number: int, value: JsonValue, fact: StoredFact, position: int, at: str
+    def __init__(  # noqa: PLR0917 - keyword arguments would take a fifth of its time
+        self, number: int, value: JsonValue, fact: StoredFact, position: int, at: str, by: By
     ) -> None:
         self.number: int = number
         self.value: JsonValue = value
@@ -51,7 +55,8 @@ class Item:
         timestamp = fact["timestamp"]
         self.timestamp: datetime = moment(timestamp)
         """When it was first said; all facts of this item share the object."""
-        self._said: str | None = None if timestamp <= at else at
+        # A decision of a person counts as said when it is recorded: it settles what was said before.
+        self._said: str | None = None if timestamp <= at and "confirmed" not in fact else at
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
         self.since: str | None = fact.get("since")
@@ -61,6 +66,10 @@ class Item:
         source = fact.get("source")
         self.sources: list[SourceEntry | None] = NO_SOURCE if source is None else [source]
         self.source_keys: set[str] | None = None
+        self.state: ItemState = "learnt" if "stated" in fact else "saved"
+        if "confirmed" in fact:
+            self.state = "confirmed"
+        self.by: By = by if "actor" not in fact else _named(fact)
 
     @property
     def said(self) -> str:
@@ -83,6 +92,8 @@ class Item:
             None if self.sources is NO_SOURCE else self.sources,
             self.since,
             self.until,
+            self.state,
+            *self.by,
         ]
 
     @classmethod
@@ -103,21 +114,29 @@ class Item:
             sources,
             item.since,
             item.until,
+            item.state,
+            *by,
         ) = fields
+        item.by = By(*by)
         item.confirmed_at = texts.setdefault(at, at)
         item.timestamp = moment(timestamp)
         item.sources = NO_SOURCE if sources is None else sources
         item.source_keys = None
         return item
 
-    def confirm(self, fact: StoredFact, at: str) -> None:
+    def confirm(self, fact: StoredFact, at: str, by: By) -> None:
         """Apply a later save of the same value; the item stays in its own save.
 
-        A statement that was said earlier does not change importance and expiry.
+        A statement that was said earlier does not change importance and expiry, and neither does
+        one of a confirmed value.
         """
-        said = min(fact["timestamp"], at)
+        said = at if "confirmed" in fact else min(fact["timestamp"], at)
         last = self.said
-        if "stated" not in fact or said >= last:
+        if "confirmed" in fact:
+            self.state, self.by = "confirmed", by if "actor" not in fact else _named(fact)
+        elif self.state == "learnt" and "stated" not in fact and "proposed" not in fact:
+            self.state = "saved"
+        if "stated" not in fact or (said >= last and self.state != "confirmed"):
             self.importance = fact.get("importance", 0.5)
             self.expires_at = fact.get("expires_at")
             self.since = fact.get("since", self.since)
@@ -144,8 +163,52 @@ class Item:
         return self.expires_at is None or self.expires_at > now
 
 
+def _named(fact: StoredFact) -> By:
+    return By(fact.get("actor") or None, fact.get("reason"))
+
+
 def _source_key(source: SourceEntry | None) -> str:
     return "" if source is None else repr(sorted(source.items()))
+
+
+class Proposals:
+    """The proposals of one keyword."""
+
+    __slots__ = ("endings", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[Canonical, Item] = {}
+        """The proposed values, the oldest first; none of them is current."""
+        self.endings: dict[Canonical, tuple[RetractedValue, str, By]] = {}
+        """Retractions of current values, each with the time of recording and its actor."""
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.endings)
+
+    def named(self, fact_id: str, position: int) -> Canonical | None:
+        """Return the key of the proposed value that a forgetting names, or None."""
+        for key, item in self.values.items():
+            if (item.fact_id, item.position) == (fact_id, position):
+                return key
+        return None
+
+    def settle(self, key: Canonical, *, all_values: bool = False) -> Iterator[Item]:
+        """Remove the proposals about a value that was saved, or all; yield the removed values."""
+        if all_values:
+            self.endings.clear()
+            gone = list(self.values)
+        else:
+            self.endings.pop(key, None)
+            gone = [key] if key in self.values else []
+        for each in gone:
+            yield self.values.pop(each)
+
+    def withdrawn(self, digest: str) -> Item | None:
+        """Remove and return the proposed value that a retraction names, if there is one."""
+        for key in self.values:
+            if digest_of(key) == digest:
+                return self.values.pop(key)
+        return None
 
 
 class KeywordItems:
@@ -163,6 +226,7 @@ class KeywordItems:
         "fact_type",
         "key",
         "only",
+        "proposals",
         "retractions",
     )
 
@@ -171,6 +235,8 @@ class KeywordItems:
         self.fact_type: str = fact_type
         self.retractions: Retractions | None = None
         """The retracted values, and when; None if none was retracted."""
+        self.proposals: Proposals | None = None
+        """What waits for a decision; None if nothing ever did."""
         self._digests: dict[str, Canonical] | None = None
         self.key: Canonical = ""
         """The canonical form of the value of `only`."""
@@ -178,29 +244,6 @@ class KeywordItems:
         """The item if there never was a second one, else None."""
         self._items: dict[Canonical, Item] | None = None
         self._names: dict[tuple[str, int], Canonical] | None = None
-
-    def fields(self) -> list[Any]:
-        """Return the items as plain JSON, for `restored`."""
-        retractions = None if self.retractions is None else self.retractions.fields()
-        items = [item.fields() for item in self.items.values()]
-        return [self.description, self.fact_type, items, retractions]
-
-    @classmethod
-    def restored(cls, fields: list[Any], texts: dict[str, str]) -> "KeywordItems":
-        """Return the items of `fields`; see `Item.restored`."""
-        description, fact_type, items, retractions = fields
-        single = "SINGLE" if fact_type == "SINGLE" else "MULTIPLE"
-        held = cls(texts.setdefault(description, description), single)
-        if len(items) == 1:
-            held.only = item = Item.restored(items[0], texts)
-            held.key = canonical(item.value)
-        else:
-            for each in items:
-                item = Item.restored(each, texts)
-                held.add(canonical(item.value), item)
-        if retractions is not None:
-            held.retractions = Retractions.restored(retractions)
-        return held
 
     def is_wide(self, now: str) -> bool:
         """Return whether also a SINGLE save adds to the values."""
@@ -212,6 +255,12 @@ class KeywordItems:
         if self._items is not None:
             return self._items
         return {} if self.only is None else {self.key: self.only}
+
+    def all_items(self) -> list[tuple[Canonical, Item]]:
+        """Return the current items and the proposed values, each with its key."""
+        if self.proposals is None:
+            return list(self.items.items())
+        return [*self.items.items(), *self.proposals.values.items()]
 
     def __len__(self) -> int:
         return len(self._items or ()) if self.only is None else 1
@@ -321,64 +370,6 @@ def _has_later(held: KeywordItems, key: Canonical, said: str, at: str) -> bool:
         item.said > said and other != key and item.is_alive(at)
         for other, item in held.items.items()
     )
-
-
-_MOST_MARKS = 1024
-"""The most changed facts that are kept. Readers that follow a place ask at every turn of an agent."""
-
-
-class Touched:
-    """The changes of one keyword."""
-
-    __slots__ = ("ids", "is_text", "is_whole")
-
-    def __init__(self) -> None:
-        self.ids: set[str] = set()
-        """The facts that gained or lost values, or were confirmed."""
-        self.is_text: bool = True
-        """Whether only strings were added and removed; otherwise the type may have changed."""
-        self.is_whole: bool = False
-        """Whether all its facts may have changed: it was replaced or has a new description."""
-
-
-class ChangeLog:
-    """The latest changes of a ledger, by the number of the applied entry.
-
-    Not thread-safe, like its ledger.
-
-    Args:
-        begun: The last entry before the first change.
-    """
-
-    __slots__ = ("_lost", "_marks")
-
-    def __init__(self, begun: int) -> None:
-        self._marks: deque[tuple[int, str, str | None, bool]] = deque()
-        self._lost = begun
-        """The last entry whose change was discarded."""
-
-    def note(self, entry: int, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
-        """Record a fact changed by an entry, with the added or removed value; None means all facts."""
-        marks = self._marks
-        if len(marks) == _MOST_MARKS:
-            self._lost = marks.popleft()[0]
-        marks.append((entry, keyword, fact_id, type(value) is str))
-
-    def since(self, entry: int) -> dict[str, Touched] | None:
-        """Return the changes after an entry, by keyword; None if they were discarded."""
-        if entry < self._lost:
-            return None
-        found: dict[str, Touched] = {}
-        for number, keyword, fact_id, is_text in reversed(self._marks):
-            if number <= entry:
-                break
-            touched = found.setdefault(keyword, Touched())
-            if fact_id is None:
-                touched.is_whole = True
-            else:
-                touched.ids.add(fact_id)
-                touched.is_text &= is_text
-        return found
 
 
 class LedgerState(NamedTuple):

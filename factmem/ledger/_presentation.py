@@ -6,17 +6,20 @@ and the usual case, a keyword with one string, has a shorter way.
 
 from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
 from factmem.errors import StoredFactError
-from factmem.ledger._items import NO_SOURCE, Item, KeywordItems, Touched
+from factmem.ledger._change_log import Touched
+from factmem.ledger._items import NO_SOURCE, Item, KeywordItems
 from factmem.ledger.entries import source_of
 from factmem.models._metadata import NO_METADATA, Metadata
 from factmem.models._stored_facts import stored_concept, stored_single
 from factmem.models._values import Canonical, json_type
+from factmem.models.actors import FactState
 from factmem.models.clock import moment
 from factmem.models.facts import (
     AnyFact,
@@ -25,9 +28,11 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.models.sources import FactSource
 from factmem.models.when import when_of
 
 __all__ = [
+    "Proposal",
     "all_changed",
     "all_presented",
     "as_far_as_readable",
@@ -35,10 +40,12 @@ __all__ = [
     "in_order_of_statement",
     "is_misfit",
     "items_of",
+    "json_concept",
     "last_said",
     "loaded",
     "misfit_of",
     "presented",
+    "proposed",
     "single",
 ]
 
@@ -125,14 +132,21 @@ def last_said(items: list[Item]) -> Item:
 
 def concept_of(keyword: str, held: KeywordItems, items: list[Item]) -> Concept[Any, Any]:
     """Return a concept for values of unknown type: strings, or any JSON."""
+    fact_type = FactType.SINGLE if held.fact_type == "SINGLE" else FactType.MULTIPLE
+    return json_concept(keyword, held.description, fact_type, items)
+
+
+def json_concept(
+    keyword: str, description: str, fact_type: FactType, items: Iterable[Item]
+) -> Concept[Any, Any]:
+    """Return a concept of strings, or of any JSON if some item is no string."""
     is_all_text = True
     for item in items:
         if type(item.value) is not str:
             is_all_text = False
             break
-    fact_type = FactType.SINGLE if held.fact_type == "SINGLE" else FactType.MULTIPLE
     value_type = str if is_all_text else json_type()
-    return stored_concept(keyword, held.description, fact_type, value_type)
+    return stored_concept(keyword, description, fact_type, value_type)
 
 
 def loaded(
@@ -252,6 +266,58 @@ def _fits(concept: Concept[Any, Any], item: Item) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a model found, and a person or the application has to decide."""
+
+    fact: AnyFact
+    """The proposed fact, or the current one whose end is proposed."""
+    source: FactSource | None
+    """Where it was said; for an end without the words."""
+    actor: str | None
+    """Who proposes it."""
+    current: AnyFact | None = None
+    """The current fact that it contradicts; None if it contradicts none."""
+    is_ending: bool = False
+    """Whether it says that `current` is no longer true."""
+    proposed_at: datetime | None = None
+
+
+def proposed(
+    by_keyword: dict[str, KeywordItems], named: dict[str, Concept[Any, Any]], now: str
+) -> list[Proposal]:
+    """Return what waits for a decision; values that do not fit a type are plain JSON."""
+    found: list[Proposal] = []
+    for keyword, held in by_keyword.items():
+        if not held.proposals:
+            continue
+        alive = held.alive(now)
+        waits = [item for item in held.proposals.values.values() if item.is_alive(now)]
+        concept = named.get(keyword) or concept_of(keyword, held, [*alive, *waits])
+        current = None
+        if concept.fact_type is FactType.SINGLE and alive:
+            current = as_far_as_readable(concept, alive)[0]
+        for item in waits:
+            (fact,) = as_far_as_readable(concept, [item])
+            when = moment(item.confirmed_at)
+            found.append(Proposal(fact, fact.source, item.by.actor, current, proposed_at=when))
+        for key, (retracted, at, by) in held.proposals.endings.items():
+            ending = held.get(key)
+            if ending is not None and ending.is_alive(now):
+                (fact,) = as_far_as_readable(concept, [ending])
+                source = source_of(retracted.get("source"))
+                found.append(Proposal(fact, source, by.actor, fact, True, moment(at)))
+    return found
+
+
+_STATES = {
+    "saved": FactState.STATED,
+    "learnt": FactState.STATED,
+    "confirmed": FactState.CONFIRMED,
+    "proposed": FactState.PROPOSED,
+}
+
+
 def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
     """Return an item as a fact of a SINGLE concept."""
     value, expires_at = item.value, item.expires_at
@@ -267,6 +333,8 @@ def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
         _metadata(item) if item.metadata else NO_METADATA,
         None if item.since is None else when_of(item.since),
         None if item.until is None else when_of(item.until),
+        _STATES[item.state],
+        *item.by,
     )
 
 
@@ -280,7 +348,7 @@ def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[An
     """Return the remaining values of one save as a fact.
 
     Of items that were confirmed apart, it shows the greatest importance, the earliest expiry, and
-    the latest confirmation with its metadata.
+    the latest confirmation with its metadata. It is confirmed if all of them are.
     """
     first = last = items[0]
     importance, expires_at = first.importance, first.expires_at
@@ -301,6 +369,10 @@ def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[An
     _put(fact, "id", first.fact_id)
     _put(fact, "metadata", _metadata(last))
     _put(fact, "confirmed_at", moment(last.confirmed_at))
+    states = {item.state for item in items}
+    _put(fact, "state", _STATES[first.state] if len(states) == 1 else FactState.STATED)
+    _put(fact, "actor", last.by.actor)
+    _put(fact, "reason", last.by.reason)
     return fact
 
 

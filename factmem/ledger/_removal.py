@@ -292,7 +292,8 @@ class Rest:
             )
         fact = self._as_applied(saved, self._unquoted(saved))
         if fact["type"] == "SINGLE":
-            return self._marked(fact, [0] if saved.is_superseded else [])
+            waits = [0] if saved.is_proposed or "proposed" in fact else []
+            return self._marked(fact, [0] if saved.is_superseded else [], waits)
         natural = [position for position, _ in values_of(fact)]
         is_renamed = any(
             each.is_new and each.position != position
@@ -303,7 +304,13 @@ class Rest:
             for each, position in zip(saved.values, natural, strict=True)
             if each.is_superseded and each.life not in self._gone
         ]
-        fact = self._marked(fact, marks)
+        waits = [
+            each.position if is_renamed else position
+            for each, position in zip(saved.values, natural, strict=True)
+            if (each.is_proposed or position in fact.get("proposed", ()))
+            and each.life not in self._gone
+        ]
+        fact = self._marked(fact, marks, waits)
         if len(values) == len(saved.values) and not is_renamed:
             return fact
         kept = [
@@ -320,7 +327,7 @@ class Rest:
         and type while other values of the keyword are visible.
         """
         keyword, at = saved.fact["keyword"], saved.at
-        if saved.is_superseded:
+        if saved.is_superseded or saved.is_proposed:
             return False
         if any(life not in self._gone for life in saved.replaced):
             return True
@@ -331,7 +338,8 @@ class Rest:
 
     def _as_applied(self, saved: SavedFact, fact: StoredFact) -> StoredFact:
         """Return a SINGLE fact that was added to many as a MULTIPLE one: those may be removed."""
-        if not self._gone or not saved.is_added or fact["type"] != "SINGLE":
+        is_other = saved.is_added and fact["type"] == "SINGLE" and not saved.is_proposed
+        if not self._gone or not is_other:
             return fact
         many: StoredFact = {**fact, "type": "MULTIPLE"}
         if "value" in many:
@@ -339,21 +347,31 @@ class Rest:
         return many
 
     def _stub(self, fact: StoredFact) -> StoredFact:
-        return {
+        stub: StoredFact = {
             "id": fact["id"],
             "keyword": fact["keyword"],
             "description": fact["description"],
             "type": fact["type"],
             "timestamp": fact["timestamp"],
         }
+        if "confirmed" in fact:
+            stub["confirmed"] = True  # it has decided the proposals before it
+        return stub
 
-    def _marked(self, fact: StoredFact, superseded: list[int]) -> StoredFact:
-        """Return a fact with its superseded values marked, as the superseding ones may be removed."""
-        if not self._gone or fact.get("superseded", []) == superseded:
+    def _marked(self, fact: StoredFact, superseded: list[int], waits: list[int]) -> StoredFact:
+        """Return a fact with its superseded and proposed values marked.
+
+        The values that made them so may be removed.
+        """
+        marks = fact.get("superseded", []), fact.get("proposed", [])
+        is_moved = marks[1] not in ([], waits)  # to other positions
+        if marks == (superseded, waits) or not (self._gone or is_moved):
             return fact
-        marked: StoredFact = {**fact, "superseded": superseded}
+        marked: StoredFact = {**fact, "superseded": superseded, "proposed": waits}
         if not superseded:
             marked.pop("superseded")
+        if not waits:
+            marked.pop("proposed")
         return marked
 
     def _unquoted(self, saved: SavedFact) -> StoredFact:

@@ -19,9 +19,11 @@ from factmem.ledger.entries import (
     StoredFact,
     decoded,
     encoded_entry,
+    sign,
     stamped,
 )
 from factmem.ledger.ledger import Ledger
+from factmem.models.actors import NOBODY, By
 
 __all__ = ["CurrentChange", "amended", "edited", "unknown_entries"]
 
@@ -35,8 +37,8 @@ _PARTS = {"facts", "forget", "retract"}
 """The parts of entries that this version knows."""
 
 
-def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
-    """Return the entries that `change` returns for a ledger, recorded at `now`.
+def amended(known: Sequence[Entry], now: str, change: Amendment, by: By = NOBODY) -> list[Entry]:
+    """Return the entries that `change` returns for a ledger, recorded at `now` and signed by `by`.
 
     Raises:
         ValueError: A store could not have recorded one of them.
@@ -47,6 +49,8 @@ def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
         change(known, now), object, "The result of change", "return [entry]"
     )
     given: list[Any] = [{**entry, "at": now} for entry in made]
+    for entry in given:
+        sign(entry, by)
     return [_checked_entry(entry, number) for number, entry in enumerate(given)]
 
 
@@ -70,8 +74,12 @@ def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
     ]
 
 
-def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[Entry]:
+def unknown_entries(
+    known: Iterable[Entry], entries: Sequence[Entry], by: By = NOBODY
+) -> list[Entry]:
     """Return the entries that a replay of `entries` adds to a place with the entries `known`.
+
+    Entries without an actor are signed by `by`.
 
     A saved fact is known if the place has it, by keyword and id, as often as the entries up to that
     point. A forgetting is known if the place has it as often, or if its item is not current at that
@@ -94,6 +102,7 @@ def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[En
         entry["at"] = max(entry["at"], recorded_at)
         if _reduce(entry, rest, ledger):
             recorded_at = entry["at"]
+            sign(entry, by)
             unknown.append(entry)
             if ledger is not None:
                 ledger.apply(entry)

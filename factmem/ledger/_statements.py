@@ -7,7 +7,6 @@ current. If times are equal, the order of the ledger decides.
 """
 
 from hashlib import sha256
-from typing import Any
 
 from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models._values import Canonical
@@ -28,24 +27,15 @@ def digest_of(key: Canonical) -> str:
 class Retractions:
     """The latest retraction of each value of one keyword."""
 
-    __slots__ = ("_by_digest", "floor")
+    __slots__ = ("_by_digest", "floor", "rejected")
 
     def __init__(self) -> None:
         self._by_digest: dict[str, str] = {}
         self.floor: str = ""
         """For a keyword with one value: when the last retracted value was said. Statements before
         that time had been replaced by it."""
-
-    def fields(self) -> list[Any]:
-        """Return these retractions as plain JSON, for `restored`."""
-        return [self._by_digest, self.floor]
-
-    @classmethod
-    def restored(cls, fields: list[Any]) -> "Retractions":
-        """Return the retractions that `fields` came from."""
-        retractions = cls()
-        retractions._by_digest, retractions.floor = fields
-        return retractions
+        self.rejected: set[str] = set()
+        """The digests of values that a person retracted."""
 
     def add(self, retracted: RetractedValue, at: str) -> None:
         """Apply a retraction that was recorded at `at`."""
@@ -53,6 +43,8 @@ class Retractions:
         self.floor = max(self.floor, retracted.get("floor", ""))
         if (digest := retracted.get("digest")) is not None:
             self._by_digest[digest] = max(self._by_digest.get(digest, ""), said)
+            if "confirmed" in retracted:
+                self.rejected.add(digest)
 
     def ended_after(self, said: str, key: Canonical) -> bool:
         """Return whether a value was retracted after it was said."""

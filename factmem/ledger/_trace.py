@@ -6,6 +6,7 @@ from factmem.ledger._items import Item
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import Canonical, JsonValue, canonical
+from factmem.models.actors import By
 
 __all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
 
@@ -13,11 +14,12 @@ __all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
 class SavedFact:
     """The effect of one saved fact when it was recorded."""
 
-    __slots__ = ("at", "fact", "is_added", "replaced", "values")
+    __slots__ = ("at", "by", "fact", "is_added", "replaced", "values")
 
-    def __init__(self, fact: StoredFact, at: str) -> None:
+    def __init__(self, fact: StoredFact, at: str, by: By) -> None:
         self.fact: StoredFact = fact
         self.at: str = at
+        self.by: By = by
         self.values: list[SavedValue] = []
         self.replaced: list[Life] = []
         self.is_added: bool = False
@@ -28,11 +30,16 @@ class SavedFact:
         """Whether none of its values became current."""
         return bool(self.values) and all(value.is_superseded for value in self.values)
 
+    @property
+    def is_proposed(self) -> bool:
+        """Whether all of its values wait for a decision."""
+        return bool(self.values) and all(value.is_proposed for value in self.values)
+
 
 class SavedValue:
     """A value of a saved fact, and the life that it began or confirmed."""
 
-    __slots__ = ("is_new", "is_superseded", "life", "position")
+    __slots__ = ("is_new", "is_proposed", "is_superseded", "life", "position")
 
     def __init__(
         self, life: "Life", position: int, *, is_new: bool, is_superseded: bool = False
@@ -42,6 +49,7 @@ class SavedValue:
         self.is_new: bool = is_new
         self.is_superseded: bool = is_superseded
         """Whether the life ended at once, because a later statement superseded it."""
+        self.is_proposed: bool = life.item.state == "proposed"
 
 
 class Life:
@@ -113,7 +121,7 @@ class Trace(Ledger):
         super().apply(entry)
 
     def _save(self, fact: StoredFact, at: str) -> None:
-        self._saving = SavedFact(fact, at)
+        self._saving = SavedFact(fact, at, self._by)
         self.saved[-1].append(self._saving)
         super()._save(fact, at)
         held = self._by_keyword.get(fact["keyword"])
@@ -137,7 +145,7 @@ class Trace(Ledger):
         self.retracted[-1].append((ended[0] if ended else None, floor))
 
     def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
-        item = Item(0, value, fact, position, at)
+        item = Item(0, value, fact, position, at, self._by)
         life = self._lives[id(item)] = Life(fact["keyword"], item)
         life.end(at)
         if self._saving is not None:

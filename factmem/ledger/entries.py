@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from factmem.errors import FactmemError
 from factmem.models._metadata import NO_METADATA
 from factmem.models._values import JsonValue
+from factmem.models.actors import NOBODY, By, FactState, present_actor
 from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, SingleFact
 from factmem.models.sources import FactSource, SourceKind
@@ -42,6 +43,7 @@ class SourceEntry(TypedDict):
     quote: NotRequired[str]
     model: NotRequired[str]
     before: NotRequired[str]
+    doubts: NotRequired[list[str]]
 
 
 class StoredFact(TypedDict):
@@ -71,6 +73,14 @@ class StoredFact(TypedDict):
     superseded: NotRequired[list[int]]
     """The positions of values that were superseded at once, if the superseding values may have been
     removed from the ledger."""
+    confirmed: NotRequired[Literal[True]]
+    """Whether a person said so."""
+    proposed: NotRequired[list[int]]
+    """The positions of values that wait for a decision. A ledger also proposes values of statements
+    that contradict a confirmed one."""
+    actor: NotRequired[str]
+    """Who saved it, if not the actor of the entry; empty for nobody."""
+    reason: NotRequired[str]
 
 
 class RetractedValue(TypedDict):
@@ -84,6 +94,12 @@ class RetractedValue(TypedDict):
     digest: NotRequired[str]
     floor: NotRequired[str]
     """When the ended value was said, if that value was removed from the ledger."""
+    confirmed: NotRequired[Literal[True]]
+    """Whether a person said so: a model that states the value again only proposes it."""
+    proposed: NotRequired[Literal[True]]
+    """Whether it waits for a decision."""
+    source: NotRequired[SourceEntry]
+    """Where it was said, without the words."""
 
 
 ForgottenItem: TypeAlias = tuple[str, str, int]
@@ -99,6 +115,11 @@ class Entry(TypedDict):
     retract: NotRequired[list[RetractedValue]]
     operations: NotRequired[list[str]]
     """The operations over a whole store that have changed it: a repeated one skips it."""
+    actor: NotRequired[str]
+    """Who made the change."""
+    reason: NotRequired[str]
+    undoes: NotRequired[str]
+    """The change that this entry undoes; it forgets before it saves."""
     turn: NotRequired[dict[str, JsonValue]]
     """A message, in the lines of a conversation, which no ledger reads."""
 
@@ -130,13 +151,18 @@ def stored(fact: AnyFact) -> StoredFact:
     if fact.until is not None:
         entry["until"] = fact.until.text
     if fact.source is not None:
-        entry["source"] = _source_entry(fact.source)
+        entry["source"] = source_entry(fact.source)
     if fact.metadata is not NO_METADATA and fact.metadata:
         entry["metadata"] = dict(fact.metadata)
+    if fact.state is FactState.CONFIRMED:
+        entry["confirmed"] = True
+    elif fact.state is FactState.PROPOSED:
+        entry["proposed"] = [*range(len(fact.values))]
     return entry
 
 
-def _source_entry(source: FactSource) -> SourceEntry:
+def source_entry(source: FactSource) -> SourceEntry:
+    """Return a source in the form of entries."""
     entry: SourceEntry = {"kind": source.kind.value}
     if source.conversation is not None:
         entry["conversation"] = source.conversation
@@ -148,6 +174,8 @@ def _source_entry(source: FactSource) -> SourceEntry:
         entry["model"] = source.model
     if source.before is not None:
         entry["before"] = source.before
+    if source.doubts:
+        entry["doubts"] = list(source.doubts)
     return entry
 
 
@@ -162,6 +190,7 @@ def source_of(entry: SourceEntry | None) -> FactSource | None:
         entry.get("quote"),
         entry.get("model"),
         entry.get("before"),
+        tuple(entry.get("doubts", ())),
     )
 
 
@@ -172,10 +201,12 @@ def encoded(
     facts: Iterable[StoredFact] = (),
     forget: Iterable[ForgottenItem] = (),
     retract: Iterable[RetractedValue] = (),
+    *,
+    by: By | None = None,
 ) -> bytes:
     """Return an entry without its time as one line of JSON; `stamped` puts the time in.
 
-    Fast JSON parsers round integers beyond 64 bits. An entry with such an integer begins with
+    It names the present actor unless `by` names another. Fast JSON parsers round integers beyond 64 bits. An entry with such an integer begins with
     `"wide":true`, so that `decoded` uses an exact parser.
     """
     entry: dict[str, Any] = {}
@@ -185,7 +216,21 @@ def encoded(
         entry["forget"] = forget
     if retract := list(retract):
         entry["retract"] = retract
+    sign(entry, present_actor() if by is None else by)
     return _dumped(entry)
+
+
+def sign(entry: Any, by: By) -> None:
+    """Put the actor and the reason of a change into its entry, unless it names an actor."""
+    if by.actor is not None and "actor" not in entry:
+        entry["actor"] = by.actor
+        if by.reason is not None:
+            entry["reason"] = by.reason
+
+
+def by_of(entry: "Entry") -> By:
+    """Return who made an entry, and why."""
+    return By(entry["actor"], entry.get("reason")) if "actor" in entry else NOBODY
 
 
 def encoded_entry(entry: Entry) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 from factmem.ledger._items import Item, values_of
 from factmem.ledger._presentation import as_far_as_readable, as_plain, is_misfit, presented
 from factmem.ledger._trace import SavedFact, Trace
-from factmem.ledger.entries import Entry, StoredFact
+from factmem.ledger.entries import Entry, StoredFact, by_of
 from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models._stored_facts import stored_concept
 from factmem.models.clock import moment
@@ -31,6 +31,8 @@ class HistoryAction(StrEnum):
     FORGOTTEN = "forgotten"
     SUPERSEDED = "superseded"
     """A statement recorded after one that was said later, which changed nothing."""
+    PROPOSED = "proposed"
+    """A value that waits for a decision of a person or the application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class HistoryEntry(Displayed):
     """The ids of the facts whose values were forgotten; the values are not repeated."""
     is_unreadable: bool = False
     """Whether a value of `fact` does not fit the concept's type. All are then plain JSON."""
+    actor: str | None = None
+    """Who made the change."""
+    reason: str | None = None
 
 
 class History(list[HistoryEntry], Displayed):
@@ -93,6 +98,9 @@ _NOTHING: dict[str, Any] = {
     "source": None,
     "conversation": None,
     "quote": None,
+    "state": None,
+    "actor": None,
+    "reason": None,
 }
 """The columns of a missing fact."""
 
@@ -121,9 +129,12 @@ def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:
         ended += [life.item.fact_id for life, _ in trace.retracted[number] if life is not None]
         if ended:
             ids = tuple(dict.fromkeys(ended))
-            events.append(HistoryEntry(HistoryAction.FORGOTTEN, moment(at), forgotten=ids))
+            events.append(
+                HistoryEntry(HistoryAction.FORGOTTEN, moment(at), None, ids, False, *by_of(entry))
+            )
         elif trace.retracted[number]:
-            events.append(HistoryEntry(HistoryAction.SUPERSEDED, moment(at)))
+            action = HistoryAction.SUPERSEDED
+            events.append(HistoryEntry(action, moment(at), None, (), False, *by_of(entry)))
     return events
 
 
@@ -143,7 +154,8 @@ def _concerning(entries: Iterable[Entry], keywords: frozenset[str]) -> Iterator[
         gone = [name for name in entry.get("forget", ()) if name[0] in keywords]
         retracted = [each for each in entry.get("retract", ()) if each["keyword"] in keywords]
         if facts or gone or retracted:
-            yield {"at": at, "facts": facts, "forget": gone, "retract": retracted}
+            part: Entry = {**entry, "at": at, "facts": facts}
+            yield {**part, "forget": gone, "retract": retracted}
 
 
 def _as_saved(concept: Concept[Any, Any], fact: StoredFact) -> Concept[Any, Any]:
@@ -154,8 +166,12 @@ def _as_saved(concept: Concept[Any, Any], fact: StoredFact) -> Concept[Any, Any]
 def _event(saved: SavedFact, concept: Concept[Any, Any]) -> HistoryEntry:
     is_new = any(value.is_new for value in saved.values)
     items = [
-        Item(0, value, saved.fact, position, saved.at) for position, value in values_of(saved.fact)
+        Item(0, value, saved.fact, position, saved.at, saved.by)
+        for position, value in values_of(saved.fact)
     ]
+    for item, value in zip(items, saved.values, strict=True):
+        if value.is_proposed:
+            item.state = "proposed"
     fact, *others = as_far_as_readable(concept, items)
     is_unreadable = bool(others) or is_misfit(fact, concept)
     if others:
@@ -163,4 +179,6 @@ def _event(saved: SavedFact, concept: Concept[Any, Any]) -> HistoryEntry:
     action = HistoryAction.SAVED if is_new else HistoryAction.CONFIRMED
     if saved.is_superseded:
         action = HistoryAction.SUPERSEDED
-    return HistoryEntry(action, moment(saved.at), fact, is_unreadable=is_unreadable)
+    elif saved.is_proposed:
+        action = HistoryAction.PROPOSED
+    return HistoryEntry(action, moment(saved.at), fact, (), is_unreadable, *saved.by)

@@ -9,41 +9,32 @@ A place is an ordered log of entries. Folding it gives the current items of each
   with different definitions of a concept do not remove each other's values;
 - a confirmed item keeps its save, gets the new importance and expiry, and gains the new source;
 - a forgetting removes the items that it names; an item past its `expires_at` is not current;
-- statements and retractions are ignored if later statements contradict them: see `statements`.
+- statements and retractions are ignored if later statements contradict them: see `statements`;
+- what contradicts a confirmed value is a proposal beside the current items: see `proposals`.
 
 "Newest" refers to the order of the ledger, never to a clock: an entry counts as recorded no earlier
 than the entry before it. Current items depend only on their own saves and on saves that replaced
 something, so history can be removed without changing current items.
 """
 
-from bisect import bisect_right, insort
+from bisect import insort
 from collections import deque
 from collections.abc import Collection, Iterable
-from itertools import count
-from operator import itemgetter
 from typing import Any
 
-from factmem._concurrency.garbage import paused_collection
-from factmem.ledger._condition import Condition
 from factmem.ledger._items import (
-    ChangeLog,
     Item,
     KeywordItems,
     LedgerState,
-    Touched,
+    Proposals,
     outdated,
     values_of,
 )
-from factmem.ledger._presentation import (
-    all_changed,
-    all_presented,
-    in_order_of_statement,
-    loaded,
-)
-from factmem.ledger._statements import Retractions, name_of, said_at
-from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
+from factmem.ledger._proposals import is_contested, is_of_one_value, waiting
+from factmem.ledger._reading import NONE_LATE, LedgerReads
+from factmem.ledger._statements import Retractions, digest_of, name_of, said_at
+from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact, by_of
 from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.facts import AnyFact, Concept, L
 
 __all__ = ["Ledger"]
 
@@ -51,39 +42,15 @@ __all__ = ["Ledger"]
 _MOST_LATE = 1024
 """The most superseded statements that are kept. Callers ask for each as soon as it is recorded."""
 
-_NONE_LATE: deque[str] = deque(maxlen=0)
 
-_serials = count(1)
-_moment = itemgetter(0)
-
-
-class Ledger:
+class Ledger(LedgerReads):
     """The current items of one place, folded from its entries in order.
 
     Not thread-safe: share it under a lock. `now` is a stamp.
     """
 
     def __init__(self, entries: Iterable[Entry] = (), *, until: str | None = None) -> None:
-        self.recorded_at: str = ""
-        """When the last entry was recorded; empty before the first."""
-        self.may_expire: bool = False
-        """Whether any value ever had an expiry; if not, reading does not need the time."""
-        self._by_keyword: dict[str, KeywordItems] = {}
-        self._number = 0
-        self._free: dict[str, int] = {}
-        """The next free position of each fact ever saved as MULTIPLE, about 120 bytes each, until a
-        compaction: forgettings on disk name positions, so none is ever reused."""
-        self._texts: dict[str, str] = {}
-        self._passed: dict[str, str] = {}
-        """The last descriptions of keywords that came with superseded statements."""
-        self._late: deque[str] = _NONE_LATE
-        """The latest superseded statements, for the callers that just recorded them."""
-        self._serial = next(_serials)
-        self._applied = 0
-        self._expiries: list[tuple[str, str]] = []
-        """The expiries of values, in order, each with its keyword."""
-        self._log: ChangeLog | None = None
-        """Created by the first call of `version`: it costs time, and few callers need it."""
+        super().__init__()
         for entry in entries:
             if until is not None and max(entry["at"], self.recorded_at) > until:
                 break
@@ -95,9 +62,12 @@ class Ledger:
         at = entry["at"]
         if at > self.recorded_at:  # noqa: PLR1730 - no call per entry
             self.recorded_at = at
+        self._by = by_of(entry)
+        if "undoes" in entry:
+            self._forget(entry.get("forget", ()), self.recorded_at)
         for fact in entry.get("facts", ()):
             self._save(fact, self.recorded_at)
-        if forgotten := entry.get("forget"):
+        if "undoes" not in entry and (forgotten := entry.get("forget")):
             self._forget(forgotten, self.recorded_at)
         for retracted in entry.get("retract", ()):
             self._retract(retracted, self.recorded_at)
@@ -113,7 +83,7 @@ class Ledger:
         ledger = cls()
         ledger.recorded_at, ledger._number, late = state[:3]
         ledger._passed, ledger._by_keyword, ledger._free = state[3:6]
-        ledger._late = deque(late, maxlen=_MOST_LATE) if late else _NONE_LATE
+        ledger._late = deque(late, maxlen=_MOST_LATE) if late else NONE_LATE
         ledger._expiries = sorted(state.expiries)
         ledger.may_expire = bool(ledger._expiries)
         return ledger
@@ -124,7 +94,8 @@ class Ledger:
         description: Any = fact.get("description")
         if description is None:
             description = self.last_description(keyword) or keyword
-        if held is None and fact["type"] == "SINGLE" and "superseded" not in fact:
+        is_plain = "superseded" not in fact and "proposed" not in fact
+        if held is None and fact["type"] == "SINGLE" and is_plain:
             self._begin(keyword, description, fact, at)
             return
         past = outdated(held, fact, at) if "stated" in fact else ()
@@ -134,6 +105,9 @@ class Ledger:
             self._note_late(fact["id"])
             if held is None or held.description != description:
                 self._passed[keyword] = description
+            return
+        waits = waiting(held, fact, at, past)
+        if self._is_waiting(description, fact, at, past=past, waits=waits):
             return
         self._passed.pop(keyword, None)
         # Not the string of the entry, so that 100,000 keywords share two strings.
@@ -150,7 +124,29 @@ class Ledger:
         if fact_type == "SINGLE":
             self._replace(held, fact, at)
         else:
-            self._add(held, fact, at, past)
+            self._add(held, fact, at, past, waits)
+
+    def _is_waiting(
+        self,
+        description: str,
+        fact: StoredFact,
+        at: str,
+        *,
+        past: Collection[int],
+        waits: Collection[int],
+    ) -> bool:
+        """Apply a save that adds no current value, and return whether it is one."""
+        keyword = fact["keyword"]
+        held = self._by_keyword.get(keyword)
+        is_all = waits and len(waits) + len(past) == sum(1 for _ in values_of(fact))
+        if not is_all and not is_of_one_value(held, fact, at):
+            return False
+        if held is None:
+            held = self._by_keyword[keyword] = KeywordItems()
+        if not held.alive(at):
+            held.description, held.fact_type = description, fact["type"]
+        self._add(held, fact, at, past, waits)
+        return True
 
     def _begin(self, keyword: str, description: str, fact: StoredFact, at: str) -> None:
         """Save the first value of a keyword: most facts of a large place are one."""
@@ -165,7 +161,7 @@ class Ledger:
             value = fact["value"]
             self._number += 1
             held.key = value if type(value) is str else canonical(value)
-            held.only = item = Item(self._number, value, fact, 0, at)
+            held.only = item = Item(self._number, value, fact, 0, at, self._by)
             self._touched(item, fact, 0)
 
     def _note_expiry(self, expires_at: str, keyword: str) -> None:
@@ -182,42 +178,84 @@ class Ledger:
             item = replaced.get(key) if replaced else None
             if item is not None and item.is_alive(at):
                 del replaced[key]
-                item.confirm(fact, at)
+                item.confirm(fact, at, self._by)
             else:
                 self._number += 1
-                item = Item(self._number, value, fact, 0, at)
+                item = Item(self._number, value, fact, 0, at, self._by)
             held.add(key, item)
             self._touched(item, fact, 0)
+            self._settle(held, key, fact, at)
+        elif held.proposals is not None:
+            self._settle(held, "", fact, at)
         for gone in replaced.values():
             self._dropped(gone, at)
 
-    def _add(self, held: KeywordItems, fact: StoredFact, at: str, past: Collection[int]) -> None:
-        values = fact.get("values") or ([fact["value"]] if "value" in fact else ())
+    def _settle(self, held: KeywordItems, key: Canonical, fact: StoredFact, at: str) -> None:
+        """Remove the proposals that a save decides: those of its value; all if it is confirmed."""
+        if held.proposals is not None:
+            is_decided = "confirmed" in fact and held.fact_type == "SINGLE"
+            for gone in held.proposals.settle(key, all_values=is_decided):
+                self._dropped(gone, at)
+        if held.retractions is not None and "stated" not in fact:
+            held.retractions.rejected.discard(digest_of(key))
+
+    def _propose(
+        self, held: KeywordItems, value: JsonValue, fact: StoredFact, at: str, position: int
+    ) -> None:
+        if held.proposals is None:
+            held.proposals = Proposals()
+        key = canonical(value)
+        item = held.proposals.values.get(key)
+        if item is not None and item.is_alive(at):
+            item.confirm(fact, at, self._by)
+        else:
+            if item is not None:
+                self._dropped(item, at)
+            item = held.proposals.values[key] = Item(0, value, fact, position, at, self._by)
+        item.state = "proposed"
+        self._touched(item, fact, position)
+
+    def _add(
+        self,
+        held: KeywordItems,
+        fact: StoredFact,
+        at: str,
+        past: Collection[int],
+        waits: Collection[int] = (),
+    ) -> None:
+        values = [value for _, value in values_of(fact)]
         if not values:
             return
         fact_id, position = fact["id"], 0
         positions = fact.get("positions") or range(len(values))
-        shift = held.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
+        shift, is_alone = 0, bool(waits) and fact["type"] == "SINGLE"
+        if not is_alone:
+            shift = held.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
         for said_position, value in zip(positions, values, strict=True):
             # Shifted if the id was saved before: its positions are taken.
             position = said_position + max(shift, 0)
             if said_position in past:
                 self._passed_over(fact, value, position, at)
                 continue
+            if said_position in waits:
+                self._propose(held, value, fact, at, position)
+                continue
             key = canonical(value)
             item = held.get(key)
             if item is not None and item.is_alive(at):
-                item.confirm(fact, at)
+                item.confirm(fact, at, self._by)
             else:
                 if item is not None:
                     self._note(fact["keyword"], item.fact_id, value)
                     self._dropped(held.remove(key), at)
                 self._number += 1
-                item = Item(self._number, value, fact, position, at)
+                item = Item(self._number, value, fact, position, at, self._by)
                 held.add(key, item)
             self._note(fact["keyword"], item.fact_id, value)
             self._touched(item, fact, position)
-        self._free[fact_id] = position + 1
+            self._settle(held, key, fact, at)
+        if not is_alone:
+            self._free[fact_id] = position + 1
 
     def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
         for keyword, fact_id, position in forgotten:
@@ -226,19 +264,36 @@ class Ledger:
             if held is not None and key is not None:
                 item = held.remove(key)
                 self._note(keyword, fact_id, item.value)
-                self._dropped(item, at)
+                self._ended(held, key, item, at)
+            elif held is not None and held.proposals is not None:
+                waits = held.proposals.named(fact_id, position)
+                for gone in () if waits is None else held.proposals.settle(waits):
+                    self._dropped(gone, at)
+
+    def _ended(self, held: KeywordItems, key: Canonical, item: Item, at: str) -> None:
+        if held.proposals is not None:
+            held.proposals.endings.pop(key, None)
+        self._dropped(item, at)
 
     def _retract(self, retracted: RetractedValue, at: str) -> None:
         keyword = retracted["keyword"]
         held = self._by_keyword.get(keyword)
         if held is None:
             held = self._by_keyword[keyword] = KeywordItems()
-        if held.retractions is None:
-            held.retractions = Retractions()
-        held.retractions.add(retracted, at)
         digest = retracted.get("digest")
         key = None if digest is None else held.digested(digest)
         item = None if key is None else held.get(key)
+        if key is not None and item is not None and is_contested(item, retracted, at):
+            held.proposals = held.proposals or Proposals()
+            held.proposals.endings.setdefault(key, (retracted, at, self._by))
+            return
+        if held.retractions is None:
+            held.retractions = Retractions()
+        held.retractions.add(retracted, at)
+        if digest is not None and held.proposals is not None:
+            withdrawn = held.proposals.withdrawn(digest)
+            if withdrawn is not None:
+                self._dropped(withdrawn, at)
         if key is None or item is None:
             return
         if item.said > said_at(retracted, at):
@@ -248,10 +303,10 @@ class Ledger:
         if held.fact_type == "SINGLE" and item.is_alive(at):
             held.retractions.floor = max(held.retractions.floor, item.said)
         self._note(keyword, item.fact_id, item.value)
-        self._dropped(item, at)
+        self._ended(held, key, item, at)
 
     def _note_late(self, name: str) -> None:
-        if self._late is _NONE_LATE:
+        if self._late is NONE_LATE:
             self._late = deque(maxlen=_MOST_LATE)
         self._late.append(name)
 
@@ -271,129 +326,3 @@ class Ledger:
 
     def _dropped(self, item: Item, at: str) -> None:
         """Hook for subclasses: an item was replaced, forgotten or found expired."""
-
-    def matching(self, condition: Condition, now: str) -> list[ForgottenItem]:
-        """Return the current items that meet a condition."""
-        by_keyword = self._by_keyword
-        if condition.keyword is not None:
-            held = by_keyword.get(condition.keyword)
-            by_keyword = {} if held is None else {condition.keyword: held}
-        found = [
-            (keyword, item.fact_id, item.position)
-            for keyword, held in by_keyword.items()
-            for key, item in held.items.items()
-            if item.is_alive(now) and condition.is_met_by(keyword, key, item)
-        ]
-        is_wide = any(self.is_wide(each, now) for each in condition.keywords or ())
-        if found and condition.is_single and not is_wide:
-            family = in_order_of_statement(by_keyword, condition.keywords or ())
-            names = [(keyword, item.fact_id, item.position) for keyword, _, item in family]
-            return names if names[-1] in found else found
-        return found
-
-    def is_current(self, name: ForgottenItem, now: str) -> bool:
-        """Return whether an item named by a forgetting is current."""
-        keyword, fact_id, position = name
-        held = self._by_keyword.get(keyword)
-        key = None if held is None else held.named(fact_id, position)
-        return held is not None and key is not None and held.items[key].is_alive(now)
-
-    def is_wide(self, keyword: str, now: str) -> bool:
-        """Return whether also a SINGLE save adds to the values of a keyword."""
-        held = self._by_keyword.get(keyword)
-        return held is not None and held.is_wide(now)
-
-    def is_superseded(self, fact: StoredFact) -> bool:
-        """Return whether all values of a recent statement were superseded at once."""
-        return fact["id"] in self._late
-
-    def is_refused(self, retracted: RetractedValue) -> bool:
-        """Return whether a recent retraction had no effect, as its value was said later."""
-        return name_of(retracted) in self._late
-
-    def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
-        """Return the current items of a keyword, oldest first, by the canonical form of values."""
-        held = self._by_keyword.get(keyword)
-        items = {} if held is None else held.items
-        return {key: item for key, item in items.items() if item.is_alive(now)}
-
-    def last_description(self, keyword: str) -> str:
-        """Return the description of a keyword's last fact, current or not; empty if it has none."""
-        passed = self._passed.get(keyword)
-        return self.description(keyword) if passed is None else passed
-
-    def description(self, keyword: str) -> str:
-        """Return a keyword's description as it was last saved; empty if it never was."""
-        held = self._by_keyword.get(keyword)
-        return "" if held is None else held.description
-
-    def load(self, concept: Concept[Any, L], now: str) -> list[L]:
-        """Return the current items of a concept's keyword as facts of the concept.
-
-        Raises:
-            StoredFactError: A value does not fit the concept's type.
-        """
-        facts: list[Any] = loaded(self._by_keyword, concept, now)
-        return facts
-
-    def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
-        """Return all current facts, each keyword in the type it was last saved with.
-
-        Keywords are in the order of their oldest current values. Values are plain JSON, except for the
-        keywords of `concepts`, whose facts are those of `load`.
-        """
-        named = {concept.keyword: concept for concept in concepts}
-        with paused_collection(len(self._by_keyword)):
-            return all_presented(self._by_keyword, named, now)
-
-    def version(self, now: str) -> str:
-        """Return a token that changes whenever the result of `load_all` may change.
-
-        Valid within this process, and unique to this ledger.
-        """
-        if self._log is None:
-            self._log = ChangeLog(self._applied)
-        return f"{self._serial}.{self._applied}.{self._expired(now)}"
-
-    def _expired(self, now: str) -> int:
-        return bisect_right(self._expiries, now, key=_moment)
-
-    def changes(
-        self, since: str, concepts: Iterable[Concept[Any, Any]], now: str
-    ) -> dict[str, list[AnyFact | str]] | None:
-        """Return the current facts of each keyword that changed since a version.
-
-        An unchanged fact is returned as its id, and all are in the order of `load_all`. None if the
-        version is of another ledger, or too old.
-
-        Raises:
-            StoredFactError: A value does not fit the type of its concept.
-        """
-        serial, _, rest = since.partition(".")
-        if serial != str(self._serial) or self._log is None:
-            return None
-        applied, expired = map(int, rest.split("."))
-        touched, gone = self._log.since(applied), self._expiries[expired : self._expired(now)]
-        if touched is None or expired > self._expired(now):
-            return None
-        for _, keyword in gone:
-            touched.setdefault(keyword, Touched())
-        named = {concept.keyword: concept for concept in concepts}
-        return all_changed(self._by_keyword, touched, named, now)
-
-    def confirmations(self, now: str) -> list[str]:
-        """Return when each current value was last confirmed, as stamps in no order."""
-        return [
-            item.confirmed_at
-            for held in self._by_keyword.values()
-            for item in held.items.values()
-            if item.is_alive(now)
-        ]
-
-    def keywords(self, now: str) -> list[str]:
-        """Return the keywords with a current value, sorted."""
-        return sorted(keyword for keyword, held in self._by_keyword.items() if held.alive(now))
-
-    def __len__(self) -> int:
-        """The number of items, expired ones included."""
-        return sum(len(held) for held in self._by_keyword.values())

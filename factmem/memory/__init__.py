@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ResetReport,
     )
     from factmem.memory.origin import FactOrigin
+    from factmem.memory.review import FactDifference, InboxItem, MemoryReview
     from factmem.memory.runs import MemoryRuns, RunOptions
     from factmem.memory.tools import MemoryTool
     from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
@@ -41,12 +42,15 @@ __all__ = [
     "ConversionReport",
     "CurrentFacts",
     "DocumentInfo",
+    "FactDifference",
     "FactOrigin",
+    "InboxItem",
     "LearningRun",
     "MemoryConsolidation",
     "MemoryContents",
     "MemoryConversations",
     "MemoryDocuments",
+    "MemoryReview",
     "MemoryRuns",
     "MemoryStats",
     "MemoryTool",
@@ -90,6 +94,11 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "ResetReport",
             ),
             "factmem.memory.origin": ("FactOrigin",),
+            "factmem.memory.review": (
+                "FactDifference",
+                "InboxItem",
+                "MemoryReview",
+            ),
             "factmem.memory.runs": (
                 "MemoryRuns",
                 "RunOptions",

@@ -23,6 +23,7 @@ from factmem.recall._index_cache import IndexCache
 if TYPE_CHECKING:
     from factmem.detection._detector import FactDetector
     from factmem.memory._definitions import MemoryDefinitions
+    from factmem.memory.review import MemoryReview
     from factmem.recall._search import FactSearch
 
 __all__ = ["Collaborators"]
@@ -85,8 +86,15 @@ class Collaborators:
             instructions=settings.instructions,
         )
 
-    # Detection and recall are imported with their first use: a program that only loads facts needs
-    # neither, and they are half of the package.
+    # Detection, recall and review are imported with their first use: a program that only loads facts
+    # needs none of them, and they are half of the package.
+
+    @cached_property
+    def review(self) -> "MemoryReview":
+        from factmem.memory.review import MemoryReview
+
+        settings = self._settings
+        return MemoryReview(self.provider, self.reader, settings.events, settings.clock)
 
     @cached_property
     def _detector(self) -> "FactDetector":

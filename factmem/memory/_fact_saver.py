@@ -12,6 +12,7 @@ from factmem.detection._spelling import alike, given_values, tidy_keyword
 from factmem.memory._tool_arguments import LARGEST, SaveArguments
 from factmem.memory.contents import MemoryContents
 from factmem.models._names import checked_name
+from factmem.models.actors import FactState, acting_unless_named
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
@@ -59,8 +60,12 @@ class FactSaver:
         except ValueError as exc:
             return f"Error: nothing was saved. {exc}."
         place = self._places[0]
-        await self._provider.save(fact, place.subject, place.scope)
-        return harmless(to_json({"saved": len(fact.values), "concept": concept.keyword}).decode())
+        with acting_unless_named("memory tools"):
+            learned = await self._provider.learn([fact], place.subject, place.scope)
+        saved = {"saved": len(fact.values), "concept": concept.keyword}
+        if learned.proposed:
+            saved = {"proposed": len(fact.values), "concept": concept.keyword}
+        return harmless(to_json(saved).decode())
 
     async def _concept(self, asked: SaveArguments) -> Concept[Any, Any]:
         """Return the known concept that matches the model's keyword, or a new one.
@@ -137,9 +142,10 @@ def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
         values = list(given_values(asked.value, concept, longest=LARGEST).values())
     except ValueError as exc:
         raise ValueError(f"The value {exc}{_wanted(concept)}") from None
+    state = FactState.PROPOSED if concept.review else FactState.STATED
     if concept.fact_type is FactType.SINGLE:
-        return SingleFact(concept, values[0], source=_BY_MODEL)
-    return MultipleFacts(concept, values, source=_BY_MODEL)
+        return SingleFact(concept, values[0], source=_BY_MODEL, state=state)
+    return MultipleFacts(concept, values, source=_BY_MODEL, state=state)
 
 
 def _wanted(concept: Concept[Any, Any]) -> str:

@@ -58,6 +58,7 @@ from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import RecallSettings
 
 if TYPE_CHECKING:
+    from factmem.memory.review import MemoryReview
     from factmem.providers.storages import Storage
 
 __all__ = ["AgentMemory"]
@@ -252,6 +253,11 @@ class AgentMemory:
     def consolidation(self) -> MemoryConsolidation:
         """Merges values that mean the same, in the memory's places, and restores them."""
         return self._parts.consolidation
+
+    @property
+    def review(self) -> "MemoryReview":
+        """What models learnt, and the decisions of people about it."""
+        return self._parts.review
 
     @property
     def detection(self) -> Detection:

@@ -219,7 +219,8 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
     items = ledger.items(merge.keyword, now)
     kept = items.get(canonical(merge.kept))
     keys = dict.fromkeys(map(canonical, merge.dropped))
-    dropped = [items[key] for key in keys if key in items and items[key] is not kept]
+    given = [items[key] for key in keys if key in items and items[key] is not kept]
+    dropped = [item for item in given if item.state != "confirmed"]
     if kept is None or not dropped:
         return None
     known = list(kept.sources)

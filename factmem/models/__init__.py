@@ -6,6 +6,7 @@ Imports errors and argument checks.
 from typing import TYPE_CHECKING
 
 from factmem._lazy import lazily
+from factmem.models.actors import FactState, acting
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
 from factmem.models.concepts import ConceptDefinition
@@ -25,6 +26,7 @@ __all__ = [
     "ConceptDefinition",
     "Fact",
     "FactSource",
+    "FactState",
     "FactType",
     "MemoryScope",
     "MemoryScopeType",
@@ -38,6 +40,7 @@ __all__ = [
     "SourceKind",
     "TimeProvider",
     "When",
+    "acting",
     "remembered",
 ]
 

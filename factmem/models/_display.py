@@ -143,6 +143,9 @@ def fact_cells(fact: Any, position: int | None = None) -> dict[str, Any]:
         "source": None if source is None else source.kind.value,
         "conversation": None if source is None else source.conversation,
         "quote": None if source is None else source.quote,
+        "state": fact.state.value,
+        "actor": fact.actor,
+        "reason": fact.reason,
         "id": fact.id,
     }
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, cast
 from typing_extensions import TypeVar
 
 from factmem.models._metadata import Metadata
+from factmem.models.actors import FactState
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.sources import FactSource
 from factmem.models.when import When
@@ -36,6 +37,7 @@ class _StoredConcept(Generic[T, F]):
         self.detect = True
         self.was = ()
         self.read = None
+        self.review = False
         self.__class__ = Concept
 
 
@@ -59,6 +61,9 @@ class _StoredSingle(AnyFact):
         metadata: Metadata,
         since: When | None = None,
         until: When | None = None,
+        state: FactState = FactState.STATED,
+        actor: str | None = None,
+        reason: str | None = None,
     ) -> None:
         self.concept = concept  # pyright: ignore[reportIncompatibleMethodOverride]
         self.value = value
@@ -71,6 +76,9 @@ class _StoredSingle(AnyFact):
         self.metadata = metadata
         self.since = since
         self.until = until
+        self.state = state
+        self.actor = actor
+        self.reason = reason
         self.__class__ = SingleFact
 
 

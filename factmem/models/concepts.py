@@ -47,6 +47,7 @@ class _Options(TypedDict, total=False):
     detect: bool
     was: Iterable[str]
     read: Callable[[Any], Any] | None
+    review: bool
 
 
 class Concept(Generic[T, F]):
@@ -68,8 +69,10 @@ class Concept(Generic[T, F]):
             `memory.contents.rename` has given them the new keyword. Saves write the new keyword.
         read: Returns the value for a stored one that does not fit `value_type`, given as plain JSON:
             values that were saved with an older type. An exception means that it has none.
+        review: Whether what models learn of it is a proposal, until a person or the application
+            decides; see `AgentMemory.review`.
 
-    `detect`, `was` and `read` are not part of equality, and not stored.
+    `detect`, `was`, `read` and `review` are not part of equality, and not stored.
 
     Raises:
         ValueError: The keyword is invalid.
@@ -77,7 +80,8 @@ class Concept(Generic[T, F]):
     """
 
     __slots__ = (
-        "_codec", "description", "detect", "fact_type", "keyword", "read", "value_type", "was",
+        "_codec", "description", "detect", "fact_type", "keyword", "read", "review",
+        "value_type", "was",
     )  # fmt: skip
     keyword: str
     description: str
@@ -86,6 +90,7 @@ class Concept(Generic[T, F]):
     detect: bool
     was: tuple[str, ...]
     read: Callable[[Any], T] | None
+    review: bool
     _codec: ValueCodec
 
     @overload
@@ -144,6 +149,7 @@ class Concept(Generic[T, F]):
         detect: bool = True,
         was: Iterable[str] = (),
         read: Callable[[Any], Any] | None = None,
+        review: bool = False,
     ) -> None:
         put = object.__setattr__
         put(self, "keyword", checked_name(keyword, "keyword"))
@@ -164,6 +170,7 @@ class Concept(Generic[T, F]):
         if read is not None and not callable(read):
             raise TypeError(f"read must be a function, not {kind_of(read)}: read=int")
         put(self, "read", read)
+        put(self, "review", bool(review))
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -211,7 +218,7 @@ class Concept(Generic[T, F]):
         raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be deleted")
 
     def __getstate__(self) -> tuple[object, ...]:
-        return (*self._state(), self.detect, self.was, self.read)
+        return (*self._state(), self.detect, self.was, self.read, self.review)
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
         for name, value in zip(_PICKLED, state, strict=True):
@@ -227,7 +234,9 @@ class Concept(Generic[T, F]):
 
 _TEXT = codec_of(str)
 
-_PICKLED = ("keyword", "description", "fact_type", "value_type", "detect", "was", "read")
+_PICKLED = (
+    "keyword", "description", "fact_type", "value_type", "detect", "was", "read", "review",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from typing_extensions import TypeVar
 
-from factmem._arguments import expect, expect_all
+from factmem._arguments import expect, expect_all, expect_member
 from factmem.models._display import Displayed, Sheet, fact_cells, fact_text, summary
 from factmem.models._metadata import NO_METADATA, checked_metadata
 from factmem.models._names import checked_name
 from factmem.models._values import JsonValue
+from factmem.models.actors import FactState
 from factmem.models.clock import system_clock, utc
 from factmem.models.concepts import Concept, FactType
 from factmem.models.sources import FactSource
@@ -76,6 +77,11 @@ class AnyFact(Displayed):
     """Data of the application, at most 4 KB as JSON. No model reads or writes it."""
     confirmed_at: datetime | None = field(default=None, kw_only=True, compare=False)
     """When the store last recorded it; None for a fact that was not loaded."""
+    state: FactState = field(default=FactState.STATED, kw_only=True)
+    """Whether it is a proposal, or confirmed by a person. A save stores what it says."""
+    actor: str | None = field(default=None, kw_only=True, compare=False)
+    """Who saved or confirmed it; see `acting`, which names the actor of a save."""
+    reason: str | None = field(default=None, kw_only=True, compare=False)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -106,6 +112,8 @@ class AnyFact(Displayed):
             expect(self.source, FactSource, "source", "FactSource(SourceKind.USER)")
         if (name := checked_name(self.id, "id")) is not self.id:
             put(self, "id", name)
+        if type(self.state) is not FactState:
+            put(self, "state", expect_member(self.state, FactState, "state"))
         if self.metadata is not NO_METADATA:
             put(self, "metadata", checked_metadata(self.metadata))
 
@@ -156,6 +164,7 @@ class SingleFact(AnyFact, Generic[T]):
             id: str = ...,  # noqa: A002 - the field's name
             metadata: Mapping[str, JsonValue] = ...,
             confirmed_at: datetime | None = ...,
+            state: FactState = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -201,6 +210,7 @@ class MultipleFacts(AnyFact, Generic[T]):
             id: str = ...,  # noqa: A002 - the field's name
             metadata: Mapping[str, JsonValue] = ...,
             confirmed_at: datetime | None = ...,
+            state: FactState = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from factmem._arguments import expect_member, expect_within
+from factmem._arguments import expect_all, expect_member, expect_within
 from factmem.models._names import checked_text
 
 __all__ = ["FactSource", "SourceKind"]
@@ -43,6 +43,8 @@ class FactSource:
     before: str | None = None
     """The end of the message before the one that states the fact, at most 500 characters. It lets a
     search find the answer "By ferry" by the words of its question. No model reads it."""
+    doubts: tuple[str, ...] = ()
+    """Why a detected value may not follow from the quote; the values of `Doubt`."""
 
     def __post_init__(self) -> None:
         if type(self.kind) is not SourceKind:
@@ -54,6 +56,9 @@ class FactSource:
         for name in ("conversation", "quote", "model", "before"):
             if (text := getattr(self, name)) is not None:
                 checked_text(text, name)
+        if self.doubts:
+            doubts = expect_all(self.doubts, str, "doubts", "doubts=['hedge']")
+            object.__setattr__(self, "doubts", tuple(map(str, doubts)))
         if self.before is not None and len(self.before) > MAX_BEFORE:
             raise ValueError(
                 f"before has {len(self.before)} characters: at most {MAX_BEFORE} are allowed, "
@@ -61,5 +66,7 @@ class FactSource:
             )
 
     def covers(self, other: "FactSource") -> bool:
-        """Return whether each field of this source is None or equal to the one of `other`."""
-        return all(getattr(self, name) in (None, getattr(other, name)) for name in self.__slots__)
+        """Return whether each field of this source is empty or equal to the one of `other`."""
+        return all(
+            getattr(self, name) in (None, (), getattr(other, name)) for name in self.__slots__
+        )

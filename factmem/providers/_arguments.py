@@ -1,6 +1,7 @@
 """Validation and conversion of the arguments of a store's methods."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeAlias
@@ -8,7 +9,7 @@ from typing import Any, TypeAlias
 from factmem._arguments import expect, expect_all, expect_within
 from factmem.ledger._condition import Condition
 from factmem.ledger._statements import digest_of
-from factmem.ledger.entries import RetractedValue, StoredFact, stored
+from factmem.ledger.entries import RetractedValue, StoredFact, source_entry, stored
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models._metadata import checked_metadata
 from factmem.models._names import checked_name
@@ -73,9 +74,12 @@ def retracted_values(retracted: RetractedFact) -> list[RetractedValue]:
     value = concept.codec.check(retracted.value, concept.keyword)
     said_at = stamp(utc(retracted.said_at, "moment said_at"))
     digest = digest_of(canonical(concept.codec.dump(value, concept.keyword)))
-    return [
-        {"keyword": keyword, "timestamp": said_at, "digest": digest} for keyword in concept.keywords
-    ]
+    made: RetractedValue = {"keyword": concept.keyword, "timestamp": said_at, "digest": digest}
+    if retracted.is_proposed:
+        made["proposed"] = True
+    if (source := retracted.source) is not None:
+        made["source"] = source_entry(replace(source, quote=None, before=None))
+    return [{**made, "keyword": keyword} for keyword in concept.keywords]
 
 
 def check_purge(purge: Purge) -> None:

@@ -9,8 +9,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from factmem.ledger.entries import Edit, Entry, ForgottenItem, StoredFact
+from factmem.ledger.entries import (
+    Edit,
+    Entry,
+    ForgottenItem,
+    RetractedValue,
+    StoredFact,
+    encoded,
+)
 from factmem.ledger.ledger import Ledger
+from factmem.models.actors import NOBODY, By
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
 from factmem.providers.conversations import (
@@ -42,11 +50,21 @@ class Change(NamedTuple):
 
     facts: Sequence[StoredFact] = ()
     forget: Sequence[ForgottenItem] = ()
-    """Appended with `facts` as one entry; nothing is appended if both are empty."""
+    """Appended with `facts` as one entry; nothing is appended if all are empty."""
     edit: Edit | None = None
     """Applied to all entries, including the new one. The result replaces them."""
     turns: Edit | None = None
     """Applied after `edit` to the messages of each conversation of the place."""
+    retract: Sequence[RetractedValue] = ()
+    """Appended with `facts`."""
+    by: By = NOBODY
+    """Who makes the change: a backend calls `decide` where the caller's context is unknown."""
+
+    def body(self) -> bytes | None:
+        """Return the entry to append without its time; None if there is none."""
+        if not (self.facts or self.forget or self.retract):
+            return None
+        return encoded(self.facts, self.forget, self.retract, by=self.by)
 
 
 Decision: TypeAlias = Callable[[Ledger, str], Change]

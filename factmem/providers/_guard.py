@@ -8,6 +8,7 @@ from anyio.lowlevel import checkpoint
 
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.ledger._presentation import Proposal
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import Concept
@@ -155,6 +156,21 @@ class Guard:
             self._check_open()
             found = await self._listed(subjects, scopes, after, limit)
             operation.count = len(found)
+            return found
+
+    async def proposals(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> list[Proposal]:
+        """Return what waits for a decision in a place inside the boundary."""
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            found = await self._store.proposals(subject, scope, concepts=concepts)
+            operation.found(each.fact for each in found)
             return found
 
     async def _listed(

@@ -9,6 +9,7 @@ from anyio.to_thread import run_sync
 from typing_extensions import override
 
 from factmem._concurrency.garbage import paused_collection
+from factmem.ledger._presentation import Proposal
 from factmem.ledger.entries import Entry
 from factmem.ledger.history import History, history
 from factmem.ledger.ledger import Ledger
@@ -167,6 +168,23 @@ class LedgerReader(FactStore):
         if version is None:
             version = await self._backend.present(identity, Ledger.version)
         return version
+
+    @override
+    async def proposals(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> list[Proposal]:
+        named, identity = checked_concepts(concepts), self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[Proposal]:
+            return ledger.proposals(named, now)
+
+        await checkpoint_if_cancelled()
+        found = self._backend.warm(identity, present)
+        return await self._backend.present(identity, present) if found is None else found
 
     @override
     async def changes(

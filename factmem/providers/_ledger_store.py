@@ -14,6 +14,7 @@ from factmem.ledger._replay import CurrentChange, amended, edited, unknown_entri
 from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, encoded_entry
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import JsonValue
+from factmem.models.actors import present_actor
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.clock import moment
 from factmem.models.facts import AnyFact, Concept
@@ -107,10 +108,12 @@ class LedgerStore(LedgerReader):
             return Learned(is_erased=True)
 
         def present(ledger: Ledger, _: str) -> Learned:
-            refused = zip(ended, records, strict=True)
+            refused = also = list(zip(ended, records, strict=True))
             return Learned(
                 frozenset(fact["id"] for fact in stated if ledger.is_superseded(fact)),
                 tuple(each for each, made in refused if any(map(ledger.is_refused, made))),
+                proposed=frozenset(fact["id"] for fact in stated if ledger.is_proposed(fact)),
+                disputed=tuple(each for each, made in also if any(map(ledger.is_disputed, made))),
             )
 
         found = self._backend.warm(identity, present)
@@ -145,14 +148,14 @@ class LedgerStore(LedgerReader):
             metadata=metadata,
         )
         check_purge(purge)
-        identity = self._enter(subject, scope)
+        identity, by = self._enter(subject, scope), present_actor()
         left: list[tuple[str, ...]] = []
 
         def decide(ledger: Ledger, now: str) -> Change:
             condition = condition_at(now)
             forgotten = ledger.matching(condition, now)
             if not purge:
-                return Change(forget=forgotten)
+                return Change(forget=forgotten, by=by)
             from factmem.ledger._quotes import QuotedValues, turn_without  # slow to import
             from factmem.ledger._removal import purged
 
@@ -168,7 +171,7 @@ class LedgerStore(LedgerReader):
             def turns(entries: Sequence[Entry]) -> Sequence[Entry]:
                 return [turn_without(each, values) for each in entries]
 
-            return Change(forget=forgotten, edit=edit, turns=turns)
+            return Change(forget=forgotten, edit=edit, turns=turns, by=by)
 
         return Forgotten(await self._backend.change(identity, decide), *left)
 
@@ -192,21 +195,23 @@ class LedgerStore(LedgerReader):
     async def replay(
         self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        identity = self._enter(subject, scope)
+        identity, by = self._enter(subject, scope), present_actor()
         if not entries:
             await checkpoint_if_cancelled()
             return 0
         return await self._backend.extend(
             identity,
-            lambda known, now: self._fitting(identity, known, unknown_entries(known, entries), now),
+            lambda known, now: self._fitting(
+                identity, known, unknown_entries(known, entries, by), now
+            ),
         )
 
     @override
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        identity = self._enter(subject, scope)
+        identity, by = self._enter(subject, scope), present_actor()
         return await self._backend.extend(
             identity,
-            lambda known, now: self._fitting(identity, known, amended(known, now, change), now),
+            lambda known, now: self._fitting(identity, known, amended(known, now, change, by), now),
         )
 
     @override
@@ -217,13 +222,15 @@ class LedgerStore(LedgerReader):
         if self._limit is not None:  # which counts the bytes of all entries
             return await super().amend_current(change, subject, scope)
         count: int | None = None
+        by = present_actor()
 
         def decide(ledger: Ledger, now: str) -> Change:
             nonlocal count
             made = amended((), now, lambda _, at: _listed(change(ledger, at)))
             count = len(made)  # of the last call: a transaction may be repeated
             entry: Entry = made[0] if made else {"at": now}
-            return Change(entry.get("facts", ()), entry.get("forget", ()))
+            facts, forget = entry.get("facts", ()), entry.get("forget", ())
+            return Change(facts, forget, retract=entry.get("retract", ()), by=by)
 
         await self._backend.change(self._enter(subject, scope), decide)
         # A backend does not ask about a place that does not exist.

@@ -11,8 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from factmem.errors import StorageError
+from factmem.ledger._presentation import Proposal
+from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.clock import stamp
+from factmem.models.clock import stamp, system_clock
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
@@ -121,6 +123,26 @@ class FactStore(StoreCore):
         None means that the version is unknown.
         """
         return None
+
+    async def proposals(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> list[Proposal]:
+        """Return what waits for a decision in a place: values, and ends of confirmed values.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            concepts: The concepts whose value types are known.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        ledger = Ledger(await self.entries(subject, scope))
+        return ledger.proposals(concepts, max(stamp(system_clock()), ledger.recorded_at))
 
     async def changes(
         self,

@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeVar
 
 from anyio.lowlevel import checkpoint
 
-from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry, stamped
+from factmem.ledger.entries import Edit, Entry, decoded, encoded_entry, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
@@ -162,8 +162,7 @@ class _Shelves:
             if shelf is None:
                 return 0
             change = decide(shelf.ledger, self.now(shelf))
-            if change.facts or change.forget:
-                body = encoded(change.facts, change.forget)
+            if (body := change.body()) is not None:
                 shelf.append(stamped(body, self.clock.recording(shelf.ledger.recorded_at)))
             if change.edit is not None:
                 self.erasures += 1

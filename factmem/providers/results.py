@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 from factmem.models._display import Displayed
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.sources import FactSource
 
 __all__ = [
     "ErasureReceipt",
@@ -132,6 +133,10 @@ class RetractedFact:
     value: Any = field(repr=False)
     said_at: datetime
     """When it was said, as an aware datetime."""
+    source: FactSource | None = None
+    """Where it was said. Its words are not stored."""
+    is_proposed: bool = False
+    """Whether a person or the application has to decide."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +156,10 @@ class Learned:
     """The retractions without effect, because their values were said later."""
     is_erased: bool = False
     """Whether nothing was recorded, because the place was erased after the chat was read."""
+    proposed: frozenset[str] = frozenset()
+    """The ids of facts with a value that waits for a decision; see `FactStore.proposals`."""
+    disputed: tuple[RetractedFact, ...] = ()
+    """The retractions that wait for a decision, as a person confirmed their values."""
 
 
 @dataclass(frozen=True, slots=True)

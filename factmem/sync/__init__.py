@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from factmem.sync.memory import MemorySync
     from factmem.sync.portal import Portal
     from factmem.sync.postgres_stores import PostgresStoreSync
+    from factmem.sync.review import ReviewSync
     from factmem.sync.stores import ProviderSync, StoreSync
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Portal",
     "PostgresStoreSync",
     "ProviderSync",
+    "ReviewSync",
     "StoreSync",
     "ToolSync",
 ]
@@ -56,6 +58,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.sync.memory": ("MemorySync",),
             "factmem.sync.portal": ("Portal",),
             "factmem.sync.postgres_stores": ("PostgresStoreSync",),
+            "factmem.sync.review": ("ReviewSync",),
             "factmem.sync.stores": (
                 "ProviderSync",
                 "StoreSync",

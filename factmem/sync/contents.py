@@ -343,8 +343,7 @@ class ToolSync(Wraps[MemoryTool]):
 
         Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
         JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
-        off is an error. Unknown arguments are ignored, except by `forget`: without them it could
-        delete more than the model wanted.
+        off, an unknown argument and a value of more than 16 KB are errors that name the argument.
 
         Args:
             arguments: The JSON object that the model wrote, as a string or parsed by a framework;

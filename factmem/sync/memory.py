@@ -35,6 +35,7 @@ from factmem.sync.contents import ContentsSync, ToolSync
 from factmem.sync.conversations import ConversationsSync, ConversationSync
 from factmem.sync.documents import ConsolidationSync, DocumentsSync
 from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.review import ReviewSync
 from factmem.sync.stores import ProviderSync, StoreSync
 
 __all__ = ["MemorySync"]
@@ -105,6 +106,11 @@ class MemorySync(WrapsContext[AgentMemory]):
     def consolidation(self) -> ConsolidationSync:
         """Merges values that mean the same, in the memory's places, and restores them."""
         return ConsolidationSync(self._wrapped.consolidation, self._portal)
+
+    @property
+    def review(self) -> "ReviewSync":
+        """What models learnt, and the decisions of people about it."""
+        return ReviewSync(self._wrapped.review, self._portal)
 
     @property
     def detection(self) -> Detection:

@@ -11,6 +11,7 @@ from typing import Any
 from typing_extensions import TypeVar
 
 from factmem._arguments import expect_methods
+from factmem.ledger._presentation import Proposal
 from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
@@ -171,6 +172,25 @@ class StoreSync(WrapsContext[S]):
         None means that the version is unknown.
         """
         return self._portal.call(self._wrapped.version, subject, scope)
+
+    def proposals(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> list[Proposal]:
+        """Return what waits for a decision in a place: values, and ends of confirmed values.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            concepts: The concepts whose value types are known.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.proposals, subject, scope, concepts=concepts)
 
     def changes(
         self,

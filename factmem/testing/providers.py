@@ -24,6 +24,7 @@ from factmem.testing._contracts.metadata import FactMetadata, Rewriting
 from factmem.testing._contracts.places import Closing, Places
 from factmem.testing._contracts.renaming import Renaming
 from factmem.testing._contracts.replay import Replay
+from factmem.testing._contracts.reviewing import Reviewing
 from factmem.testing._contracts.search_vectors import SearchVectors
 from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters, Searching
 from factmem.testing._contracts.statements import Statements
@@ -125,8 +126,10 @@ class ConversationContract(Turns, TurnChanges, Queue, Definitions):
     """
 
 
-class LearningStoreContract(Statements):
+class LearningStoreContract(Statements, Reviewing):
     """The contract of a store that compares statements by their times in `learn`.
+
+    What a model states never replaces a value that a person confirmed.
 
     Inherit from `FactStoreContract` too; the same factory serves both.
     """

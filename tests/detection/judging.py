@@ -10,6 +10,7 @@ from factmem.detection._reconciliation import Verdict, read_items, reconcile
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt._transcript import Transcript
 from tests.world import AGENT, ALICE
 
@@ -30,12 +31,15 @@ def chat(said: str | Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def known_fact(keyword: str, value: object, fact_type: str = "MULTIPLE") -> PlacedFact:
+def known_fact(
+    keyword: str, value: object, fact_type: str = "MULTIPLE", *, is_learnt: bool = True
+) -> PlacedFact:
     concept = Concept(keyword, keyword.replace("-", " "), FactType(fact_type))
+    source = FactSource(SourceKind.USER, quote=f"{value}") if is_learnt else None
     fact = (
-        MultipleFacts(concept, (value,), timestamp=SUNDAY)
+        MultipleFacts(concept, (value,), timestamp=SUNDAY, source=source)
         if concept.fact_type is FactType.MULTIPLE
-        else SingleFact(concept, value, timestamp=SUNDAY)
+        else SingleFact(concept, value, timestamp=SUNDAY, source=source)
     )
     return PlacedFact(Place(AGENT, ALICE), fact)
 
@@ -45,12 +49,13 @@ def judge(
     *items: dict[str, Any],
     known: Sequence[Known] = (),
     declared: Sequence[Concept[Any, Any]] = (),
+    is_learnt: bool = True,
     keeps_doubtful: bool = True,
     followed: frozenset[str] = frozenset(),
     **options: Any,
 ) -> Verdict:
     """Return the judgement of items about a chat of Sunday 2024-05-12."""
-    found = [known_fact(*each) for each in known]
+    found = [known_fact(*each, is_learnt=is_learnt) for each in known]
     transcript = Transcript(chat(said), said_at=SUNDAY, **options)
     rules = Rules(
         transcript,

@@ -74,6 +74,15 @@ def test_multiple_wins_if_either_item_says_so(*, is_in_store: bool) -> None:
     assert saved(verdict) == [("pet", "MULTIPLE", "Rico")]
 
 
+def test_what_the_application_saved_as_single_stays_single() -> None:
+    """A made-up keyword replaces its value and does not double it."""
+    known = [("plan", "Gold", "SINGLE")]
+
+    verdict = judge("It is Silver", said("Silver", keyword="plan"), known=known, is_learnt=False)
+
+    assert saved(verdict) == [("plan", "SINGLE", "Silver")]
+
+
 def test_a_declared_concept_keeps_its_type_and_its_history() -> None:
     """The later statement is current and the earlier is history, in either order."""
     items = said("Bonn", 1, "city"), said("Rome", 0, "city", fact_type="MULTIPLE")

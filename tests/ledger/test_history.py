@@ -341,6 +341,8 @@ def test_a_save_of_current_values_is_a_confirmation(steps: list[Step]) -> None:
     assert found == [
         "superseded"
         if all(value.is_superseded for value in save.values)
+        else "proposed"
+        if all(value.is_proposed for value in save.values)
         else "saved"
         if any(value.is_new for value in save.values)
         else "confirmed"

@@ -168,7 +168,7 @@ async def test_the_answer_escapes_markup() -> None:
 
 async def test_a_store_that_fails_raises() -> None:
     class Broken(InMemoryProvider):
-        async def save(self, *args: Any, **options: Any) -> None:
+        async def learn(self, *args: Any, **options: Any) -> Any:
             raise StorageError("The disk refused")
 
     with pytest.raises(StorageError):

@@ -60,6 +60,7 @@ WRAPPED = {
     "MemoryTool": ("contents", "ToolSync"),
     "MemoryDocuments": ("documents", "DocumentsSync"),
     "MemoryConsolidation": ("documents", "ConsolidationSync"),
+    "MemoryReview": ("review", "ReviewSync"),
     "Conversation": ("conversations", "ConversationSync"),
     "MemoryConversations": ("conversations", "ConversationsSync"),
 }
@@ -152,6 +153,19 @@ Args:
             ("factmem.memory.documents", "MemoryDocuments"),
             (WRAPPING, "Wraps"),
         ),
+    ),
+    File(
+        "review",
+        "The review of a memory without await.",
+        (
+            Twin(
+                "ReviewSync",
+                "factmem.memory.review:MemoryReview",
+                "What a memory learnt, and decisions about it, for code that does not use `await`.",
+                base="Wraps[MemoryReview]",
+            ),
+        ),
+        (("factmem.memory.review", "MemoryReview"), (WRAPPING, "Wraps")),
     ),
     File(
         "conversations",
@@ -440,11 +454,11 @@ def _wrapped(call: str, function: Function, source: Source) -> str:
     returns = "" if function.returns is None else ast.unparse(function.returns)
     if returns == "Self":
         return f"type(self)({call}, self._portal)"
-    inner = returns.removeprefix("list[").removesuffix("]")
+    inner = returns.strip("'").removeprefix("list[").removesuffix("]")
     if inner not in WRAPPED:
         return call
     twin = WRAPPED[inner][1]
-    if returns == inner:
+    if returns.strip("'") == inner:
         return f"{twin}({call}, self._portal)"
     return f"[{twin}(each, self._portal) for each in {call}]"
 

@@ -18,7 +18,7 @@ from typing import TypeAlias, TypeVar
 from factmem.encryption.key_file import RenewableEncryption
 from factmem.errors import FactmemError
 from factmem.ledger._condition import Condition
-from factmem.ledger.entries import Edit, decoded, encoded, stamped
+from factmem.ledger.entries import Edit, decoded, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
 from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
@@ -170,10 +170,9 @@ class StoredPlaces(PlaceReads):
                 with view.lock:
                     seen, recorded_at = view.position, view.ledger.recorded_at
                     change = decide(view.ledger, self._clock.now(recorded_at))
-                if change.facts or change.forget:
+                if (body := change.body()) is not None:
                     at = self._clock.recording(recorded_at)
-                    body = stamped(encoded(change.facts, change.forget), at)
-                    writer.add(session, identity, [decoded(body)], mark)
+                    writer.add(session, identity, [decoded(stamped(body, at))], mark)
                 if change.edit is not None:
                     writer.count_purge(session, identity)
                     edited = writer.edit(session, identity, change.edit, is_purge=True)

@@ -1,0 +1,207 @@
+"""The reading half of a ledger: its current items, as facts, and what has changed."""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable
+from itertools import count
+from operator import itemgetter
+from typing import Any
+
+from factmem._concurrency.garbage import paused_collection
+from factmem.ledger._change_log import ChangeLog, Touched
+from factmem.ledger._condition import Condition
+from factmem.ledger._items import Item, KeywordItems, values_of
+from factmem.ledger._presentation import (
+    Proposal,
+    all_changed,
+    all_presented,
+    in_order_of_statement,
+    loaded,
+    proposed,
+)
+from factmem.ledger._statements import name_of
+from factmem.ledger.entries import ForgottenItem, RetractedValue, StoredFact
+from factmem.models._values import Canonical, canonical
+from factmem.models.actors import NOBODY, By
+from factmem.models.facts import AnyFact, Concept, L
+
+__all__ = ["NONE_LATE", "LedgerReads"]
+
+
+NONE_LATE: deque[str] = deque(maxlen=0)
+
+_serials = count(1)
+_moment = itemgetter(0)
+
+
+class LedgerReads:
+    """The reads of a `Ledger`, which fills it."""
+
+    def __init__(self) -> None:
+        self.recorded_at: str = ""
+        """When the last entry was recorded; empty before the first."""
+        self.may_expire: bool = False
+        """Whether any value ever had an expiry; if not, reading does not need the time."""
+        self._by_keyword: dict[str, KeywordItems] = {}
+        self._number = 0
+        self._free: dict[str, int] = {}
+        """The next free position of each fact ever saved as MULTIPLE, about 120 bytes each, until a
+        compaction: forgettings on disk name positions, so none is ever reused."""
+        self._texts: dict[str, str] = {}
+        self._passed: dict[str, str] = {}
+        """The last descriptions of keywords that came with superseded statements."""
+        self._late: deque[str] = NONE_LATE
+        """The latest superseded statements, for the callers that just recorded them."""
+        self._by: By = NOBODY
+        """Who made the entry that is applied."""
+        self._serial = next(_serials)
+        self._applied = 0
+        self._expiries: list[tuple[str, str]] = []
+        """The expiries of values, in order, each with its keyword."""
+        self._log: ChangeLog | None = None
+        """Created by the first call of `version`: it costs time, and few callers need it."""
+
+    def matching(self, condition: Condition, now: str) -> list[ForgottenItem]:
+        """Return the current items that meet a condition."""
+        by_keyword = self._by_keyword
+        if condition.keyword is not None:
+            held = by_keyword.get(condition.keyword)
+            by_keyword = {} if held is None else {condition.keyword: held}
+        found = [
+            (keyword, item.fact_id, item.position)
+            for keyword, held in by_keyword.items()
+            for key, item in held.all_items()
+            if item.is_alive(now) and condition.is_met_by(keyword, key, item)
+        ]
+        is_wide = any(self.is_wide(each, now) for each in condition.keywords or ())
+        if found and condition.is_single and not is_wide:
+            family = in_order_of_statement(by_keyword, condition.keywords or ())
+            names = [(keyword, item.fact_id, item.position) for keyword, _, item in family]
+            return [*dict.fromkeys([*names, *found])] if names[-1] in found else found
+        return found
+
+    def is_current(self, name: ForgottenItem, now: str) -> bool:
+        """Return whether an item named by a forgetting is current."""
+        keyword, fact_id, position = name
+        held = self._by_keyword.get(keyword)
+        key = None if held is None else held.named(fact_id, position)
+        return held is not None and key is not None and held.items[key].is_alive(now)
+
+    def is_wide(self, keyword: str, now: str) -> bool:
+        """Return whether also a SINGLE save adds to the values of a keyword."""
+        held = self._by_keyword.get(keyword)
+        return held is not None and held.is_wide(now)
+
+    def is_superseded(self, fact: StoredFact) -> bool:
+        """Return whether all values of a recent statement were superseded at once."""
+        return fact["id"] in self._late
+
+    def is_refused(self, retracted: RetractedValue) -> bool:
+        """Return whether a recent retraction had no effect, as its value was said later."""
+        return name_of(retracted) in self._late
+
+    def is_proposed(self, fact: StoredFact) -> bool:
+        """Return whether a value of a fact waits for a decision."""
+        held = self._by_keyword.get(fact["keyword"])
+        if held is None or not held.proposals:
+            return False
+        return any(canonical(value) in held.proposals.values for _, value in values_of(fact))
+
+    def is_disputed(self, retracted: RetractedValue) -> bool:
+        """Return whether the end of a value waits for a decision."""
+        held = self._by_keyword.get(retracted["keyword"])
+        if held is None or not held.proposals:
+            return False
+        return held.digested(retracted.get("digest", "")) in held.proposals.endings
+
+    def proposals(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Proposal]:
+        """Return what waits for a decision, the oldest of each keyword first."""
+        named = {keyword: each for each in concepts for keyword in each.keywords}
+        return proposed(self._by_keyword, named, now)
+
+    def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
+        """Return the current items of a keyword, oldest first, by the canonical form of values."""
+        held = self._by_keyword.get(keyword)
+        items = {} if held is None else held.items
+        return {key: item for key, item in items.items() if item.is_alive(now)}
+
+    def last_description(self, keyword: str) -> str:
+        """Return the description of a keyword's last fact, current or not; empty if it has none."""
+        passed = self._passed.get(keyword)
+        return self.description(keyword) if passed is None else passed
+
+    def description(self, keyword: str) -> str:
+        """Return a keyword's description as it was last saved; empty if it never was."""
+        held = self._by_keyword.get(keyword)
+        return "" if held is None else held.description
+
+    def load(self, concept: Concept[Any, L], now: str) -> list[L]:
+        """Return the current items of a concept's keyword as facts of the concept.
+
+        Raises:
+            StoredFactError: A value does not fit the concept's type.
+        """
+        facts: list[Any] = loaded(self._by_keyword, concept, now)
+        return facts
+
+    def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
+        """Return all current facts, each keyword in the type it was last saved with.
+
+        Keywords are in the order of their oldest current values. Values are plain JSON, except for the
+        keywords of `concepts`, whose facts are those of `load`.
+        """
+        named = {concept.keyword: concept for concept in concepts}
+        with paused_collection(len(self._by_keyword)):
+            return all_presented(self._by_keyword, named, now)
+
+    def version(self, now: str) -> str:
+        """Return a token that changes whenever the result of `load_all` may change.
+
+        Valid within this process, and unique to this ledger.
+        """
+        if self._log is None:
+            self._log = ChangeLog(self._applied)
+        return f"{self._serial}.{self._applied}.{self._expired(now)}"
+
+    def _expired(self, now: str) -> int:
+        return bisect_right(self._expiries, now, key=_moment)
+
+    def changes(
+        self, since: str, concepts: Iterable[Concept[Any, Any]], now: str
+    ) -> dict[str, list[AnyFact | str]] | None:
+        """Return the current facts of each keyword that changed since a version.
+
+        An unchanged fact is returned as its id, and all are in the order of `load_all`. None if the
+        version is of another ledger, or too old.
+
+        Raises:
+            StoredFactError: A value does not fit the type of its concept.
+        """
+        serial, _, rest = since.partition(".")
+        if serial != str(self._serial) or self._log is None:
+            return None
+        applied, expired = map(int, rest.split("."))
+        touched, gone = self._log.since(applied), self._expiries[expired : self._expired(now)]
+        if touched is None or expired > self._expired(now):
+            return None
+        for _, keyword in gone:
+            touched.setdefault(keyword, Touched())
+        named = {concept.keyword: concept for concept in concepts}
+        return all_changed(self._by_keyword, touched, named, now)
+
+    def confirmations(self, now: str) -> list[str]:
+        """Return when each current value was last confirmed, as stamps in no order."""
+        return [
+            item.confirmed_at
+            for held in self._by_keyword.values()
+            for item in held.items.values()
+            if item.is_alive(now)
+        ]
+
+    def keywords(self, now: str) -> list[str]:
+        """Return the keywords with a current value, sorted."""
+        return sorted(keyword for keyword, held in self._by_keyword.items() if held.alive(now))
+
+    def __len__(self) -> int:
+        """The number of items, expired ones included."""
+        return sum(len(held) for held in self._by_keyword.values())

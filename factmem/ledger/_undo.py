@@ -1,0 +1,189 @@
+"""Undoing a change: the entry that restores what was current before it. Pure."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from factmem.ledger._items import Item
+from factmem.ledger.changes import change_ids
+from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
+from factmem.ledger.ledger import Ledger
+from factmem.models.places import Identity
+
+__all__ = ["undoing"]
+
+_Part: TypeAlias = tuple[str, Hashable]
+"""A current value, a proposed one, or the end of one that is proposed; by its canonical form."""
+
+
+class _Held:
+    """The items of one keyword at one time."""
+
+    def __init__(self, ledger: Ledger, keyword: str) -> None:
+        held = ledger.state().by_keyword.get(keyword)
+        self.fact_type: str = "" if held is None else held.fact_type
+        self.description: str = "" if held is None else held.description
+        self.items: dict[_Part, list[Any]] = {}
+        """The fields of each item; see `Item.fields`."""
+        self.endings: dict[_Part, RetractedValue] = {}
+        if held is not None:
+            self._add("value", held.items)
+        if held is not None and held.proposals is not None:
+            self._add("proposed", held.proposals.values)
+            for key, (retracted, _, _) in held.proposals.endings.items():
+                self.endings["ending", key] = retracted
+
+    def _add(self, part: str, items: Mapping[Any, Item]) -> None:
+        for key, item in items.items():
+            fields = item.fields()
+            self.items[part, key] = [*fields[:10], list(item.sources), *fields[11:]]
+
+    def compared(self, part: _Part) -> object:
+        """Return what two states of a part must share: not when and where it was recorded."""
+        if part in self.endings:
+            return self.endings[part]
+        if part not in self.items:
+            return None
+        fields = self.items[part][1:]
+        state = "saved" if fields[12] == "learnt" else fields[12]
+        return [*fields[:2], *fields[5:7], *fields[8:12], state, *fields[13:]]
+
+    def parts(self) -> set[_Part]:
+        return {*self.items, *self.endings}
+
+
+_States: TypeAlias = dict[str, _Held]
+
+
+def undoing(identity: Identity, change_id: str) -> Amendment:
+    """Return a function for `FactStore.amend` that undoes a change of a place.
+
+    It raises `ValueError` if the place has no such change, if a later change rests on it, or if it
+    changed nothing.
+    """
+
+    def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
+        ids = change_ids(identity, entries)
+        if change_id not in ids:
+            raise ValueError(
+                f"No change has the id {change_id!r}: it was of a place that was erased, or of "
+                f"values that were purged, and neither can be undone"
+            )
+        number = ids.index(change_id)
+        ledger = Ledger(entries[:number])
+        keywords = _keywords(entries[number])
+        before = {each: _Held(ledger, each) for each in keywords}
+        ledger.apply(entries[number])
+        after = {each: _Held(ledger, each) for each in keywords}
+        touched = {each: _touched(before[each], after[each]) for each in keywords}
+        if not any(touched.values()):
+            raise ValueError(f"The change {change_id!r} changed no current value: nothing to undo")
+        for later in range(number + 1, len(entries)):
+            ledger.apply(entries[later])
+        if not _is_same(ledger, touched, after):
+            later_id = _first_later(entries, number, touched, after)
+            named = "a value has expired" if later_id is None else f"undo {ids[later_id]!r} first"
+            raise ValueError(f"A later change rests on {change_id!r}: {named}")
+        yield _restoring(change_id, now, touched, before, after=ledger)
+
+    return change
+
+
+def _keywords(entry: Entry) -> list[str]:
+    named = [fact["keyword"] for fact in entry.get("facts", ())]
+    named += [name[0] for name in entry.get("forget", ())]
+    named += [each["keyword"] for each in entry.get("retract", ())]
+    return list(dict.fromkeys(named))
+
+
+def _touched(before: _Held, after: _Held) -> set[_Part]:
+    """Return the parts that a change has changed; all if the keyword has or had one value."""
+    parts = before.parts() | after.parts()
+    changed = {each for each in parts if before.compared(each) != after.compared(each)}
+    is_single = "SINGLE" in {before.fact_type, after.fact_type}
+    return parts if changed and is_single else changed
+
+
+def _is_same(ledger: Ledger, touched: Mapping[str, set[_Part]], after: _States) -> bool:
+    for keyword, parts in touched.items():
+        present, then = _Held(ledger, keyword), after[keyword]
+        is_whole = parts and "SINGLE" in {present.fact_type, then.fact_type}
+        compared = parts | present.parts() if is_whole else parts
+        if any(present.compared(each) != then.compared(each) for each in compared):
+            return False
+    return True
+
+
+def _first_later(
+    entries: Sequence[Entry], number: int, touched: Mapping[str, set[_Part]], after: _States
+) -> int | None:
+    ledger = Ledger(entries[: number + 1])
+    for later in range(number + 1, len(entries)):
+        ledger.apply(entries[later])
+        if not _is_same(ledger, touched, after):
+            return later
+    return None
+
+
+def _restoring(
+    change_id: str,
+    now: str,
+    touched: Mapping[str, set[_Part]],
+    before: _States,
+    *,
+    after: Ledger,
+) -> Entry:
+    facts: list[StoredFact] = []
+    forget: list[ForgottenItem] = []
+    retract: list[RetractedValue] = []
+    for keyword, parts in touched.items():
+        present, then = _Held(after, keyword), before[keyword]
+        for part, fields in present.items.items():
+            if part in parts:
+                forget.append((keyword, fields[2], fields[3]))
+        for part, fields in then.items.items():
+            if part in parts and (fields[7] is None or fields[7] > now):
+                facts += _saves(keyword, then, fields)
+        retract += [{**each, "proposed": True} for part, each in then.endings.items()]
+    entry: Entry = {"at": now, "undoes": change_id}
+    if facts:
+        entry["facts"] = facts
+    if forget:
+        entry["forget"] = forget
+    if retract:
+        entry["retract"] = retract
+    return entry
+
+
+def _saves(keyword: str, held: _Held, fields: list[Any]) -> Iterator[StoredFact]:
+    """Yield the saves that restore an item: one for each of its sources."""
+    _, value, fact_id, _, timestamp, said, importance, expires_at, _, metadata = fields[:10]
+    sources, since, until, state, actor, reason = fields[10:]
+    fact: StoredFact = {
+        "id": fact_id,
+        "keyword": keyword,
+        "description": held.description,
+        "type": "SINGLE" if held.fact_type == "SINGLE" else "MULTIPLE",
+        "timestamp": timestamp,
+        "importance": importance,
+        "actor": actor or "",
+    }
+    more: Any = {
+        "value" if fact["type"] == "SINGLE" else "values": (
+            value if fact["type"] == "SINGLE" else [value]
+        ),
+        "expires_at": expires_at,
+        "since": since,
+        "until": until,
+        "metadata": metadata,
+        "reason": reason,
+        "confirmed": state == "confirmed" or None,
+        "proposed": [0] if state == "proposed" else None,
+    }
+    given: Any = {name: each for name, each in more.items() if each is not None or name == "value"}
+    for number, source in enumerate(sources):
+        save: StoredFact = {**fact, **given}
+        if source is not None:
+            save["source"] = source
+        if said is not None and number == len(sources) - 1 and number:
+            save["timestamp"] = said
+        yield save

@@ -1,0 +1,371 @@
+"""MemoryReview: what agents learnt, for people who keep, correct, forget and undo it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from factmem._arguments import expect
+from factmem.events import MemoryEvents, MemoryOperation
+from factmem.ledger._condition import Condition
+from factmem.ledger._statements import digest_of
+from factmem.ledger._undo import undoing
+from factmem.ledger.changes import FactChange, change_ids, changes_of, place_digits
+from factmem.ledger.entries import Amendment, Entry, RetractedValue, stored
+from factmem.ledger.ledger import Ledger
+from factmem.ledger.resolution import PlacedFact
+from factmem.memory.inbox import InboxItem, kind_of, proposed_item
+from factmem.models._display import Displayed
+from factmem.models._values import canonical
+from factmem.models.actors import FactState, acting_unless_named
+from factmem.models.clock import TimeProvider, stamp, utc
+from factmem.models.facts import AnyFact, SingleFact
+from factmem.models.places import MemorySubject, Place
+from factmem.providers._reader import FactReader, each_of
+from factmem.providers.base import FactStore, fact_store
+
+__all__ = ["FactDifference", "InboxItem", "MemoryReview"]
+
+
+_WEEK = timedelta(days=7)
+_ORDER = ("contradiction", "proposed", "doubtful", "new")
+
+Reviewed: TypeAlias = AnyFact | PlacedFact | InboxItem
+"""A fact, with or without its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactDifference(Displayed):
+    """A concept of a place whose facts differ between two times."""
+
+    place: Place
+    keyword: str
+    before: tuple[AnyFact, ...]
+    after: tuple[AnyFact, ...]
+
+
+class MemoryReview:
+    """What a memory learnt, and the decisions of people about it.
+
+        for item in await memory.review.inbox():
+            print(item.kind, item.fact.text, item.quote)
+        with acting("jane", reason="the customer called"):
+            await memory.review.correct(item, "Silver")
+
+    It covers the places of a view, and the whole store for a memory that is none. `keep`,
+    `correct` and `forget` are decisions of a person: what they leave is confirmed, and a model that
+    says something else later only proposes it. Each returns the id of the change, for `undo`. No
+    call to a model.
+
+    Args:
+        provider: The provider, restricted to the memory's boundary and observed.
+        reader: A reader of the same provider.
+        events: Reports rejected calls; the provider reports everything else.
+        clock: Returns the time.
+    """
+
+    def __init__(
+        self,
+        provider: FactStore,
+        reader: FactReader,
+        events: MemoryEvents,
+        clock: TimeProvider,
+    ) -> None:
+        self._provider = provider
+        self._reader = reader
+        self._events = events
+        self._clock = clock
+
+    async def inbox(
+        self,
+        *,
+        since: datetime | timedelta | None = _WEEK,
+        subjects: Iterable[MemorySubject] | None = None,
+        limit: int | None = None,
+    ) -> list[InboxItem]:
+        """Return what a person may want to decide, each once: contradictions first, then newest.
+
+        Args:
+            since: From when on unconfirmed values that models learnt are new; None for all of them.
+                Proposals and doubtful values stay in the inbox until they are decided.
+            subjects: Only places of these subjects; all by default.
+            limit: The maximum of items.
+
+        Raises:
+            StorageError: A place could not be read.
+        """
+        begin = self._time(since, "since")
+
+        async def read(place: Place) -> list[InboxItem]:
+            return await self._inbox_of(place, begin)
+
+        found = [item for items in await self._each(read, subjects) for item in items]
+        found.sort(key=lambda item: item.at.timestamp() if item.at else 0.0, reverse=True)
+        found.sort(key=lambda item: _ORDER.index(item.kind))
+        return found[:limit]
+
+    async def _inbox_of(self, place: Place, begin: datetime | None) -> list[InboxItem]:
+        subject, scope = place.subject, place.scope
+        concepts = self._reader.concepts.values()
+        proposals = await self._provider.proposals(subject, scope, concepts=concepts)
+        facts = await self._provider.load_all(subject, scope, concepts=concepts)
+        found = [proposed_item(place, each) for each in proposals]
+        disputed = {item.fact.id for item in found if item.is_ending}
+        for fact in facts:
+            kind = kind_of(fact, begin)
+            if kind is not None and fact.id not in disputed:
+                at = fact.confirmed_at
+                found.append(InboxItem(kind, place, fact, at, fact.actor, fact.source))
+        return found
+
+    async def keep(self, fact: Reviewed) -> str:
+        """Confirm a fact, and return the id of the change.
+
+        A proposal becomes current, in the place of the value that it contradicts. If the concept
+        has one value, its other proposals are settled.
+
+        Args:
+            fact: An item of the inbox, or a current fact, with or without its place.
+
+        Raises:
+            ValueError: It is neither current nor proposed any more.
+            MemoryAccessError: The view is read-only.
+        """
+        confirmed: Any = replace(_fact_of(fact), state=FactState.CONFIRMED)
+        return await self._decide(fact, lambda _, now: {"at": now, "facts": [stored(confirmed)]})
+
+    async def correct(self, fact: Reviewed, value: object) -> str:
+        """Replace the value of a fact by a confirmed one, and return the id of the change.
+
+        The new value has no source. Of a concept with many values, only those of this fact are
+        replaced, and a model that states one of them again only proposes it.
+
+        Args:
+            fact: An item of the inbox, or a current fact.
+            value: The right value; for a concept with many values one of them, or a list.
+
+        Raises:
+            ValueError: The value does not fit the concept, or the fact is neither current nor
+                proposed any more.
+            MemoryAccessError: The view is read-only.
+        """
+        old: Any = _fact_of(fact)
+        changed: dict[str, Any] = {"state": FactState.CONFIRMED, "source": None}
+        if isinstance(old, SingleFact):
+            new: Any = replace(old, value=value, timestamp=self._clock(), **changed)
+            gone = [each for each in _digests(old) if each not in _digests(new)]
+
+            def one(ledger: Ledger, now: str) -> Entry:
+                entry: Entry = {"at": now, "facts": [stored(new)]}
+                if ledger.is_wide(old.concept.keyword, now):  # it would be added to the others
+                    entry["retract"] = _retracted(old, gone, now)
+                return entry
+
+            return await self._decide(fact, one)
+        values = value if isinstance(value, list | tuple) else [value]
+        new = replace(old, values=tuple(values), timestamp=self._clock(), **changed)
+        kept = set(_digests(new))
+        gone = [each for each in _digests(old) if each not in kept]
+        return await self._decide(
+            fact,
+            lambda _, now: {
+                "at": now,
+                "facts": [stored(new)],
+                "retract": _retracted(old, gone, now),
+            },
+        )
+
+    async def forget(self, fact: Reviewed) -> str:
+        """Forget a fact, or reject a proposal, and return the id of the change.
+
+        A model that states the value again only proposes it. The history keeps it: to remove it
+        from there too, use `memory.contents.forget(..., purge=True)`.
+
+        Raises:
+            ValueError: The fact is neither current nor proposed any more.
+            MemoryAccessError: The view is read-only.
+        """
+        old = _fact_of(fact)
+        return await self._decide(
+            fact, lambda _, now: {"at": now, "retract": _retracted(old, _digests(old), now)}
+        )
+
+    async def changes(
+        self,
+        *,
+        since: datetime | timedelta | None = None,
+        until: datetime | timedelta | None = None,
+        actor: str | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        limit: int | None = None,
+    ) -> list[FactChange]:
+        """Return what was added, replaced, confirmed, proposed and forgotten, newest first.
+
+        Args:
+            since: Only changes from this time on, or of this span of time.
+            until: Only changes until this time.
+            actor: Only changes of this actor.
+            subjects: Only places of these subjects; all by default.
+            limit: The maximum of changes.
+
+        Raises:
+            StorageError: A place could not be read.
+        """
+        begin, end = self._time(since, "since"), self._time(until, "until")
+        concepts = {word: each for each in self._reader.concepts.values() for word in each.keywords}
+
+        async def read(place: Place) -> list[FactChange]:
+            entries = await self._provider.entries(place.subject, place.scope)
+            first, last = _stamp(begin) or "", _stamp(end)
+            found = changes_of(place, entries, concepts, since=first, until=last)
+            return [each for each in found if actor is None or each.actor == actor]
+
+        found = [each for part in await self._each(read, subjects) for each in reversed(part)]
+        found.sort(key=lambda each: each.at, reverse=True)
+        return found[:limit]
+
+    async def diff(
+        self,
+        then: datetime | timedelta,
+        now: datetime | timedelta | None = None,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> list[FactDifference]:
+        """Return the concepts whose values or states differ between two times, place by place.
+
+        Args:
+            then: The earlier time, or how long ago.
+            now: The later time; the present by default.
+            subjects: Only places of these subjects; all by default.
+
+        Raises:
+            StorageError: A place could not be read.
+        """
+        first, last = self._time(then, "then"), self._time(now, "now")
+        concepts = self._reader.concepts.values()
+
+        async def read(place: Place) -> list[FactDifference]:
+            subject, scope, load = place.subject, place.scope, self._provider.load_all
+            before = _by_keyword(await load(subject, scope, concepts=concepts, as_of=first))
+            after = _by_keyword(await load(subject, scope, concepts=concepts, as_of=last))
+            return [
+                FactDifference(place, word, before.get(word, ()), after.get(word, ()))
+                for word in sorted(before.keys() | after.keys())
+                if _seen(before.get(word, ())) != _seen(after.get(word, ()))
+            ]
+
+        return [each for part in await self._each(read, subjects) for each in part]
+
+    async def undo(self, change_id: str) -> str:
+        """Undo a change of any time, and return the id of the change that does so.
+
+        What the change removed is current again, with its dates, sources and state, and what it
+        added is gone. The history has both. An undo can be undone too. Values that were purged do
+        not come back.
+
+        Raises:
+            ValueError: A later change rests on it, it changed nothing, or there is no such change
+                in the memory's places: purges and erasures cannot be undone, nor anything before.
+            MemoryAccessError: The view is read-only.
+        """
+        expect(change_id, str, "change_id", "undo(change.id)")
+        found: list[Place] = []
+        for place in await fact_store(self._provider).list_places():
+            if change_id.startswith(place_digits(place.identity)):
+                found.append(place)  # noqa: PERF401 - two places may share the digits
+        if not found:
+            raise ValueError(
+                f"No place of this memory has a change {change_id!r}: it has another spelling, or "
+                "its place was erased, which cannot be undone"
+            )
+        return await self._amended(found[-1], undoing(found[-1].identity, change_id))
+
+    async def _decide(self, fact: Reviewed, made: Callable[[Ledger, str], Entry]) -> str:
+        """Append the entry of a decision about a fact that is current or proposed."""
+        async with self._events.before(MemoryOperation.SAVE):
+            place, about = await self._place_of(fact), _fact_of(fact)
+
+        def change(entries: Sequence[Entry], now: str) -> list[Entry]:
+            names = frozenset(about.concept.keywords)
+            ledger = Ledger(entries)
+            if not ledger.matching(Condition(fact_id=about.id, keywords=names), now):
+                raise ValueError(
+                    f"The fact {about.id!r} is neither current nor proposed any more: read it again"
+                )
+            return [made(ledger, now)]
+
+        return await self._amended(place, change)
+
+    async def _amended(self, place: Place, change: Amendment) -> str:
+        ids: list[str] = []
+
+        def noted(entries: Sequence[Entry], now: str) -> list[Entry]:
+            made: list[Entry] = [{**each, "at": now} for each in change(entries, now)]
+            ids[:] = change_ids(place.identity, [*entries, *made])
+            return made
+
+        with acting_unless_named("reviewer"):
+            await self._provider.amend(noted, place.subject, place.scope)
+        return ids[-1]
+
+    async def _place_of(self, fact: Reviewed) -> Place:
+        if isinstance(fact, PlacedFact | InboxItem):
+            return fact.place
+        for place in await fact_store(self._provider).list_places():
+            subject, scope = place.subject, place.scope
+            held = await self._provider.load_all(subject, scope)
+            waits = await self._provider.proposals(subject, scope)
+            if any(each.id == fact.id for each in (*held, *(each.fact for each in waits))):
+                return place
+        raise ValueError(f"No place of this memory has the fact {fact.id!r}")
+
+    async def _each(
+        self,
+        read: "Callable[[Place], Any]",
+        subjects: Iterable[MemorySubject] | None,
+    ) -> list[Any]:
+        store = fact_store(self._provider)
+        return await each_of(read, await store.list_places(subjects=subjects))
+
+    def _time(self, when: datetime | timedelta | None, name: str) -> datetime | None:
+        if when is None:
+            return None
+        example = f"{name}=timedelta(days=1)"
+        expect(when, (datetime, timedelta), name, example)
+        return self._clock() - when if isinstance(when, timedelta) else utc(when, f"moment {name}")
+
+
+def _stamp(when: datetime | None) -> str | None:
+    return None if when is None else stamp(when)
+
+
+def _fact_of(fact: Reviewed) -> AnyFact:
+    if isinstance(fact, PlacedFact | InboxItem):
+        return fact.fact
+    return expect(fact, AnyFact, "fact", "keep(item), of await memory.review.inbox()")
+
+
+def _digests(fact: AnyFact) -> list[str]:
+    codec, keyword = fact.concept.codec, fact.concept.keyword
+    return [digest_of(canonical(codec.dump(value, keyword))) for value in fact.values]
+
+
+def _retracted(fact: AnyFact, digests: Iterable[str], now: str) -> list[RetractedValue]:
+    return [
+        {"keyword": keyword, "timestamp": now, "digest": digest, "confirmed": True}
+        for keyword in fact.concept.keywords
+        for digest in digests
+    ]
+
+
+def _by_keyword(facts: Iterable[AnyFact]) -> dict[str, tuple[AnyFact, ...]]:
+    found: dict[str, tuple[AnyFact, ...]] = {}
+    for fact in facts:
+        keyword = fact.concept.keyword
+        found[keyword] = (*found.get(keyword, ()), fact)
+    return found
+
+
+def _seen(facts: Iterable[AnyFact]) -> set[tuple[str, FactState]]:
+    """Return what of facts a difference shows: their values and states."""
+    return {(digest, fact.state) for fact in facts for digest in _digests(fact)}

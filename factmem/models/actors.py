@@ -1,0 +1,81 @@
+"""Who changes facts, and how certain they are: actors, reasons and the states of values."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import NamedTuple
+
+from factmem.models._names import checked_text
+
+__all__ = ["FactState", "acting"]
+
+MAX_REASON = 1000
+"""The largest length of an actor and of a reason, in characters."""
+
+
+class FactState(StrEnum):
+    """How far a fact has been decided."""
+
+    PROPOSED = "proposed"
+    """A model found it, and a person or the application decides. No load and no prompt has it."""
+    STATED = "stated"
+    """The application saved it, or a model learnt it."""
+    CONFIRMED = "confirmed"
+    """A person said so. What a model learns against it becomes a proposal."""
+
+
+class By(NamedTuple):
+    """Who made a change, and why."""
+
+    actor: str | None = None
+    reason: str | None = None
+
+
+NOBODY = By()
+_BY: ContextVar[By] = ContextVar("factmem_actor", default=NOBODY)
+
+
+def present_actor() -> By:
+    """Return the actor and the reason of changes that are made now."""
+    return _BY.get()
+
+
+@contextmanager
+def acting(actor: str, *, reason: str | None = None) -> Generator[None]:
+    """Name the actor and the reason of all changes in a block: a person, an agent, a program.
+
+        with acting("jane", reason="the customer called"):
+            await memory.review.correct(fact, "Silver")
+
+    Both are stored with the changes, in plain text like the facts. They are in histories, `why`,
+    bundles and events, never in prompts. An inner block hides the outer one.
+
+    Raises:
+        TypeError: One of them is not a string.
+        ValueError: `actor` is empty, or one of them is longer than 1,000 characters.
+    """
+    token = _BY.set(By(_checked(actor, "actor"), reason and _checked(reason, "reason")))
+    try:
+        yield
+    finally:
+        _BY.reset(token)
+
+
+@contextmanager
+def acting_unless_named(actor: str) -> Generator[None]:
+    """Name a program of factmem as the actor of a block, unless the application has named one."""
+    named = _BY.get()
+    token = _BY.set(named if named.actor is not None else By(actor, named.reason))
+    try:
+        yield
+    finally:
+        _BY.reset(token)
+
+
+def _checked(text: str, name: str) -> str:
+    if not checked_text(text, name).strip():
+        raise ValueError(f"{name} must not be empty: acting('jane', reason='the customer called')")
+    if len(text) > MAX_REASON:
+        raise ValueError(f"{name} has {len(text)} characters: at most {MAX_REASON} are allowed")
+    return text

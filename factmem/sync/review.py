@@ -1,0 +1,146 @@
+"""The review of a memory without await.
+
+Written by tests/sync/generate.py: change the async class.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from factmem.ledger.changes import FactChange
+from factmem.memory.inbox import InboxItem
+from factmem.memory.review import _WEEK, FactDifference, MemoryReview, Reviewed
+from factmem.models.places import MemorySubject
+from factmem.sync._wrapping import Wraps
+
+__all__ = ["ReviewSync"]
+
+
+class ReviewSync(Wraps[MemoryReview]):
+    """What a memory learnt, and decisions about it, for code that does not use `await`."""
+
+    def inbox(
+        self,
+        *,
+        since: datetime | timedelta | None = _WEEK,
+        subjects: Iterable[MemorySubject] | None = None,
+        limit: int | None = None,
+    ) -> list[InboxItem]:
+        """Return what a person may want to decide, each once: contradictions first, then newest.
+
+        Args:
+            since: From when on unconfirmed values that models learnt are new; None for all of them.
+                Proposals and doubtful values stay in the inbox until they are decided.
+            subjects: Only places of these subjects; all by default.
+            limit: The maximum of items.
+
+        Raises:
+            StorageError: A place could not be read.
+        """
+        return self._portal.call(self._wrapped.inbox, since=since, subjects=subjects, limit=limit)
+
+    def keep(self, fact: Reviewed) -> str:
+        """Confirm a fact, and return the id of the change.
+
+        A proposal becomes current, in the place of the value that it contradicts. If the concept
+        has one value, its other proposals are settled.
+
+        Args:
+            fact: An item of the inbox, or a current fact, with or without its place.
+
+        Raises:
+            ValueError: It is neither current nor proposed any more.
+            MemoryAccessError: The view is read-only.
+        """
+        return self._portal.call(self._wrapped.keep, fact)
+
+    def correct(self, fact: Reviewed, value: object) -> str:
+        """Replace the value of a fact by a confirmed one, and return the id of the change.
+
+        The new value has no source. Of a concept with many values, only those of this fact are
+        replaced, and a model that states one of them again only proposes it.
+
+        Args:
+            fact: An item of the inbox, or a current fact.
+            value: The right value; for a concept with many values one of them, or a list.
+
+        Raises:
+            ValueError: The value does not fit the concept, or the fact is neither current nor
+                proposed any more.
+            MemoryAccessError: The view is read-only.
+        """
+        return self._portal.call(self._wrapped.correct, fact, value)
+
+    def forget(self, fact: Reviewed) -> str:
+        """Forget a fact, or reject a proposal, and return the id of the change.
+
+        A model that states the value again only proposes it. The history keeps it: to remove it
+        from there too, use `memory.contents.forget(..., purge=True)`.
+
+        Raises:
+            ValueError: The fact is neither current nor proposed any more.
+            MemoryAccessError: The view is read-only.
+        """
+        return self._portal.call(self._wrapped.forget, fact)
+
+    def changes(
+        self,
+        *,
+        since: datetime | timedelta | None = None,
+        until: datetime | timedelta | None = None,
+        actor: str | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        limit: int | None = None,
+    ) -> list[FactChange]:
+        """Return what was added, replaced, confirmed, proposed and forgotten, newest first.
+
+        Args:
+            since: Only changes from this time on, or of this span of time.
+            until: Only changes until this time.
+            actor: Only changes of this actor.
+            subjects: Only places of these subjects; all by default.
+            limit: The maximum of changes.
+
+        Raises:
+            StorageError: A place could not be read.
+        """
+        return self._portal.call(
+            self._wrapped.changes,
+            since=since,
+            until=until,
+            actor=actor,
+            subjects=subjects,
+            limit=limit,
+        )
+
+    def diff(
+        self,
+        then: datetime | timedelta,
+        now: datetime | timedelta | None = None,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> list[FactDifference]:
+        """Return the concepts whose values or states differ between two times, place by place.
+
+        Args:
+            then: The earlier time, or how long ago.
+            now: The later time; the present by default.
+            subjects: Only places of these subjects; all by default.
+
+        Raises:
+            StorageError: A place could not be read.
+        """
+        return self._portal.call(self._wrapped.diff, then, now, subjects=subjects)
+
+    def undo(self, change_id: str) -> str:
+        """Undo a change of any time, and return the id of the change that does so.
+
+        What the change removed is current again, with its dates, sources and state, and what it
+        added is gone. The history has both. An undo can be undone too. Values that were purged do
+        not come back.
+
+        Raises:
+            ValueError: A later change rests on it, it changed nothing, or there is no such change
+                in the memory's places: purges and erasures cannot be undone, nor anything before.
+            MemoryAccessError: The view is read-only.
+        """
+        return self._portal.call(self._wrapped.undo, change_id)

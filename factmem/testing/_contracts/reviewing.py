@@ -1,0 +1,152 @@
+"""What a person has confirmed, what waits for a decision, and who changed what."""
+
+from datetime import timedelta
+
+from factmem.ledger._undo import undoing
+from factmem.ledger.changes import change_ids
+from factmem.models.actors import FactState, acting
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
+from factmem.providers.results import RetractedFact
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER
+from factmem.testing.clock import START, SettableClock
+
+SAID = FactSource(SourceKind.USER, "chat", 3, "I like it dark")
+MANY = Concept(THEME.keyword, THEME.description, FactType.MULTIPLE)
+HERE = Place(AGENT, USER)
+LONG_AGO = START - timedelta(days=3650)
+
+
+async def values(provider: FactStore) -> list[object]:
+    """Return all current values."""
+    return [each for fact in await provider.load_all(USER, AGENT) for each in fact.values]
+
+
+class Reviewing:
+    """A confirmed value stays, whatever models learn; what they learn waits for a decision."""
+
+    async def confirm(self, provider: FactStore, fact: AnyFact) -> None:
+        """Save a fact as a person."""
+        with acting("jane", reason="she asked"):
+            await provider.save(fact, USER, AGENT)
+
+    async def test_a_state_is_kept_with_its_actor(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """They come back from loads, from the history and from another statement of the value."""
+        await self.confirm(provider, SingleFact(THEME, "light", state=FactState.CONFIRMED))
+        clock.advance()
+        said = SingleFact(THEME, "light", timestamp=clock(), source=SAID)
+        await provider.learn([said], USER, AGENT)
+
+        (fact,) = await provider.load(THEME, USER, AGENT)
+        first, again = await provider.history(THEME, USER, AGENT)
+
+        assert (fact.state, fact.actor, fact.reason) == (FactState.CONFIRMED, "jane", "she asked")
+        assert (first.actor, first.reason, first.action) == ("jane", "she asked", "saved")
+        assert (again.actor, again.action) == (None, "confirmed")
+
+    async def test_statements_never_replace_or_double_it(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Of a SINGLE concept, and under a made-up keyword that is MULTIPLE; proposals are once."""
+        await self.confirm(provider, SingleFact(THEME, "light", state=FactState.CONFIRMED))
+        for concept in (THEME, MANY, THEME, MANY):
+            clock.advance()
+            said: AnyFact = SingleFact(THEME, "dark", timestamp=clock(), source=SAID)
+            if concept is MANY:
+                said = MultipleFacts(MANY, ["dark"], timestamp=clock(), source=SAID)
+            learned = await provider.learn([said], USER, AGENT)
+            assert learned.proposed == {said.id}
+
+        assert await values(provider) == ["light"]
+        (fact,) = await provider.load_all(USER, AGENT)
+        assert fact.concept.fact_type is FactType.SINGLE
+        (proposal,) = await provider.proposals(USER, AGENT)
+        assert proposal.fact.values == ("dark",)
+        assert proposal.fact.state is FactState.PROPOSED
+        assert proposal.source == SAID
+        assert proposal.current is not None
+        assert proposal.current.values == ("light",)
+
+    async def test_a_retraction_of_it_waits(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """A person decides; only a confirmed retraction ends the value."""
+        await self.confirm(provider, SingleFact(THEME, "light", state=FactState.CONFIRMED))
+        clock.advance()
+        ended = RetractedFact(THEME, "light", clock(), SAID)
+
+        learned = await provider.learn([], USER, AGENT, retracted=[ended])
+
+        assert learned.disputed == (ended,)
+        assert await values(provider) == ["light"]
+        (proposal,) = await provider.proposals(USER, AGENT)
+        assert proposal.is_ending
+        assert proposal.source == FactSource(SourceKind.USER, "chat", 3)
+
+    async def test_what_was_said_before_it_is_superseded(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """A decision settles what was said until then, so a chat that is read late proposes nothing."""
+        said = SingleFact(THEME, "dark", timestamp=clock() - timedelta(hours=1), source=SAID)
+        await self.confirm(
+            provider, SingleFact(THEME, "light", timestamp=LONG_AGO, state=FactState.CONFIRMED)
+        )
+
+        learned = await provider.learn([said], USER, AGENT)
+
+        assert (learned.superseded, learned.proposed) == (frozenset({said.id}), frozenset())
+        assert await provider.proposals(USER, AGENT) == []
+
+    async def test_proposals_are_decided_by_saves(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """A save of the value makes it current; forgetting it removes the proposal."""
+        waits = [
+            MultipleFacts(LANGUAGES, [each], state=FactState.PROPOSED) for each in ("go", "rust")
+        ]
+        await provider.save_many(waits, USER, AGENT)
+        assert await values(provider) == []
+        assert [each.fact.id for each in await provider.proposals(USER, AGENT)] == [
+            each.id for each in waits
+        ]
+
+        await provider.save(MultipleFacts(LANGUAGES, ["go"]), USER, AGENT)
+        assert await provider.forget(USER, AGENT, fact_id=waits[1].id) == 1
+
+        assert await values(provider) == ["go"]
+        assert await provider.proposals(USER, AGENT) == []
+
+    async def test_an_application_replaces_what_was_confirmed(self, provider: FactStore) -> None:
+        """Its own saves are no statements of a model."""
+        await self.confirm(provider, SingleFact(THEME, "light", state=FactState.CONFIRMED))
+
+        await provider.save(SingleFact(THEME, "dark"), USER, AGENT)
+
+        assert await values(provider) == ["dark"]
+
+    async def test_an_undone_change_restores_what_was_before(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """With state, source and dates; the undo names its actor and can be undone."""
+        old = SingleFact(THEME, "light", timestamp=clock(), importance=0.9, source=SAID)
+        await self.confirm(provider, old)
+        await provider.save(SingleFact(THEME, "dark"), USER, AGENT)
+        before = await provider.load_all(USER, AGENT)
+        clock.advance()
+
+        for expected in (old.value, "dark"):
+            ids = change_ids(HERE.identity, await provider.entries(USER, AGENT))
+            with acting("joe"):
+                assert await provider.amend(undoing(HERE.identity, ids[-1]), USER, AGENT) == 1
+            assert await values(provider) == [expected]
+            if expected == old.value:
+                (found,) = await provider.load(THEME, USER, AGENT)
+                assert found == old
+                assert (found.actor, found.reason) == ("jane", "she asked")
+        assert await provider.load_all(USER, AGENT) == before
+        *_, last = await provider.entries(USER, AGENT)
+        assert last.get("actor") == "joe"

@@ -1,0 +1,278 @@
+"""Reviewing: the inbox, decisions of people, changes, differences and undo."""
+
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from factmem import FactState, acting
+from factmem.events import MemoryEvent
+from factmem.ledger.ledger import Ledger
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.clock import stamp
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.clock import SettableClock
+from tests.world import AGENT, ALICE, BOB, LANGUAGES, THEME, item, memory_of, user
+
+CHAT = [user("I prefer the dark theme.")]
+CONCEPTS: list[Concept[Any, Any]] = [THEME, LANGUAGES]
+SAID = FactSource(SourceKind.USER, "chat", 0, "I prefer the dark theme.")
+
+
+def memory_that_reads(*answers: object, **options: Any) -> AgentMemory:
+    """Return a memory on a new store whose model gives these items."""
+    store = options.pop("store", None) or InMemoryProvider()
+    model = ScriptedChatModel(*[{"facts": [each]} for each in answers])
+    return memory_of(store, model, **options)
+
+
+async def themes(memory: AgentMemory) -> list[str]:
+    return [fact.value for fact in await memory.current(THEME)]
+
+
+async def test_a_correction_stays_when_the_chat_says_it_again() -> None:
+    """The next chat makes a proposal with its quote, once, and prompts keep the correction."""
+    memory = memory_that_reads(item(), item(), item(), concepts=[THEME])
+    await memory.auto_detect_facts(CHAT)
+    (new,) = await memory.review.inbox()
+    assert (new.kind, new.fact.values, new.quote, new.actor) == (
+        "new",
+        ("dark",),
+        item()["quote"],
+        "detection",
+    )
+
+    with acting("jane", reason="the customer called"):
+        await memory.review.correct(new, "light")
+    for _ in range(2):
+        report = await memory.auto_detect_facts(CHAT)
+        assert [each.fact.values for each in report.proposed] == [("dark",)]
+        assert report.saved == []
+
+    (found,) = await memory.review.inbox()
+    assert (found.kind, found.quote) == ("contradiction", item()["quote"])
+    assert found.current is not None
+    assert (found.current.values, found.current.actor) == (("light",), "jane")
+    assert await themes(memory) == ["light"]
+    assert "jane" not in await memory.text()
+    assert "dark" not in await memory.text()
+
+
+async def test_a_made_up_keyword_stays_single() -> None:
+    """Neither is the correction doubled."""
+    made_up = item(keyword="plan", value="Gold", quote="I have the Gold plan", fact_type="MULTIPLE")
+    single = {**made_up, "fact_type": "SINGLE"}
+    memory = memory_that_reads(single, made_up)
+    chat = [user("I have the Gold plan")]
+    await memory.auto_detect_facts(chat)
+    (new,) = await memory.review.inbox()
+    await memory.review.correct(new, "Silver")
+
+    await memory.auto_detect_facts(chat)
+
+    (fact,) = await memory.current()
+    assert (fact.values, fact.concept.fact_type) == (("Silver",), FactType.SINGLE)
+    assert [each.kind for each in await memory.review.inbox()] == ["contradiction"]
+
+
+async def test_keep_and_forget_decide_proposals() -> None:
+    """A kept proposal becomes current; a rejected one is only proposed again."""
+    concept = Concept(THEME.keyword, THEME.description, review=True)
+    memory = memory_that_reads(item(), item(), concepts=[concept])
+    await memory.auto_detect_facts(CHAT)
+    assert await themes(memory) == []
+    (waiting,) = await memory.review.inbox()
+    assert (waiting.kind, waiting.fact.state) == ("proposed", FactState.PROPOSED)
+
+    await memory.review.forget(waiting)
+    assert await memory.review.inbox() == []
+    await memory.auto_detect_facts(CHAT)
+    (again,) = await memory.review.inbox()
+    with pytest.raises(ValueError, match="neither current nor proposed"):
+        await memory.review.keep(waiting)
+    await memory.review.keep(again)
+
+    (fact,) = await memory.current(concept)
+    assert (fact.value, fact.state, fact.actor) == ("dark", FactState.CONFIRMED, "reviewer")
+    assert fact.source is not None
+    assert fact.source.quote == item()["quote"]
+    assert await memory.review.inbox() == []
+    with pytest.raises(ValueError, match="has the fact"):
+        await memory.review.keep(SingleFact(THEME, "blue"))
+
+
+async def test_a_corrected_value_of_many_does_not_come_back() -> None:
+    """A model that states the wrong one again proposes it."""
+    memory = memory_that_reads()
+    wrong = MultipleFacts(LANGUAGES, ["Java", "Go"], source=SAID)
+    await memory.store.learn([wrong], ALICE, AGENT)
+    (new,) = await memory.review.inbox()
+
+    await memory.review.correct(new, ["Kotlin", "Go"])
+    await memory.store.learn([MultipleFacts(LANGUAGES, ["Java", "C"])], ALICE, AGENT)
+
+    current = [value for fact in await memory.current(LANGUAGES) for value in fact.values]
+    assert sorted(current) == ["C", "Go", "Kotlin"]
+    assert [each.fact.values for each in await memory.review.inbox()] == [("Java",)]
+
+
+async def test_the_end_of_a_confirmed_value_is_decided_by_a_person() -> None:
+    """The tool of a model and a chat only propose it."""
+    memory = memory_that_reads(item(action="retract"))
+    await memory.review.keep(await _saved(memory, "dark"))
+    await memory.auto_detect_facts(CHAT)
+
+    (found,) = await memory.review.inbox()
+    assert (found.kind, found.is_ending, found.fact.values) == ("contradiction", True, ("dark",))
+
+    await memory.review.keep(found)
+    assert await memory.review.inbox() == []
+    assert await themes(memory) == ["dark"]
+    await memory.review.forget(found)
+    assert await themes(memory) == []
+
+
+async def _saved(memory: AgentMemory, value: str) -> SingleFact[str]:
+    fact = SingleFact(THEME, value)
+    await memory.store.save(fact, ALICE, AGENT)
+    return fact
+
+
+async def test_changes_name_what_was_replaced_and_by_whom() -> None:
+    """Newest first, by actor and by subject; diff compares two times."""
+    clock = SettableClock()
+    store = InMemoryProvider(clock=clock)
+    memory = memory_of(store, clock=clock)
+    with acting("robot"):
+        await store.save(SingleFact(THEME, "dark", source=SAID), ALICE, AGENT)
+    await store.save(SingleFact(THEME, "blue"), BOB, AGENT)
+    start = clock.advance()
+    with acting("jane", reason="asked"):
+        await memory.view(subjects=[ALICE]).review.correct(
+            (await store.load(THEME, ALICE, AGENT))[0], "light"
+        )
+
+    whole = memory.review
+    newest, *others = await whole.changes()
+    assert (newest.kind, newest.actor, newest.reason) == ("replaced", "jane", "asked")
+    assert [fact.values for fact in newest.added] == [("light",)]
+    assert [(fact.values, fact.source) for fact in newest.removed] == [(("dark",), SAID)]
+    assert [each.actor for each in await whole.changes(actor="robot")] == ["robot"]
+    assert [each.actor for each in await whole.changes(since=start)] == ["jane"]
+    assert all(each.actor in {"robot", "application"} for each in others)
+    (found,) = await whole.diff(timedelta(seconds=1), subjects=[ALICE])
+    assert [fact.values for fact in found.before] == [("dark",)]
+    assert [fact.values for fact in found.after] == [("light",)]
+
+
+async def test_undo_is_refused_if_something_rests_on_it() -> None:
+    """The error names the later change; undone in order, all is as before."""
+    memory = memory_that_reads()
+    await _saved(memory, "dark")
+    await _saved(memory, "blue")
+    await _saved(memory, "red")
+    third, second, _ = await memory.review.changes()
+
+    with pytest.raises(ValueError, match=f"undo '{third.id}' first"):
+        await memory.review.undo(second.id)
+    await memory.review.undo(third.id)
+    assert await themes(memory) == ["blue"]
+    undone = await memory.review.undo(second.id)
+    assert await themes(memory) == ["dark"]
+    await memory.review.undo(undone)
+    assert await themes(memory) == ["blue"]
+    with pytest.raises(ValueError, match="erased"):
+        await memory.review.undo("0" * 16)
+    assert {each.actor for each in await memory.review.changes()} == {"application", "reviewer"}
+
+
+async def test_events_name_the_actor() -> None:
+    """They have no values."""
+    events: list[MemoryEvent] = []
+    memory = memory_of(InMemoryProvider(), listeners=[events.append])
+
+    with acting("jane", reason="asked"):
+        await memory.store.save(SingleFact(THEME, "dark"), ALICE, AGENT)
+
+    assert [(each.actor, each.reason) for each in events] == [("jane", "asked")]
+    with pytest.raises(ValueError, match="must not be empty"), acting(" "):
+        pass
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_the_undo_of_random_changes_is_the_state_before(seed: int) -> None:
+    """The whole state of a place, by a copy that was made before the change."""
+    rng, clock = random.Random(seed), SettableClock()
+    store = InMemoryProvider(clock=clock)
+    memory = memory_of(store, clock=clock)
+    for _ in range(50):
+        before = await _state(memory)
+        changed = await _random_change(memory, rng, clock)
+        if not changed:
+            continue
+        clock.advance()
+        (newest, *_) = await memory.review.changes(limit=1)
+        after = await _state(memory)
+        if rng.random() < 0.5 and before != after:
+            undone = await memory.review.undo(newest.id)
+            assert await _state(memory) == before
+            if rng.random() < 0.5:
+                await memory.review.undo(undone)
+                assert await _state(memory) == after
+
+
+async def _random_change(memory: AgentMemory, rng: random.Random, clock: SettableClock) -> bool:
+    value, concept = rng.choice("abcd"), rng.choice(CONCEPTS)
+    state = rng.choice([FactState.STATED, FactState.CONFIRMED, FactState.PROPOSED])
+    more: Any = {
+        "timestamp": clock(),
+        "importance": rng.choice([0.5, 0.9]),
+        "source": rng.choice([None, SAID, FactSource(SourceKind.USER, "mail", quote=value)]),
+        "metadata": rng.choice([{}, {"ticket": value}]),
+        "state": state,
+    }
+    fact: Any = (
+        SingleFact(THEME, value, **more)
+        if concept is THEME
+        else MultipleFacts(LANGUAGES, rng.sample("abcdef", 2), **more)
+    )
+    with acting(rng.choice(["jane", "joe"])):
+        match rng.choice(["save", "learn", "forget", "review"]):
+            case "save":
+                await memory.store.save(fact, ALICE, AGENT)
+            case "learn":
+                await memory.store.learn([fact], ALICE, AGENT)
+            case "forget":
+                return bool(await memory.store.forget(ALICE, AGENT, concept=concept))
+            case _:
+                items = await memory.review.inbox(since=None)
+                if not items:
+                    return False
+                decide = rng.choice([memory.review.keep, memory.review.forget])
+                await decide(rng.choice(items))
+    return True
+
+
+async def _state(memory: AgentMemory) -> list[str]:
+    """Return every current and proposed value with its fields, and the proposed ends."""
+    ledger, now = Ledger(await memory.store.entries(ALICE, AGENT)), stamp(memory.clock())
+    found = [
+        (
+            keyword,
+            key,
+            *(getattr(item, name) for name in _FIELDS),
+            item.state.replace("learnt", "saved"),
+        )
+        for keyword, held in ledger.state().by_keyword.items()
+        for key, item in held.all_items()
+        if item.is_alive(now)
+    ]
+    ends = [each.fact.text for each in ledger.proposals((), now) if each.is_ending]
+    return sorted(map(str, [*found, *ends]))
+
+
+_FIELDS = ("by", "importance", "expires_at", "metadata", "sources", "timestamp", "since", "until")

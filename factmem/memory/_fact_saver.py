@@ -13,11 +13,13 @@ from factmem.memory._tool_arguments import LARGEST, SaveArguments
 from factmem.memory.contents import MemoryContents
 from factmem.models._names import checked_name
 from factmem.models.actors import FactState, acting_unless_named
+from factmem.models.clock import system_clock
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt._escaping import harmless
 from factmem.providers.base import FactStore
+from factmem.providers.results import RetractedFact
 from factmem.recall._documents import plain_values
 
 _BY_MODEL = FactSource(SourceKind.ASSISTANT)
@@ -66,6 +68,12 @@ class FactSaver:
         if learned.proposed:
             saved = {"proposed": len(fact.values), "concept": concept.keyword}
         return harmless(to_json(saved).decode())
+
+    async def propose_end(self, place: Place, concept: Concept[Any, Any], value: object) -> None:
+        """Propose that a value is no longer true: a person who confirmed it decides."""
+        ended = RetractedFact(concept, value, system_clock(), _BY_MODEL)
+        with acting_unless_named("memory tools"):
+            await self._provider.learn([], place.subject, place.scope, retracted=[ended])
 
     async def _concept(self, asked: SaveArguments) -> Concept[Any, Any]:
         """Return the known concept that matches the model's keyword, or a new one.

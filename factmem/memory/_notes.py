@@ -7,6 +7,7 @@ from factmem._arguments import expect
 from factmem.errors import MemoryAccessError
 from factmem.memory._selection import PlaceSelection
 from factmem.models._checked import checked_concept
+from factmem.models.actors import FactState
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
@@ -17,16 +18,19 @@ NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=Fa
 """The concept of free texts."""
 
 
-def stated(concept: Concept[Any, Any], value: Any, said_at: datetime) -> AnyFact:
+def stated(
+    concept: Concept[Any, Any], value: Any, said_at: datetime, *, confirmed: bool = False
+) -> AnyFact:
     """Return a fact of the application, with the value or the values of a concept.
 
     Raises:
         TypeError: `concept` is not a concept, or the values are not a list.
         ValueError: A value is not of the concept's type.
     """
+    state = FactState.CONFIRMED if confirmed else FactState.STATED
     if checked_concept(concept).fact_type is FactType.SINGLE:
-        return SingleFact(concept, value, timestamp=said_at)
-    return MultipleFacts(concept, value, timestamp=said_at)
+        return SingleFact(concept, value, timestamp=said_at, state=state)
+    return MultipleFacts(concept, value, timestamp=said_at, state=state)
 
 
 def note_of(text: str, said_at: datetime) -> MultipleFacts[str]:

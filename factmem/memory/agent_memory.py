@@ -442,25 +442,36 @@ class AgentMemory:
         return await self._parts.loader.current(concept)
 
     @overload
-    async def save(self, concept: Concept[V, SingleFact[V]], value: V) -> SingleFact[V]: ...
+    async def save(
+        self, concept: Concept[V, SingleFact[V]], value: V, *, confirmed: bool = ...
+    ) -> SingleFact[V]: ...
     @overload
     async def save(
-        self, concept: Concept[V, MultipleFacts[V]], value: Iterable[V]
+        self, concept: Concept[V, MultipleFacts[V]], value: Iterable[V], *, confirmed: bool = ...
     ) -> MultipleFacts[V]: ...
     @overload
     async def save(
-        self, concept: Concept[V, SingleFact[V] | MultipleFacts[V]], value: V | Iterable[V]
+        self,
+        concept: Concept[V, SingleFact[V] | MultipleFacts[V]],
+        value: V | Iterable[V],
+        *,
+        confirmed: bool = ...,
     ) -> AnyFact: ...
     @overload
     async def save(self, concept: Profile) -> None: ...
     async def save(
-        self, concept: Concept[Any, Any] | Profile, value: object = None
+        self,
+        concept: Concept[Any, Any] | Profile,
+        value: object = None,
+        *,
+        confirmed: bool = False,
     ) -> AnyFact | None:
         """Save the value of a concept, or a list of values for one with many. No call to a model.
 
         The fact is saved in the first place of the memory: for the first subject, in the narrowest
         scope. It replaces the value of a concept with one value, and adds to those of one with
-        many. `store.save` can save it elsewhere, and with other fields.
+        many. `store.save` can save it elsewhere, and with other fields. With `confirmed`, a person
+        said so: no model replaces the value, see `review`.
 
         Of an instance of a `Profile`, the fields that were set are saved, in one write. Its None
         and empty lists remove nothing: see `edit`.
@@ -471,7 +482,7 @@ class AgentMemory:
         if isinstance(concept, Profile):
             await self._parts.profiles.save(concept)
             return None
-        fact = stated(concept, value, self.clock())
+        fact = stated(concept, value, self.clock(), confirmed=confirmed)
         await save_in(self._parts.selection, self._parts.provider, fact)
         return fact
 
@@ -688,6 +699,7 @@ class AgentMemory:
             save=saver.save if save and places else None,
             subjects=[place.subject for place in places],
             owned=[each.keyword for each in self._settings.concepts.values() if not each.detect],
+            propose_end=saver.propose_end,
         )
 
     async def aclose(self) -> None:

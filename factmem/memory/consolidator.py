@@ -22,6 +22,7 @@ from factmem.memory.consolidation import (
 )
 from factmem.models._checked import checked_concept
 from factmem.models._values import canonical
+from factmem.models.actors import acting_unless_named
 from factmem.models.boundary import check_writable
 from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import Identity, Place
@@ -119,7 +120,8 @@ class MemoryConsolidation:
                 place = merges[0].place
                 restored: list[JsonValue] = []
                 change = restoring(merges, restored)
-                await store.amend(change, place.subject, place.scope)
+                with acting_unless_named("consolidation"):
+                    await store.amend(change, place.subject, place.scope)
                 operation.count += len(restored)
             return operation.count
 
@@ -152,7 +154,8 @@ class MemoryConsolidation:
         for merges in _by_place(report.merges):
             place = merges[0].place
             done: list[Merge] = []
-            await store.amend(merging(merges, done), place.subject, place.scope)
+            with acting_unless_named("consolidation"):
+                await store.amend(merging(merges, done), place.subject, place.scope)
             held.update(merge.id for merge in done)
         return ConsolidationReport(
             [merge for merge in report.merges if merge.id in held],

@@ -28,8 +28,9 @@ from factmem.memory._tool_arguments import (
 )
 from factmem.memory.contents import MemoryContents
 from factmem.memory.listing import ConceptInfo
+from factmem.models.actors import FactState
 from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt._escaping import harmless
 from factmem.recall._documents import plain_values
@@ -53,6 +54,7 @@ _ALL = sys.maxsize
 _NO_CONCEPT = "There is no such concept."
 _SEVERAL_CONCEPTS = "Several concepts look like this: write the keyword exactly as it is listed."
 
+_CONFIRMED = "A person confirmed values of it: they stay until a person decides."
 _OWNED = "Only the application changes this concept. Nothing was forgotten."
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -153,6 +155,9 @@ class MemoryTool(DefinedTool):
         return [late(each) for each in sample]
 
 
+ProposeEnd: TypeAlias = Callable[[Place, Concept[Any, Any], Any], Awaitable[object]]
+
+
 @cache
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments; cached, because it takes half a millisecond."""
@@ -172,6 +177,7 @@ def memory_tools(
     save: Callable[[SaveArguments, object], Awaitable[str]] | None = None,
     subjects: Iterable[MemorySubject] = (),
     owned: Collection[str] = (),
+    propose_end: ProposeEnd,
 ) -> list[MemoryTool]:
     """Return the tools of some places; see `AgentMemory.tools`.
 
@@ -185,13 +191,14 @@ def memory_tools(
         subjects: The subjects of the places. If two have the same name, rows contain their
             entities.
         owned: Keywords of concepts that only the application changes.
+        propose_end: Proposes that a confirmed value is no longer true.
 
     Raises:
         ValueError: Endpoints reject names with this `prefix`.
     """
     names = Counter(name for name, _ in {(each.name, each.entity) for each in subjects})
     shared = {name for name, count in names.items() if count > 1}
-    made = _Tools(recall, contents, remember, shared, owned=owned)
+    made = _Tools(recall, contents, remember, shared, owned=owned, propose_end=propose_end)
     tools = [
         MemoryTool(
             prefix,
@@ -234,7 +241,9 @@ class _Tools:
         shared: Collection[str],
         *,
         owned: Collection[str],
+        propose_end: ProposeEnd,
     ) -> None:
+        self._propose_end = propose_end
         self._recall = recall
         self._contents = contents
         self._remember = remember
@@ -290,19 +299,28 @@ class _Tools:
         concept: Concept[JsonValue, Any] = Concept(
             each.keyword, each.description, each.fact_type, value_type=JsonValue
         )
-        if not asked.values:
-            return to_json({"forgotten": await self._contents.forget(concept=concept)}).decode()
-        stored = [
-            value
+        held = [
+            placed
             for placed in await self._contents.records(_ALL)
             if placed.fact.concept.keyword == each.keyword
-            for value in plain_values(placed.fact)
         ]
+        confirmed = [placed for placed in held if placed.fact.state is FactState.CONFIRMED]
+        if not asked.values and not confirmed:
+            return to_json({"forgotten": await self._contents.forget(concept=concept)}).decode()
+        stored = [value for placed in held for value in plain_values(placed.fact)]
+        named = match_values(asked.values, stored) if asked.values else stored
+        kept = [(p.place, v) for p in confirmed for v in plain_values(p.fact) if v in named]
         counts = [
             await self._contents.forget(concept=concept, value=value)
-            for value in match_values(asked.values, stored)
+            for value in named
+            if value not in [value for _, value in kept]
         ]
-        return to_json({"forgotten": sum(counts)}).decode()
+        answer: dict[str, JsonValue] = {"forgotten": sum(counts)}
+        for place, value in kept:
+            await self._propose_end(place, concept, value)
+        if kept:
+            answer |= {"proposed": len(kept), "note": _CONFIRMED}
+        return to_json(answer).decode()
 
     def _about(self, subject: MemorySubject) -> dict[str, JsonValue]:
         """Return the subject of a row, with its entity if the name is ambiguous."""

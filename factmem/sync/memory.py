@@ -270,27 +270,36 @@ class MemorySync(WrapsContext[AgentMemory]):
         return result
 
     @overload
-    def save(self, concept: Concept[V, SingleFact[V]], value: V) -> SingleFact[V]: ...
+    def save(
+        self, concept: Concept[V, SingleFact[V]], value: V, *, confirmed: bool = ...
+    ) -> SingleFact[V]: ...
 
     @overload
     def save(
-        self, concept: Concept[V, MultipleFacts[V]], value: Iterable[V]
+        self, concept: Concept[V, MultipleFacts[V]], value: Iterable[V], *, confirmed: bool = ...
     ) -> MultipleFacts[V]: ...
 
     @overload
     def save(
-        self, concept: Concept[V, SingleFact[V] | MultipleFacts[V]], value: V | Iterable[V]
+        self,
+        concept: Concept[V, SingleFact[V] | MultipleFacts[V]],
+        value: V | Iterable[V],
+        *,
+        confirmed: bool = ...,
     ) -> AnyFact: ...
 
     @overload
     def save(self, concept: Profile) -> None: ...
 
-    def save(self, concept: Concept[Any, Any] | Profile, value: object = None) -> AnyFact | None:
+    def save(
+        self, concept: Concept[Any, Any] | Profile, value: object = None, *, confirmed: bool = False
+    ) -> AnyFact | None:
         """Save the value of a concept, or a list of values for one with many. No call to a model.
 
         The fact is saved in the first place of the memory: for the first subject, in the narrowest
         scope. It replaces the value of a concept with one value, and adds to those of one with
-        many. `store.save` can save it elsewhere, and with other fields.
+        many. `store.save` can save it elsewhere, and with other fields. With `confirmed`, a person
+        said so: no model replaces the value, see `review`.
 
         Of an instance of a `Profile`, the fields that were set are saved, in one write. Its None
         and empty lists remove nothing: see `edit`.
@@ -299,7 +308,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             The saved fact; None for a profile.
         """
         any_call: Any = self._wrapped.save
-        result: AnyFact | None = self._portal.call(any_call, concept, value)
+        result: AnyFact | None = self._portal.call(any_call, concept, value, confirmed=confirmed)
         return result
 
     def edit(self, profile: type[P]) -> AbstractContextManager[P]:

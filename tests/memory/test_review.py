@@ -1,5 +1,6 @@
 """Reviewing: the inbox, decisions of people, changes, differences and undo."""
 
+import json
 import random
 from datetime import timedelta
 from typing import Any
@@ -134,6 +135,38 @@ async def test_the_end_of_a_confirmed_value_is_decided_by_a_person() -> None:
     assert await themes(memory) == ["dark"]
     await memory.review.forget(found)
     assert await themes(memory) == []
+
+
+async def test_a_tool_does_not_forget_what_a_person_confirmed() -> None:
+    """It forgets the other values; a person sees the wish in the inbox."""
+    memory = memory_that_reads()
+    await memory.save(LANGUAGES, ["Go"], confirmed=True)
+    await memory.save(LANGUAGES, ["Java"])
+    (forget,) = [each for each in memory.tools() if each.action == "forget"]
+
+    answer = await forget.call({"concept": "languages"})
+
+    assert json.loads(answer)["forgotten"] == json.loads(answer)["proposed"] == 1
+    assert [fact.values for fact in await memory.current(LANGUAGES)] == [("Go",)]
+    (found,) = [each for each in await memory.review.inbox() if each.is_ending]
+    assert (found.fact.values, found.actor) == (("Go",), "memory tools")
+
+
+async def test_a_merge_forgets_no_confirmed_value() -> None:
+    """Of values that mean the same, a person's stays beside the kept one."""
+    answer = {"groups": [{"same": [0, 1, 2], "keep": 0}]}
+    memory = memory_of(InMemoryProvider(), ScriptedChatModel(answer))
+    for value in ("JavaScript", "JS", "ECMAScript"):
+        await memory.save(LANGUAGES, [value], confirmed=value == "JS")
+
+    await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
+
+    current = [value for fact in await memory.current(LANGUAGES) for value in fact.values]
+    assert sorted(current) == ["ECMAScript", "JS"]
+    newest, *_ = await memory.review.changes()
+    assert newest.actor == "consolidation"
+    await memory.review.undo(newest.id)
+    assert len(await memory.current(LANGUAGES)) == 3
 
 
 async def _saved(memory: AgentMemory, value: str) -> SingleFact[str]:

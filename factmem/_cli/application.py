@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from factmem._cli import (
     backups,
     changes,
+    concept_changes,
     doctor,
     evaluating,
     keys,
@@ -77,6 +78,7 @@ _GROUPS = (
     reads,
     timeline,
     changes,
+    concept_changes,
     transfers,
     serving,
     learning,

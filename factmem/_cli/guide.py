@@ -8,6 +8,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Read": ("show", "recall", "places", "stats", "browse"),
     "Review": ("log", "diff", "history", "why"),
     "Change": ("set", "forget", "erase"),
+    "Change concepts": ("rename", "merge", "convert"),
     "Measure": ("eval",),
     "Move": ("import", "export", "mcp"),
     "Maintain": (
@@ -40,6 +41,12 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "forget": ("forget alice pets --value Rex", "forget alice --older-than 365d --purge"),
     "erase": ("erase alice", "erase product/my-app/user/alice --yes"),
+    "rename": ("rename home-city city --dry-run", "rename home-city city --if-both later"),
+    "merge": ("merge pets pet animals --if-both both", "merge pets pet --dry-run --json"),
+    "convert": (
+        "--concepts app:CONCEPTS convert age app:to_int --operation ages --dry-run",
+        "--concepts app:CONCEPTS convert age app:to_int --operation ages --yes",
+    ),
     "import": ("import facts.jsonl", "import people.csv --place product/my-app/user/alice"),
     "export": ("export facts.jsonl", "export alice.jsonl --place alice --no-history"),
     "mcp": ("mcp --user alice --read-only", "mcp --port 8000 --token-env MCP_TOKEN"),

@@ -1,6 +1,7 @@
 """Objects of the application, named `module:NAME`: concepts, an embedder, a memory."""
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -8,9 +9,11 @@ from factmem._cli.exits import CommandError
 from factmem.embedding.base import Embedder
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models._checked import concepts_by_keyword
 from factmem.models.facts import Concept
+from factmem.models.profile import Profile
 
-__all__ = ["load_concepts", "load_embedder", "load_memory", "load_model"]
+__all__ = ["load_concepts", "load_embedder", "load_function", "load_memory", "load_model"]
 
 
 def _load_object(option: str, named: str, example: str) -> object:
@@ -29,7 +32,7 @@ def _load_object(option: str, named: str, example: str) -> object:
 
 
 def load_concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
-    """Import the concepts of `module:NAME`: one, or a list, tuple, set or dict of concepts.
+    """Import the concepts of `module:NAME`: one or a profile, or a list, tuple, set or dict of them.
 
     Raises:
         CommandError: The object does not exist or has another type.
@@ -37,16 +40,32 @@ def load_concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
     if named is None:
         return ()
     found = _load_object("--concepts", named, "my_app.memory:CONCEPTS")
-    if isinstance(found, Concept):
-        return (found,)
+    if _is_concept(found):
+        found = [found]
     if not isinstance(found, list | tuple | set | frozenset | dict):
         kind = type(found).__name__
         raise CommandError(f"--concepts {named} must be Concept objects or a list, not {kind}")
-    given = tuple(found.values() if isinstance(found, dict) else found)
-    if wrong := [each for each in given if not isinstance(each, Concept)]:
+    given: list[Any] = list(found.values() if isinstance(found, dict) else found)
+    if wrong := [each for each in given if not _is_concept(each)]:
         kind = type(wrong[0]).__name__
         raise CommandError(f"--concepts {named} must contain Concept objects, not {kind}")
-    return given
+    return tuple(concepts_by_keyword(given).values())
+
+
+def _is_concept(found: object) -> bool:
+    return isinstance(found, Concept) or (isinstance(found, type) and issubclass(found, Profile))
+
+
+def load_function(named: str) -> Callable[[Any], Any]:
+    """Import the function of `module:NAME`.
+
+    Raises:
+        CommandError: The object does not exist or cannot be called.
+    """
+    found = _load_object("MODULE:NAME", named, "my_app.memory:to_cents")
+    if not callable(found):
+        raise CommandError(f"{named} must be a function, not {type(found).__name__}")
+    return found
 
 
 def load_embedder(named: str | None) -> Embedder | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from factmem._cli.exits import CommandError
+from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
 from factmem._cli.reads import facts_of
@@ -15,7 +15,7 @@ from factmem.models._stored_facts import stored_concept
 from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import Place
 
-__all__ = ["Target", "held_anywhere", "held_in", "known_facts", "target_of"]
+__all__ = ["Target", "held_anywhere", "held_in", "known_facts", "stored_target", "target_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,20 @@ async def known_facts(store: Store, place: Place, keyword: str) -> list[AnyFact]
         if found := await facts_of(store, info.place, keyword):
             return found
     return []
+
+
+async def stored_target(store: Store, keywords: Sequence[str]) -> Concept[Any, Any]:
+    """Return a concept for the first keyword, described as the first of them that has facts.
+
+    Raises:
+        CommandError: None of them has facts.
+    """
+    held = await held_anywhere(store)
+    for keyword in keywords:
+        if facts := held.get(keyword):
+            known = facts[-1].concept
+            return _concept(keywords[0], known.description, known.fact_type)
+    raise CommandError(f"There are no facts of {', '.join(keywords)}", ExitCode.NOTHING)
 
 
 def target_of(

@@ -10,6 +10,7 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory
+    from factmem.memory.concept_changes import ChangeReport, PlaceChange
     from factmem.memory.consolidation import ConsolidationReport, Merge
     from factmem.memory.consolidator import MemoryConsolidation
     from factmem.memory.contents import MemoryContents
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     from factmem.memory.review import FactDifference, InboxItem, MemoryReview
     from factmem.memory.runs import MemoryRuns, RunOptions
     from factmem.memory.tools import MemoryTool
-    from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
+    from factmem.memory.upkeep import MoveReport, TidyReport
 
 __all__ = [
     "AgentMemory",
+    "ChangeReport",
     "ConceptInfo",
     "ConsolidationReport",
     "Conversation",
-    "ConversionReport",
     "CurrentFacts",
     "DocumentInfo",
     "FactDifference",
@@ -57,6 +58,7 @@ __all__ = [
     "MemoryTree",
     "Merge",
     "MoveReport",
+    "PlaceChange",
     "RecordPage",
     "RemovedTurns",
     "ResetReport",
@@ -69,6 +71,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.memory.agent_memory": ("AgentMemory",),
+            "factmem.memory.concept_changes": ("ChangeReport", "PlaceChange"),
             "factmem.memory.consolidation": (
                 "ConsolidationReport",
                 "Merge",
@@ -105,7 +108,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             ),
             "factmem.memory.tools": ("MemoryTool",),
             "factmem.memory.upkeep": (
-                "ConversionReport",
                 "MoveReport",
                 "TidyReport",
             ),

@@ -14,7 +14,6 @@ from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
-from factmem.memory._records import RecordUpdate, record_history, update_record
 from factmem.memory._selection import PlaceSelection
 from factmem.memory.listing import (
     ConceptCounts,
@@ -224,6 +223,8 @@ class MemoryContents(ContentsUpkeep):
             MemoryAccessError: The view is read-only.
         """
         async with self._events.before(MemoryOperation.SAVE):
+            from factmem.memory._records import RecordUpdate, update_record  # needless for facts
+
             store = fact_store(self._provider)
             update = RecordUpdate(value, values, metadata, importance, expires_at, source)
         placed = await self.get(fact_id)
@@ -254,6 +255,8 @@ class MemoryContents(ContentsUpkeep):
         JSON. A deleted record is found as long as its history is stored.
         """
         async with self._events.before(MemoryOperation.HISTORY):
+            from factmem.memory._records import record_history  # needless for facts
+
             store = fact_store(self._provider)
         places = [info.place for info in await store.places()]
         return await record_history(store, places, fact_id)

@@ -1,32 +1,27 @@
-"""Maintenance of contents: tidying, moving, renaming and converting, with their reports."""
+"""Maintenance of contents: tidying, moving and exporting, with their reports."""
 
-from collections.abc import Callable, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import JsonValue
 
 from factmem._arguments import expect_within
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.ledger.entries import Entry, StoredFact
+from factmem.ledger.entries import Entry
 from factmem.memory._selection import PlaceSelection
-from factmem.models._checked import checked_concept, checked_places
+from factmem.memory.concept_changes import ConceptChanges
+from factmem.models._checked import checked_places
 from factmem.models._display import Displayed
-from factmem.models._names import checked_name
 from factmem.models.boundary import check_writable
 from factmem.models.clock import TimeProvider, moment, stamp, system_clock
-from factmem.models.facts import Concept
 from factmem.models.places import Place
 from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt
 
-__all__ = ["ConversionReport", "MoveReport", "TidyReport"]
-
-
-Conversion: TypeAlias = Callable[[Any], Any]
+__all__ = ["MoveReport", "TidyReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +42,6 @@ class MoveReport(Displayed):
     """The number of entries that were new in the target."""
     receipt: ErasureReceipt
     """The receipt of the source's erasure, which was already empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionReport(Displayed):
-    """The result of `convert`, without values."""
-
-    places: list[Place]
-    """The places whose values were converted, or would be in a dry run."""
-    values: int
-    """The number of values, including history."""
-    failed: list[tuple[Place, str]] = field(default_factory=list[tuple[Place, str]])
-    """The place and id of each fact with a value that cannot be converted."""
 
 
 async def tidy_place(
@@ -105,109 +88,7 @@ def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entr
     return [*[None] * count, *entries[count:]]
 
 
-async def rename_in_place(store: FactStore, place: Place, old: str, new: Concept[Any, Any]) -> int:
-    """Rename a keyword and change its description in one place and its history.
-
-    Raises:
-        ValueError: The place already has facts with the new keyword.
-    """
-    checked_name(old, "keyword")
-
-    def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-        keywords = {fact["keyword"] for entry in entries for fact in entry.get("facts", ())}
-        if old not in keywords:
-            return entries
-        if new.keyword in keywords:
-            raise ValueError(
-                f"{str(place)!r} already has facts with {new.keyword!r}: nothing was renamed there"
-            )
-        return [_renamed(entry, old, new) for entry in entries]
-
-    return await store.rewrite(edit, place.subject, place.scope)
-
-
-def _renamed(entry: Entry, old: str, new: Concept[Any, Any]) -> Entry:
-    entry = entry.copy()
-    if facts := entry.get("facts"):
-        entry["facts"] = [
-            _described(fact, new) if fact["keyword"] == old else fact for fact in facts
-        ]
-    if forget := entry.get("forget"):
-        entry["forget"] = [
-            (new.keyword if keyword == old else keyword, fact_id, position)
-            for keyword, fact_id, position in forget
-        ]
-    return entry
-
-
-def _described(fact: StoredFact, concept: Concept[Any, Any]) -> StoredFact:
-    return {**fact, "keyword": concept.keyword, "description": concept.description}
-
-
-async def convert_place(
-    store: FactStore,
-    place: Place,
-    concept: Concept[Any, Any],
-    function: Conversion,
-    *,
-    operation: str | None,
-) -> tuple[int, list[str]]:
-    """Convert the values of a concept in one place and its history.
-
-    Each converted entry is marked with the operation, and skipped if the operation is repeated.
-
-    Returns:
-        The number of values, and the ids of the facts that cannot be converted; nothing is written
-        if there are any.
-    """
-    counted, failed = 0, list[str]()
-
-    def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-        nonlocal counted
-        counted = 0
-        failed.clear()
-        after: list[Entry] = []
-        for entry in entries:
-            copy = deepcopy(entry)
-            facts = [each for each in copy.get("facts", ()) if each["keyword"] == concept.keyword]
-            done = copy.get("operations", [])
-            if facts and operation not in done:
-                counted += sum(_convert(fact, concept, function, failed) for fact in facts)
-                copy["operations"] = [*done, str(operation)]
-            after.append(copy)
-        return entries if failed or not counted else after
-
-    if operation is None:
-        edit(await store.entries(place.subject, place.scope))
-    else:
-        await store.rewrite(edit, place.subject, place.scope)
-    return counted, list(dict.fromkeys(failed))
-
-
-def _convert(
-    fact: StoredFact, concept: Concept[Any, Any], function: Conversion, failed: list[str]
-) -> int:
-    """Convert the values of one stored fact in place; return their number."""
-    values = fact["values"] if "values" in fact else [fact["value"]] if "value" in fact else []
-    try:
-        new = [
-            concept.codec.dump(
-                concept.codec.check(function(value), concept.keyword), concept.keyword
-            )
-            for value in values
-        ]
-    except Exception:  # noqa: BLE001 - the function is the application's; the report has the id
-        failed.append(fact["id"])
-        return len(values)
-    if "values" in fact:
-        fact["values"] = new
-    elif new:
-        fact["value"] = new[0]
-    fact["description"] = concept.description
-    return len(values)
-
-
-class ContentsUpkeep:
+class ContentsUpkeep(ConceptChanges):
     """The maintenance methods of `MemoryContents`.
 
     Args:
@@ -224,10 +105,8 @@ class ContentsUpkeep:
         events: MemoryEvents,
         clock: TimeProvider = system_clock,
     ) -> None:
-        self._provider = provider
+        super().__init__(provider, events, clock)
         self._selection = selection
-        self._events = events
-        self._clock = clock
 
     async def tidy(
         self, *, expired: bool = True, history_older_than: timedelta | None = None
@@ -276,74 +155,6 @@ class ContentsUpkeep:
             for place in checked_places([source, target]):
                 check_writable(place, self._selection.boundary)
         return await move_place(store, source, target)
-
-    async def rename(self, keyword: str, concept: Concept[Any, Any]) -> int:
-        """Store the facts of a keyword under another concept's keyword and description.
-
-        The history is renamed as well. Each place is rewritten in one atomic step; if one fails,
-        repeat the call. Values are not changed; see `convert`.
-
-        Returns:
-            The number of changed places.
-
-        Raises:
-            ValueError: A place already has facts with the new keyword; the places before it were
-                renamed.
-            MemoryAccessError: The view is read-only.
-        """
-        async with self._events.before(MemoryOperation.SAVE):
-            store = fact_store(self._provider)
-            checked_concept(concept)
-            if keyword == concept.keyword:
-                raise ValueError("keyword must not be that of concept: rename('theme', IDE_THEME)")
-        changed = 0
-        for info in await store.places():
-            changed += await rename_in_place(store, info.place, keyword, concept) > 0
-        return changed
-
-    async def convert(
-        self,
-        concept: Concept[Any, Any],
-        function: Callable[[Any], Any],
-        *,
-        operation: str | None = None,
-    ) -> ConversionReport:
-        """Convert the stored values of a concept and its history to the concept's type.
-
-            report = await memory.contents.convert(PRICE, to_cents)  # a dry run
-            if not report.failed:
-                await memory.contents.convert(PRICE, to_cents, operation="prices in cents")
-
-        Each place is rewritten in one atomic step. A place with a value that cannot be converted is
-        not changed, and `failed` contains the fact. To finish an interrupted conversion, repeat the
-        call with the same `operation`: no value is converted twice.
-
-        Args:
-            concept: The concept with its new value type.
-            function: Takes a stored value as plain JSON and returns a value of the concept's type.
-                It runs while the store is locked, possibly in a worker thread, and must be fast.
-            operation: The application's name for this conversion, which marks what it has
-                converted. Without it nothing is written, and the report says what would be.
-
-        Raises:
-            MemoryAccessError: The view is read-only, and `operation` is set.
-        """
-        async with self._events.before(MemoryOperation.SAVE):
-            store = fact_store(self._provider)
-            checked_concept(concept)
-            if operation is not None:
-                checked_name(operation, "operation")
-        report = ConversionReport([], 0)
-        values = 0
-        for info in await store.places():
-            count, failed = await convert_place(
-                store, info.place, concept, function, operation=operation
-            )
-            report.failed.extend((info.place, each) for each in failed)
-            if count and not failed:
-                report.places.append(info.place)
-                values += count
-        return ConversionReport(report.places, values, report.failed)
 
     async def export(self) -> dict[str, JsonValue]:
         """Return all data of the memory's places with their history, as plain JSON.

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import datetime
 from typing import Any, TypeVar
 
 from anyio.lowlevel import checkpoint
@@ -142,6 +143,11 @@ class Guard:
         if self._boundary.is_read_only:
             raise MemoryAccessError("This view is read-only, so it cannot define concepts")
         await self._store.define(concepts)
+
+    async def begin(self, operation: str) -> datetime:
+        """Return when an operation over the whole store was begun."""
+        self._check_open()
+        return await self._store.begin(operation)
 
     async def list_places(
         self,

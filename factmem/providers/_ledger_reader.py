@@ -15,6 +15,7 @@ from factmem.ledger.history import History, history
 from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models.boundary import UNBOUNDED
+from factmem.models.clock import moment
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import (
@@ -155,6 +156,19 @@ class LedgerReader(FactStore):
 
         if await self._backend.present(DEFINITIONS, present):
             await self._backend.extend(DEFINITIONS, lambda known, now: present(Ledger(known), now))
+
+    @override
+    async def begin(self, operation: str) -> datetime:
+        self._check_open()
+        begun: list[str] = []
+
+        def extend(known: list[Entry], now: str) -> list[Entry]:
+            marked = [each["at"] for each in known if operation in each.get("operations", ())]
+            begun[:] = marked or [now]
+            return [] if marked else [{"at": now, "operations": [operation]}]
+
+        await self._backend.extend(DEFINITIONS, extend)
+        return moment(begun[0])
 
     @override
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:

@@ -7,7 +7,7 @@ contract of both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from factmem.errors import StorageError
@@ -82,6 +82,14 @@ class FactStore(StoreCore):
         Raises:
             StorageError: The store failed.
         """
+
+    async def begin(self, operation: str) -> datetime:
+        """Return when an operation over the whole store was begun: by the first call, by default now.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return datetime.now(UTC)
 
     async def list_places(
         self,

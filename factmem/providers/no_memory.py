@@ -1,6 +1,7 @@
 """NoMemory: the store of an agent without memory. It stores nothing."""
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from logging import getLogger
 from typing import Any, TypeVar
 
@@ -42,11 +43,17 @@ class NoMemory(ConversingStore):
 
     def __init__(self, *, clock: TimeProvider = system_clock) -> None:
         super().__init__(_Nothing(StoreClock(clock)))
+        self._clock = clock
 
     @override
     async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
         checked_concepts(concepts)
         await checkpoint()
+
+    @override
+    async def begin(self, operation: str) -> datetime:
+        await checkpoint()
+        return self._clock()
 
 
 class _Nothing:

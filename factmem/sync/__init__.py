@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.sync.contents import ContentsSync, ToolSync
+    from factmem.sync.contents import ContentsSync
     from factmem.sync.conversations import ConversationsSync, ConversationSync
-    from factmem.sync.documents import ConsolidationSync, DocumentsSync
+    from factmem.sync.documents import ConsolidationSync, DocumentsSync, ToolSync
     from factmem.sync.local_stores import KeysSync, LocalStoreSync
     from factmem.sync.memory import MemorySync
     from factmem.sync.portal import Portal
@@ -39,10 +39,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "factmem.sync.contents": (
-                "ContentsSync",
-                "ToolSync",
-            ),
+            "factmem.sync.contents": ("ContentsSync",),
             "factmem.sync.conversations": (
                 "ConversationSync",
                 "ConversationsSync",
@@ -50,6 +47,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.sync.documents": (
                 "ConsolidationSync",
                 "DocumentsSync",
+                "ToolSync",
             ),
             "factmem.sync.local_stores": (
                 "KeysSync",

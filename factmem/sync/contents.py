@@ -1,4 +1,4 @@
-"""The contents and the tools of a memory without await.
+"""The contents of a memory without await.
 
 Written by tests/sync/generate.py: change the async class.
 """
@@ -13,11 +13,10 @@ from typing_extensions import TypeVar
 
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
-from factmem.llm.base import ToolDefinition
+from factmem.memory.concept_changes import BothRule, ChangeReport, Progress
 from factmem.memory.contents import MemoryContents
 from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
-from factmem.memory.tools import MemoryTool
-from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
+from factmem.memory.upkeep import MoveReport, TidyReport
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
@@ -25,7 +24,7 @@ from factmem.models.sources import FactSource
 from factmem.providers.results import Forgotten, PlaceInfo, Purge
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ContentsSync", "ToolSync"]
+__all__ = ["ContentsSync"]
 T = TypeVar("T")
 
 
@@ -278,51 +277,6 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.move, source, target)
 
-    def rename(self, keyword: str, concept: Concept[Any, Any]) -> int:
-        """Store the facts of a keyword under another concept's keyword and description.
-
-        The history is renamed as well. Each place is rewritten in one atomic step; if one fails,
-        repeat the call. Values are not changed; see `convert`.
-
-        Returns:
-            The number of changed places.
-
-        Raises:
-            ValueError: A place already has facts with the new keyword; the places before it were
-                renamed.
-            MemoryAccessError: The view is read-only.
-        """
-        return self._portal.call(self._wrapped.rename, keyword, concept)
-
-    def convert(
-        self,
-        concept: Concept[Any, Any],
-        function: Callable[[Any], Any],
-        *,
-        operation: str | None = None,
-    ) -> ConversionReport:
-        """Convert the stored values of a concept and its history to the concept's type.
-
-            report = memory.contents.convert(PRICE, to_cents)  # a dry run
-            if not report.failed:
-                memory.contents.convert(PRICE, to_cents, operation="prices in cents")
-
-        Each place is rewritten in one atomic step. A place with a value that cannot be converted is
-        not changed, and `failed` contains the fact. To finish an interrupted conversion, repeat the
-        call with the same `operation`: no value is converted twice.
-
-        Args:
-            concept: The concept with its new value type.
-            function: Takes a stored value as plain JSON and returns a value of the concept's type.
-                It runs while the store is locked, possibly in a worker thread, and must be fast.
-            operation: The application's name for this conversion, which marks what it has
-                converted. Without it nothing is written, and the report says what would be.
-
-        Raises:
-            MemoryAccessError: The view is read-only, and `operation` is set.
-        """
-        return self._portal.call(self._wrapped.convert, concept, function, operation=operation)
-
     def export(self) -> dict[str, JsonValue]:
         """Return all data of the memory's places with their history, as plain JSON.
 
@@ -332,36 +286,107 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.export)
 
+    def rename(
+        self,
+        keyword: str,
+        concept: Concept[Any, Any],
+        *,
+        if_both: BothRule | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> ChangeReport:
+        """Store the facts of a keyword, with their history, as facts of another concept.
 
-class ToolSync(Wraps[MemoryTool]):
-    """A tool of a memory for code that does not use `await`."""
+        Like `merge` of one keyword. Without `if_both`, a user with values under both keywords is
+        refused, and all others are renamed.
+        """
+        return self._portal.call(
+            self._wrapped.rename,
+            keyword,
+            concept,
+            if_both=if_both,
+            dry_run=dry_run,
+            progress=progress,
+        )
 
-    def call(
-        self, arguments: str | Mapping[str, object] | None = None, context: object = None
-    ) -> str:
-        """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`.
+    def merge(
+        self,
+        keywords: Iterable[str],
+        concept: Concept[Any, Any],
+        *,
+        if_both: BothRule | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> ChangeReport:
+        """Store the facts of several keywords, with their history, as facts of one concept.
 
-        Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
-        JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
-        off, an unknown argument and a value of more than 16 KB are errors that name the argument.
+        Each place is changed in atomic steps that lose no value. To finish a call that was killed,
+        that failed or that refused places, repeat it: a place without facts of the keywords is
+        skipped. Values are not changed; see `convert`. If the history of a place with both would
+        change what is current, it stays under its keyword, where `Concept(was=)` finds it.
 
         Args:
-            arguments: The JSON object that the model wrote, as a string or parsed by a framework;
-                None for no arguments.
-            context: Passed to the function `of` of `AgentMemory.tools`; ignored otherwise.
+            keywords: The former keywords.
+            concept: The concept that the facts get.
+            if_both: Which current values a place keeps that has them under several keywords:
+                `"later"` those of the keyword that was said last, `"both"` all of a concept with
+                many values. A function takes the former values and those of the concept as lists
+                of plain JSON, and returns the value, or the values. It runs while the store is
+                locked, possibly in a worker thread, and must be fast.
+            dry_run: Whether to only report what would be changed.
+            progress: Is called after each place with the number of places so far, and of all.
 
         Raises:
-            StorageError: A place could not be read or written.
-            UnboundSubjectError: `of` returned no user, and a per-entity subject has no entity.
+            ValueError: One of `keywords` is that of the concept, or `"both"` was passed for a concept with one
+                value.
+            MemoryAccessError: The view is read-only.
         """
-        return self._portal.call(self._wrapped.call, arguments, context)
+        return self._portal.call(
+            self._wrapped.merge,
+            keywords,
+            concept,
+            if_both=if_both,
+            dry_run=dry_run,
+            progress=progress,
+        )
 
-    @property
-    def name(self) -> str:
-        """The name that the model calls."""
-        return self._wrapped.name
+    def convert(
+        self,
+        concept: Concept[Any, Any],
+        function: Callable[[Any], Any],
+        *,
+        operation: str,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> ChangeReport:
+        """Convert the stored values of a concept and its history to the concept's type.
 
-    @property
-    def definition(self) -> ToolDefinition:
-        """Name, description and the JSON schema of the arguments."""
-        return self._wrapped.definition
+            report = memory.contents.convert(PRICE, to_cents, operation="cents", dry_run=True)
+            if not report.refused:
+                memory.contents.convert(PRICE, to_cents, operation="cents")
+
+        Each place is rewritten in one atomic step. A place with a value that cannot be converted is
+        not changed, and is in `refused` with the fact. To finish a call that was killed or refused
+        places, repeat it with the same `operation`: no value is converted twice. Values that were
+        saved after the first call are new ones, and are not converted.
+
+        Args:
+            concept: The concept with its new value type.
+            function: Takes a stored value as plain JSON and returns a value of the concept's type.
+                It runs while the store is locked, possibly in a worker thread, and must be fast.
+            operation: The application's name for this conversion, which marks what it has
+                converted.
+            dry_run: Whether to only report what would be converted.
+            progress: Is called after each place with the number of places so far, and of all.
+
+        Raises:
+            MemoryAccessError: The view is read-only.
+        """
+        return self._portal.call(
+            self._wrapped.convert,
+            concept,
+            function,
+            operation=operation,
+            dry_run=dry_run,
+            progress=progress,
+        )

@@ -1,19 +1,21 @@
-"""Documents and consolidation of a memory without await.
+"""Documents, tools and consolidation of a memory without await.
 
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from factmem.ledger.history import HistoryEntry
+from factmem.llm.base import ToolDefinition
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.documents import DocumentInfo, MemoryDocuments
+from factmem.memory.tools import MemoryTool
 from factmem.models.facts import Concept
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ConsolidationSync", "DocumentsSync"]
+__all__ = ["ConsolidationSync", "DocumentsSync", "ToolSync"]
 
 
 class DocumentsSync(Wraps[MemoryDocuments]):
@@ -109,3 +111,37 @@ class ConsolidationSync(Wraps[MemoryConsolidation]):
         beyond the retained history are not restored. The kept values do not change.
         """
         return self._portal.call(self._wrapped.restore, report)
+
+
+class ToolSync(Wraps[MemoryTool]):
+    """A tool of a memory for code that does not use `await`."""
+
+    def call(
+        self, arguments: str | Mapping[str, object] | None = None, context: object = None
+    ) -> str:
+        """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`.
+
+        Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
+        JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
+        off, an unknown argument and a value of more than 16 KB are errors that name the argument.
+
+        Args:
+            arguments: The JSON object that the model wrote, as a string or parsed by a framework;
+                None for no arguments.
+            context: Passed to the function `of` of `AgentMemory.tools`; ignored otherwise.
+
+        Raises:
+            StorageError: A place could not be read or written.
+            UnboundSubjectError: `of` returned no user, and a per-entity subject has no entity.
+        """
+        return self._portal.call(self._wrapped.call, arguments, context)
+
+    @property
+    def name(self) -> str:
+        """The name that the model calls."""
+        return self._wrapped.name
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """Name, description and the JSON schema of the arguments."""
+        return self._wrapped.definition

@@ -31,9 +31,9 @@ from factmem.prompt.memory_message import LoadReport
 from factmem.providers.results import Moment
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.sync._wrapping import WrapsContext
-from factmem.sync.contents import ContentsSync, ToolSync
+from factmem.sync.contents import ContentsSync
 from factmem.sync.conversations import ConversationsSync, ConversationSync
-from factmem.sync.documents import ConsolidationSync, DocumentsSync
+from factmem.sync.documents import ConsolidationSync, DocumentsSync, ToolSync
 from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.review import ReviewSync
 from factmem.sync.stores import ProviderSync, StoreSync

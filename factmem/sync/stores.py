@@ -135,6 +135,14 @@ class StoreSync(WrapsContext[S]):
         """
         return self._portal.call(self._wrapped.define, concepts)
 
+    def begin(self, operation: str) -> datetime:
+        """Return when an operation over the whole store was begun: by the first call, by default now.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.begin, operation)
+
     def list_places(
         self,
         *,

@@ -648,3 +648,30 @@ def test_every_command_has_a_group_and_two_examples_that_it_accepts() -> None:
             assert f"  factmem {example}\n" in printed
             for option in re.findall(r" (--[a-z-]+)", example.partition(name)[2]):
                 assert option in printed.partition("Examples:")[0], (name, option)
+
+
+def test_a_place_with_both_keywords_is_named(store: list[str], tmp_path: Path) -> None:
+    """All others are renamed, and the code says that something was refused."""
+    bob = ALICE.replace("alice", "bob")
+    for place, keyword, city in [
+        (ALICE, "home", "Seoul"),
+        (ALICE, "city", "Busan"),
+        (bob, "home", "Jeju"),
+    ]:
+        call(*store, "set", place, keyword, city, "--type", "text")
+
+    text = call(*store, "rename", "home", "city", "--yes", code=ExitCode.REFUSED)
+    assert text.splitlines() == [
+        "Changed 1 value in 1 place",
+        f"{ALICE}: It has values of several of the keywords: pass if_both",
+    ]
+    found = json.loads(call(*store, "rename", "home", "city", "--dry-run", "--json", code=6))
+    assert found["is_dry_run"]
+    assert [(each["place"], each["has_both"]) for each in found["changes"]] == [(ALICE, True)]
+
+    call(*store, "merge", "city", "home", "--if-both", "later", "--yes")
+
+    shown = ask(*store, "show", ALICE, "--reveal")
+    assert [(each["keyword"], each["value"]) for each in shown] == [("city", "Busan")]
+    call(*store, "rename", "home", "town", "--dry-run", code=ExitCode.NOTHING)
+    call(*store, "convert", "city", "builtins:str", "--operation", "x", code=ExitCode.USAGE)

@@ -57,7 +57,7 @@ WRAPPED = {
     "FactStore": ("stores", "StoreSync"),
     "AgentMemoryProvider": ("stores", "ProviderSync"),
     "ProviderKeys": ("local_stores", "KeysSync"),
-    "MemoryTool": ("contents", "ToolSync"),
+    "MemoryTool": ("documents", "ToolSync"),
     "MemoryDocuments": ("documents", "DocumentsSync"),
     "MemoryConsolidation": ("documents", "ConsolidationSync"),
     "MemoryReview": ("review", "ReviewSync"),
@@ -110,7 +110,7 @@ Args:
     ),
     File(
         "contents",
-        "The contents and the tools of a memory without await.",
+        "The contents of a memory without await.",
         (
             Twin(
                 "ContentsSync",
@@ -118,22 +118,15 @@ Args:
                 "The contents of a memory for code that does not use `await`.",
                 base="Wraps[MemoryContents]",
             ),
-            Twin(
-                "ToolSync",
-                "factmem.memory.tools:MemoryTool",
-                "A tool of a memory for code that does not use `await`.",
-                base="Wraps[MemoryTool]",
-            ),
         ),
         (
             ("factmem.memory.contents", "MemoryContents"),
-            ("factmem.memory.tools", "MemoryTool"),
             (WRAPPING, "Wraps"),
         ),
     ),
     File(
         "documents",
-        "Documents and consolidation of a memory without await.",
+        "Documents, tools and consolidation of a memory without await.",
         (
             Twin(
                 "DocumentsSync",
@@ -147,10 +140,17 @@ Args:
                 "Merges of values that mean the same, for code that does not use `await`.",
                 base="Wraps[MemoryConsolidation]",
             ),
+            Twin(
+                "ToolSync",
+                "factmem.memory.tools:MemoryTool",
+                "A tool of a memory for code that does not use `await`.",
+                base="Wraps[MemoryTool]",
+            ),
         ),
         (
             ("factmem.memory.consolidator", "MemoryConsolidation"),
             ("factmem.memory.documents", "MemoryDocuments"),
+            ("factmem.memory.tools", "MemoryTool"),
             (WRAPPING, "Wraps"),
         ),
     ),

@@ -1,0 +1,227 @@
+"""KeywordMerge: gives the facts of former keywords the keyword of a concept, in one place.
+
+The history is rewritten under the new keyword if that leaves the current values that the rule wants.
+If not, an appended entry first moves the current values; the history of a former keyword that would
+still change them stays under that keyword.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from secrets import token_hex
+from typing import Any, Literal, TypeAlias
+
+from factmem._arguments import expect_all
+from factmem.ledger._items import Item
+from factmem.ledger._presentation import last_said
+from factmem.ledger.entries import Entry, ForgottenItem, StoredFact
+from factmem.ledger.ledger import Ledger
+from factmem.models._checked import checked_concept
+from factmem.models._names import checked_name
+from factmem.models._values import Canonical, JsonValue, canonical
+from factmem.models.clock import stamp
+from factmem.models.facts import Concept, FactType
+from factmem.models.places import Place
+from factmem.providers.base import FactStore
+
+__all__ = ["KeywordMerge", "Merged", "checked_former", "merge_in_place"]
+
+Rule: TypeAlias = Literal["later", "both"] | Callable[[list[Any], list[Any]], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a merge does in a place."""
+
+    values: int
+    """The number of current values that get another keyword."""
+    has_both: bool
+    problem: str | None = None
+    """Why nothing is changed."""
+    history: list[Entry] | None = None
+    """The entries under the new keyword; None if they would have other current values."""
+    entry: Entry | None = None
+    """The entry that moves the current values."""
+
+
+class KeywordMerge:
+    """Gives the facts of former keywords the keyword of a concept.
+
+    Args:
+        former: The former keywords.
+        concept: The concept.
+        if_both: Which values a place keeps that has current ones under several of the keywords.
+        now: The time, as a stamp.
+    """
+
+    def __init__(
+        self, former: Sequence[str], concept: Concept[Any, Any], if_both: Rule, now: str
+    ) -> None:
+        self._former = frozenset(former)
+        self._concept = concept
+        self._rule = if_both
+        self._now = now
+
+    def is_due(self, entries: Sequence[Entry]) -> bool:
+        """Return whether a place has facts, or retractions, of a former keyword."""
+        return any(
+            each["keyword"] in self._former
+            for entry in entries
+            for each in (*entry.get("facts", ()), *entry.get("retract", ()))
+        )
+
+    def of(self, entries: Sequence[Entry]) -> Merged | None:
+        """Return what to do with the entries of a place; None if there is nothing to do."""
+        if not self.is_due(entries):
+            return None
+        held = self._held(Ledger(entries))
+        moved = sum(len(items) for keyword, items in held.items() if keyword in self._former)
+        has_both = len(held) > 1
+        if has_both and self._rule is None:
+            return Merged(moved, has_both, "It has values of several of the keywords: pass if_both")
+        try:
+            wanted = self._wanted(held)
+        except Exception as exc:  # noqa: BLE001 - the application's; its text may be a value
+            return Merged(moved, has_both, f"if_both raised {type(exc).__name__}")
+        renamed = [self._renamed(entry) for entry in entries]
+        after = Ledger(renamed).items(self._concept.keyword, self._now)
+        history = renamed if after.keys() == wanted.keys() else None
+        entry = self._entry(held, wanted) if moved else None
+        return Merged(moved, has_both, history=history, entry=entry)
+
+    def _held(self, ledger: Ledger) -> dict[str, list[Item]]:
+        """Return the current items of each keyword that has any, the concept's keyword last."""
+        keywords = [*sorted(self._former), self._concept.keyword]
+        found = {each: [*ledger.items(each, self._now).values()] for each in keywords}
+        return {keyword: items for keyword, items in found.items() if items}
+
+    def _wanted(self, held: dict[str, list[Item]]) -> dict[Canonical, StoredFact]:
+        """Return the values that the place keeps, as facts of the concept."""
+        rule = self._rule
+        items = [item for each in held.values() for item in each]
+        if len(held) > 1 and callable(rule):
+            new = held.get(self._concept.keyword, [])
+            old = [item for item in items if item not in new]
+            old.sort(key=attrgetter("said"))
+            return self._made(rule([each.value for each in old], [each.value for each in new]))
+        if len(held) > 1 and rule == "later":
+            last = last_said(items)
+            items = next(each for each in held.values() if last in each)
+        is_many = len(items) > 1
+        return {canonical(item.value): self._fact(item, is_many=is_many) for item in items}
+
+    def _made(self, result: Any) -> dict[Canonical, StoredFact]:
+        """Return the values that the function of the application returned."""
+        concept = self._concept
+        given = result if concept.fact_type is FactType.MULTIPLE else [result]
+        values = [
+            concept.codec.dump(concept.codec.check(each, concept.keyword), concept.keyword)
+            for each in given
+        ]
+        return {
+            canonical(value): self._stored(value, token_hex(16), self._now, is_many=False)
+            for value in values
+        }
+
+    def _fact(self, item: Item, *, is_many: bool) -> StoredFact:
+        fact = self._stored(item.value, item.fact_id, stamp(item.timestamp), is_many=is_many)
+        fact["importance"] = item.importance
+        if item.expires_at is not None:
+            fact["expires_at"] = item.expires_at
+        if item.since is not None:
+            fact["since"] = item.since
+        if item.until is not None:
+            fact["until"] = item.until
+        if (source := item.sources[-1]) is not None:
+            fact["source"] = source
+        if item.metadata is not None:
+            fact["metadata"] = item.metadata
+        return fact
+
+    def _stored(self, value: JsonValue, fact_id: str, said: str, *, is_many: bool) -> StoredFact:
+        fact: StoredFact = {
+            "id": fact_id,
+            "keyword": self._concept.keyword,
+            "description": self._concept.description,
+            "type": "SINGLE",
+            "timestamp": said,
+        }
+        if self._concept.fact_type is FactType.SINGLE and not is_many:
+            return {**fact, "value": value}
+        return {**fact, "type": "MULTIPLE", "values": [value]}
+
+    def _entry(self, held: dict[str, list[Item]], wanted: dict[Canonical, StoredFact]) -> Entry:
+        """Return the entry that leaves the wanted values, all under the concept's keyword."""
+        own = {canonical(item.value): item for item in held.get(self._concept.keyword, ())}
+        ids = {item.fact_id for item in own.values()}
+        gone: list[ForgottenItem] = [
+            (keyword, item.fact_id, item.position)
+            for keyword, items in held.items()
+            for item in items
+            if keyword in self._former or canonical(item.value) not in wanted
+        ]
+        new = [fact for key, fact in wanted.items() if key not in own]
+        for fact in new:
+            if fact["id"] in ids:  # an id that `gone` names
+                fact["id"] = token_hex(16)
+        return {"at": self._now, "facts": new, "forget": gone}
+
+    def _renamed(self, entry: Entry) -> Entry:
+        """Return an entry with the concept's keyword and description instead of former ones."""
+        entry, keyword = entry.copy(), self._concept.keyword
+        if facts := entry.get("facts"):
+            about: Any = {"keyword": keyword, "description": self._concept.description}
+            entry["facts"] = [
+                {**fact, **about} if fact["keyword"] in self._former else fact for fact in facts
+            ]
+        if forget := entry.get("forget"):
+            entry["forget"] = [
+                (keyword if name in self._former else name, fact_id, position)
+                for name, fact_id, position in forget
+            ]
+        if retracted := entry.get("retract"):
+            entry["retract"] = [
+                {**each, "keyword": keyword} if each["keyword"] in self._former else each
+                for each in retracted
+            ]
+        return entry
+
+
+def checked_former(
+    keywords: Iterable[str], concept: Concept[Any, Any], if_both: object
+) -> tuple[str, ...]:
+    """Return the former keywords of a merge after a check of its arguments."""
+    example = "merge(['animal'], PETS, if_both='both')"
+    keyword = checked_concept(concept).keyword
+    former = expect_all(keywords, str, "keywords", example)
+    if keyword in former or not former:
+        raise ValueError(f"keywords must be those of other concepts than {keyword!r}: {example}")
+    if if_both == "both" and concept.fact_type is FactType.SINGLE:
+        raise ValueError(f"{keyword!r} has one value: pass if_both='later' or a function")
+    if not (if_both in (None, "later", "both") or callable(if_both)):
+        raise ValueError("if_both must be 'later', 'both' or a function of two lists")
+    return tuple(checked_name(each, "keyword") for each in former)
+
+
+async def merge_in_place(
+    store: FactStore, place: Place, merge: KeywordMerge, *, dry_run: bool
+) -> Merged | None:
+    """Merge the keywords of one place; return None if there is nothing to merge."""
+    found = merge.of(await store.entries(place.subject, place.scope))
+    if found is None or (found.values == 0 and found.history is None):
+        return None
+    if dry_run or found.problem is not None:
+        return found
+
+    def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+        plan = merge.of(entries)
+        return entries if plan is None or plan.history is None else plan.history
+
+    def move(entries: Sequence[Entry], now: str) -> list[Entry]:
+        plan = merge.of(entries)
+        return [] if plan is None or plan.entry is None else [plan.entry]
+
+    if not await store.rewrite(edit, place.subject, place.scope):
+        await store.amend(move, place.subject, place.scope)
+        await store.rewrite(edit, place.subject, place.scope)
+    return found

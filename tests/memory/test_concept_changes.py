@@ -1,0 +1,223 @@
+"""Changes of concepts over all users: rename, merge, convert."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
+from factmem.memory._keyword_merge import KeywordMerge
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.places import MemorySubject
+from factmem.providers.base import FactStore
+from tests.ledgers import KEYWORDS, Step, entries_of, ledgers, searched, stamp
+from tests.world import AGENT, ALICE, BOB, KINDS, USER, memory_of, store_of
+
+CITY = Concept("city", "The city where the user lives")
+HOME = Concept("home-city", "The user's home")
+PETS = Concept("pets", "The user's pets", FactType.MULTIPLE)
+PET = Concept("pet", "The user's pet")
+ANIMALS = Concept("animals", "Animals of the user", FactType.MULTIPLE)
+CAROL = USER.of("carol")
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
+    """Return a store of each kind that needs no server."""
+    return store_of(request.param, tmp_path)
+
+
+@pytest.fixture
+def memory(store: FactStore) -> AgentMemory:
+    return memory_of(store, subjects=[ALICE])
+
+
+async def values(store: FactStore, who: MemorySubject) -> dict[str, list[Any]]:
+    """Return the current values of a user, by keyword."""
+    found: dict[str, list[Any]] = {}
+    for fact in await store.load_all(who, AGENT):
+        found.setdefault(fact.concept.keyword, []).extend(fact.values)
+    return found
+
+
+async def filled(store: FactStore) -> None:
+    """Alice has both keywords, Bob the old one, Carol the new one."""
+    await store.save(SingleFact(HOME, "Busan"), ALICE, AGENT)
+    await store.save(SingleFact(CITY, "Seoul"), ALICE, AGENT)
+    await store.save(SingleFact(HOME, "Jeju"), BOB, AGENT)
+    await store.save(SingleFact(CITY, "Daegu"), CAROL, AGENT)
+
+
+async def test_a_user_with_both_keywords_stops_no_other(
+    store: FactStore, memory: AgentMemory
+) -> None:
+    """A dry run says what would happen; the refused user is renamed with a rule."""
+    await filled(store)
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, of: int) -> None:
+        seen.append((done, of))
+
+    dry = await memory.contents.rename("home-city", CITY, dry_run=True)
+    assert await values(store, BOB) == {"home-city": ["Jeju"]}
+    done = await memory.contents.rename("home-city", CITY, progress=progress)
+
+    assert (dry.changes, dry.is_dry_run) == (done.changes, True)
+    assert [str(place.subject.entity) for place in done.places] == ["bob"]
+    (refused,) = done.refused
+    assert (refused.place.subject.entity, refused.has_both, refused.values) == ("alice", True, 1)
+    assert refused.problem is not None
+    assert "if_both" in refused.problem
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert await values(store, ALICE) == {"home-city": ["Busan"], "city": ["Seoul"]}
+
+    again = await memory.contents.rename("home-city", CITY, if_both="later")
+
+    assert [(each.place.subject.entity, each.has_both) for each in again.changes] == [
+        ("alice", True)
+    ]
+    assert await values(store, ALICE) == {"city": ["Seoul"]}
+    assert (await memory.contents.rename("home-city", CITY)).changes == []
+
+
+async def test_the_later_statement_stays(store: FactStore, memory: AgentMemory) -> None:
+    """Also if it has the former keyword; it keeps its id, and the history has the other one."""
+    await store.save(SingleFact(CITY, "Seoul"), ALICE, AGENT)
+    later = SingleFact(HOME, "Busan")
+    await store.save(later, ALICE, AGENT)
+
+    await memory.contents.rename("home-city", CITY, if_both="later")
+
+    (fact,) = await store.load(CITY, ALICE, AGENT)
+    assert (fact.value, fact.id, fact.timestamp) == ("Busan", later.id, later.timestamp)
+    said = {each.fact.values for each in await store.history(CITY, ALICE, AGENT) if each.fact}
+    assert said == {("Seoul",), ("Busan",)}
+
+
+async def test_keywords_are_merged(store: FactStore, memory: AgentMemory) -> None:
+    """Several keywords, one with a single value that was replaced before."""
+    await store.save(MultipleFacts(PETS, ["Miso"]), ALICE, AGENT)
+    await store.save(SingleFact(PET, "Tom"), ALICE, AGENT)
+    await store.save(SingleFact(PET, "Rex"), ALICE, AGENT)
+    await store.save(MultipleFacts(ANIMALS, ["Rex", "Ant"]), ALICE, AGENT)
+
+    report = await memory.contents.merge(["pet", "animals"], PETS, if_both="both")
+
+    assert report.values == 3
+    assert {name: sorted(found) for name, found in (await values(store, ALICE)).items()} == {
+        "pets": ["Ant", "Miso", "Rex"]
+    }
+    assert (await memory.contents.merge(["pet", "animals"], PETS, if_both="both")).changes == []
+
+
+async def test_a_function_decides(store: FactStore, memory: AgentMemory) -> None:
+    """Its error refuses the place, and is not shown: its text may be a value."""
+    await filled(store)
+
+    def broken(former: list[str], new: list[str]) -> str:
+        raise ValueError(former, new)
+
+    refused = await memory.contents.rename("home-city", CITY, if_both=broken)
+    assert [each.problem for each in refused.refused] == ["if_both raised ValueError"]
+    wrong = await memory.contents.rename("home-city", CITY, if_both=lambda old, new: (old, new))
+    assert len(wrong.refused) == 1
+
+    await memory.contents.rename(
+        "home-city", CITY, if_both=lambda old, new: f"{old[0]} and {new[0]}"
+    )
+
+    assert await values(store, ALICE) == {"city": ["Busan and Seoul"]}
+    assert await values(store, BOB) == {"city": ["Jeju"]}
+
+
+async def test_what_was_saved_during_a_conversion_is_not_converted(
+    store: FactStore, memory: AgentMemory
+) -> None:
+    """A killed conversion is repeated while new programs save values of the new type."""
+    price = Concept("price", "What it costs, in cents", value_type=int)
+    await store.save(SingleFact(price, 3), ALICE, AGENT)
+    await store.save(SingleFact(price, 4), BOB, AGENT)
+
+    def once(done: int, of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await memory.contents.convert(price, lambda each: each * 100, operation="c", progress=once)
+    await store.save(SingleFact(price, 550), CAROL, AGENT)
+    report = await memory.contents.convert(price, lambda each: each * 100, operation="c")
+
+    assert len(report.places) == 1
+    found = [(await values(store, who))["price"] for who in (ALICE, BOB, CAROL)]
+    assert found == [[300], [400], [550]]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "concept", "rule", "message"),
+    [
+        (["city"], CITY, None, "other concepts than 'city'"),
+        ([], CITY, None, "other concepts"),
+        (["home-city"], CITY, "both", "has one value"),
+        (["home-city"], CITY, "newest", "if_both must be"),
+    ],
+)
+async def test_wrong_merges(keywords: list[str], concept: Any, rule: Any, message: str) -> None:
+    """They raise before anything is read."""
+    with pytest.raises(ValueError, match=message):
+        await memory_of().contents.merge(keywords, concept, if_both=rule)
+
+
+RULES: dict[str, Any] = {
+    "later": "later",
+    "both": "both",
+    "function": lambda old, new: [*old, *new][:2],
+}
+
+
+def _current(entries: Sequence[Entry], keywords: Sequence[str]) -> set[tuple[str, bytes | str]]:
+    ledger = Ledger(entries)
+    return {(each, key) for each in keywords for key in ledger.items(each, stamp(99))}
+
+
+def _saved(entries: Sequence[Entry]) -> set[str]:
+    """Return all values of a ledger with its history, as strings."""
+    facts = [fact for entry in entries for fact in entry.get("facts", ())]
+    return {repr(value) for f in facts for value in [*f.get("values", ()), f.get("value", ...)]}
+
+
+@searched
+@given(ledgers(), st.sampled_from(list(RULES)), st.sampled_from(FactType))
+def test_a_merge_loses_nothing(steps: list[Step], rule: str, fact_type: FactType) -> None:
+    """Afterwards there are the wanted values and no former ones, and the history is whole."""
+    old, new = KEYWORDS
+    entries = entries_of(steps)
+    now = max(stamp(98), Ledger(entries).recorded_at)
+    rule = "later" if rule == "both" and fact_type is FactType.SINGLE else rule
+    function = RULES[rule]
+    if rule == "function" and fact_type is FactType.SINGLE:
+        function = lambda old, new: [*old, *new][0]
+    concept = Concept(new, "New", fact_type, value_type=Any)
+    merge = KeywordMerge([old], concept, function, now)
+    before = _current(entries, KEYWORDS)
+
+    plan = merge.of(entries)
+    if plan is None:
+        assert old not in {f["keyword"] for e in entries for f in e.get("facts", ())}
+        return
+    assert plan.problem is None
+    after = plan.history if plan.history is not None else [*entries, *filter(None, [plan.entry])]
+
+    found = _current(after, KEYWORDS)
+    assert {keyword for keyword, _ in found} <= {new}
+    kept = {key for _, key in found}
+    assert kept <= {key for _, key in before}
+    if len({keyword for keyword, _ in before}) < 2 or rule == "both":
+        assert kept == {key for _, key in before}
+    assert bool(kept) == bool(before)
+    assert _saved(entries) <= _saved(after)
+    again = merge.of(after)
+    assert again is None or again.values == 0

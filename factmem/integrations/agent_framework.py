@@ -7,14 +7,14 @@ It needs the extra `agent-framework`.
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, FunctionTool, Message, SessionContext
 from typing_extensions import Unpack
 
 from factmem._arguments import expect_word
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
 
 __all__ = ["MemoryContextProvider"]
@@ -41,7 +41,7 @@ class MemoryContextProvider(ContextProvider):
         self,
         memory: AgentMemory | MemoryRuns[AgentSession],
         *,
-        placement: Literal["instructions", "message"] = "instructions",
+        placement: Placement = "instructions",
         source_id: str = "factmem",
         **options: Unpack[RunOptions[AgentSession]],
     ) -> None:

@@ -11,14 +11,20 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.tools import ToolRuntime
-from langchain_core.messages import AnyMessage, SystemMessage, convert_to_openai_messages
+from langchain_core.messages import (
+    AnyMessage,
+    HumanMessage,
+    SystemMessage,
+    convert_to_openai_messages,
+)
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
+from factmem._arguments import expect_word
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
@@ -36,17 +42,21 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
+        placement: `instructions` puts the facts after the system prompt, `message` into a user message
+            before the user's last one.
         portal: The portal in which sync runs use the memory.
         **options: See `MemoryRuns`. `user` gets LangGraph's `Runtime`.
 
     Raises:
         TypeError: `memory` has the wrong type.
+        ValueError: `placement` is another string.
     """
 
     def __init__(
         self,
         memory: AgentMemory | MemoryRuns[Runtime[Any]],
         *,
+        placement: Placement = "instructions",
         portal: Portal = SHARED_PORTAL,
         **options: Unpack[RunOptions[Runtime[Any]]],
     ) -> None:
@@ -55,6 +65,8 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         """The runs of the memory; open them to detect facts in the background."""
         self.tools: Sequence[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
         self._portal = portal
+        expect_word(placement, ("instructions", "message"), "placement", "placement='message'")
+        self._with_facts = _with_message if placement == "message" else _with_instructions
 
     # Quoted, because LangChain 1.1's requests and responses are not generic at run time.
     def wrap_model_call(
@@ -64,9 +76,8 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
     ) -> "ModelResponse[Any]":
         """Add the facts to the system prompt of a sync run."""
         chat = chat_of(request.messages)
-        return handler(
-            _with_facts(request, self._portal.call(self.runs.prompt, request.runtime, chat))
-        )
+        facts = self._portal.call(self.runs.prompt, request.runtime, chat)
+        return handler(self._with_facts(request, facts))
 
     async def awrap_model_call(
         self,
@@ -75,7 +86,8 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
     ) -> "ModelResponse[Any]":
         """Add the facts to the system prompt of an async run."""
         chat = chat_of(request.messages)
-        return await handler(_with_facts(request, await self.runs.prompt(request.runtime, chat)))
+        facts = await self.runs.prompt(request.runtime, chat)
+        return await handler(self._with_facts(request, facts))
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Detect facts in a sync run. LangChain does not call it after a failed run."""
@@ -103,7 +115,16 @@ def chat_of(messages: Iterable[AnyMessage]) -> list[dict[str, object]]:
     return chat
 
 
-def _with_facts(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]":
+def _with_message(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]":
+    if not facts:
+        return request
+    messages = list(request.messages)
+    asked = [i for i, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    messages.insert(asked[-1] if asked else len(messages), HumanMessage(facts))
+    return request.override(messages=messages)
+
+
+def _with_instructions(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]":
     if not facts:
         return request
     base = request.system_message

@@ -8,12 +8,13 @@ It needs the extra `openai-agents`.
 """
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
 from agents import Agent, AgentHooks, FunctionTool, RunContextWrapper, Tool, TResponseInputItem
 from agents.memory import SessionSettings
+from agents.run import CallModelData, ModelInputData
 from agents.tool_context import ToolContext
 from typing_extensions import TypeVar, Unpack
 
@@ -22,7 +23,7 @@ from factmem.memory.conversations import Conversation
 from factmem.memory.runs import MemoryRuns, RunOptions
 from factmem.memory.tools import MemoryTool
 
-__all__ = ["ConversationSession", "with_memory"]
+__all__ = ["ConversationSession", "memory_filter", "with_memory"]
 
 T = TypeVar("T", default=Any)
 
@@ -64,6 +65,38 @@ def with_memory(
 
     hooks = _LearningHooks(runs, agent.hooks) if runs.is_detecting else agent.hooks
     return agent.clone(instructions=instructions, tools=[*agent.tools, *tools], hooks=hooks)
+
+
+def memory_filter(
+    memory: "AgentMemory | MemoryRuns[RunContextWrapper[T]]",
+    **options: "Unpack[RunOptions[RunContextWrapper[T]]]",
+) -> Callable[[CallModelData[T]], Awaitable[ModelInputData]]:
+    """Return a filter that puts the facts into a message of their own before each model call.
+
+        await Runner.run(agent, "Hi", run_config=RunConfig(call_model_input_filter=memory_filter(memory)))
+
+    It serves every agent of a run, after handoffs too, and keeps the cached prompt when a fact changes:
+    the facts are in a user message before the user's last one. No session stores it. Use it in place of
+    `with_memory`, which gives agents tools and detects facts.
+
+    Args:
+        memory: The memory, or `MemoryRuns` that the application opens itself.
+        **options: See `MemoryRuns`. `user` gets a `RunContextWrapper`.
+    """
+    if not isinstance(memory, MemoryRuns):
+        options["tools"] = False
+    runs = MemoryRuns[RunContextWrapper[T]].over(memory, options)
+
+    async def put(data: CallModelData[T]) -> ModelInputData:
+        items, context = list(data.model_data.input), RunContextWrapper[Any](data.context)
+        facts = await runs.prompt(context, chat_of(items))
+        if facts:
+            asked = [i for i, each in enumerate(items) if each.get("role") == "user"]
+            own: TResponseInputItem = {"role": "user", "content": facts}
+            items.insert(asked[-1] if asked else len(items), own)
+        return ModelInputData(items, data.model_data.instructions)
+
+    return put
 
 
 class _LearningHooks(AgentHooks[Any]):

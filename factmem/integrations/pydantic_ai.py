@@ -9,7 +9,7 @@ It needs the extra `pydantic-ai`.
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
@@ -29,7 +29,7 @@ from typing_extensions import Unpack
 
 from factmem._arguments import expect_word
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
 
 __all__ = ["MemoryCapability"]
@@ -42,14 +42,14 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         memory: The memory, or `MemoryRuns` that the application opens itself.
         placement: `instructions` puts the facts after the agent's instructions. Pydantic AI stores
             them in the message history: a saved history keeps a fact that is deleted later.
-            `request` puts them before the last message of each request and not into the history.
+            `message` puts them before the last message of each request and not into the history.
         id: Two capabilities of one agent need different ids and tool prefixes: if two have the same
             id, Pydantic AI uses the last one.
         **options: See `MemoryRuns`. `user` gets the `RunContext`.
 
     Raises:
         TypeError: `memory` has the wrong type.
-        ValueError: `placement` is another string, or this Pydantic AI is too old for `request`.
+        ValueError: `placement` is another string, or this Pydantic AI is too old for `message`.
     """
 
     id: str | None = "factmem"
@@ -58,7 +58,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         self,
         memory: AgentMemory | MemoryRuns[RunContext[AgentDepsT]],
         *,
-        placement: Literal["instructions", "request"] = "instructions",
+        placement: Placement = "instructions",
         id: str = "factmem",  # noqa: A002 - the framework's name for it
         **options: Unpack[RunOptions[RunContext[AgentDepsT]]],
     ) -> None:
@@ -74,7 +74,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         self,
     ) -> "Callable[[RunContext[AgentDepsT]], Awaitable[str | None]] | None":
         """Return the function that Pydantic AI calls for the instructions of each request."""
-        if self._placement == "request":
+        if self._placement == "message":
             return None
 
         async def facts(ctx: RunContext[AgentDepsT]) -> str | None:
@@ -89,8 +89,8 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Put the facts into the request, with `placement="request"`."""
-        if self._placement != "request":
+        """Put the facts into the request, with `placement="message"`."""
+        if self._placement != "message":
             return request_context
         text = await self.runs.prompt(ctx, _text(ctx.prompt))
         *earlier, last = request_context.messages
@@ -144,7 +144,7 @@ def _text(content: str | Sequence[object] | None) -> str:
 
 def _checked_placement(placement: str) -> str:
     example = "placement='request'"
-    expect_word(placement, ("instructions", "request"), "placement", example)
-    if placement == "request" and "scope" not in inspect.signature(SystemPromptPart).parameters:
-        raise ValueError('placement="request" needs pydantic-ai-slim 2.59 or newer')
+    expect_word(placement, ("instructions", "message"), "placement", example)
+    if placement == "message" and "scope" not in inspect.signature(SystemPromptPart).parameters:
+        raise ValueError('placement="message" needs pydantic-ai-slim 2.59 or newer')
     return placement

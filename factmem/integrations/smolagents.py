@@ -18,8 +18,9 @@ from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, TaskStep
 from smolagents.models import MessageRole
 from typing_extensions import Unpack
 
+from factmem._arguments import expect_word
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
@@ -30,6 +31,7 @@ def install_memory(
     agent: MultiStepAgent,
     memory: AgentMemory | MemoryRuns[MultiStepAgent],
     *,
+    placement: Placement = "instructions",
     portal: Portal = SHARED_PORTAL,
     **options: Unpack[RunOptions[MultiStepAgent]],
 ) -> MemoryRuns[MultiStepAgent]:
@@ -41,6 +43,8 @@ def install_memory(
     Args:
         agent: The agent; changed in place.
         memory: The memory, or `MemoryRuns` that the application opens itself.
+        placement: `instructions` puts the facts after the system prompt, `message` into a user message
+            after those of the run.
         portal: The portal in which the memory runs.
         **options: See `MemoryRuns`. `user` gets the agent; a function may read a context variable.
 
@@ -48,9 +52,11 @@ def install_memory(
         The runs; after `portal.keep_open(runs)` they detect facts in the background.
 
     Raises:
-        ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`.
+        ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`. Or
+            `placement` is another string.
         TypeError: `memory` has the wrong type.
     """
+    expect_word(placement, ("instructions", "message"), "placement", "placement='message'")
     runs = MemoryRuns[MultiStepAgent].over(memory, options)
     for tool in runs.tools():
         if tool.name in agent.tools:
@@ -65,7 +71,10 @@ def install_memory(
         text = "" if summary_mode else portal.call(runs.prompt, agent, _task(agent))
         if not text:
             return messages
-        facts = ChatMessage(role=MessageRole.SYSTEM, content=[{"type": "text", "text": text}])
+        content = [{"type": "text", "text": text}]
+        if placement == "message":
+            return [*messages, ChatMessage(role=MessageRole.USER, content=content)]
+        facts = ChatMessage(role=MessageRole.SYSTEM, content=content)
         return [*messages[:1], facts, *messages[1:]]
 
     def learn(step: FinalAnswerStep, agent: MultiStepAgent) -> None:

@@ -31,13 +31,16 @@ from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers._four_methods import as_store
 
-__all__ = ["MemoryRuns", "RunOptions", "Who"]
+__all__ = ["MemoryRuns", "Placement", "RunOptions", "Who"]
 
 C = TypeVar("C")
 T = TypeVar("T")
 
 Chat: TypeAlias = Sequence[Mapping[str, object]]
 """Messages in the format of chat completions."""
+
+Placement: TypeAlias = Literal["instructions", "message"]
+"""Where an adapter puts the facts; beside the user's last message they leave the cached prompt as it is."""
 
 UNREACHABLE = "The memory of earlier conversations cannot be reached now."
 """The text that a model gets instead of facts if the store fails."""
@@ -168,8 +171,6 @@ class MemoryRuns(Generic[C]):
         cls, memory: "AgentMemory | MemoryRuns[C]", options: "RunOptions[C]"
     ) -> "MemoryRuns[C]":
         """Return `MemoryRuns` for a memory and options, or the `MemoryRuns` that was passed.
-
-        Adapters accept both: an application can open the runs itself, in its own event loop.
 
         Raises:
             TypeError: Options were passed with `MemoryRuns`.

@@ -196,15 +196,35 @@ class Host(AdapterHost):
 
 class TestContract(AdapterContract):
     is_sync = False
+    placement: Any = "instructions"
 
     @pytest.fixture(autouse=True)
     def _server(self, server: ModelServer) -> None:
         self.server = server
 
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
-        middleware = FactmemMiddleware(memory, user=user, **options)
+        middleware = FactmemMiddleware(memory, user=user, placement=self.placement, **options)
         return Host(self.server, middleware, sync=self.is_sync)
 
 
 class TestSyncContract(TestContract):
     is_sync = True
+
+
+class TestMessageContract(TestContract):
+    placement = "message"
+
+
+async def test_a_message_of_its_own_leaves_the_prompt_as_it_is(server: ModelServer) -> None:
+    """What is before it stays in the endpoint's cache when a fact changes."""
+    memory = (await vim_memory()).of("alice")
+    agent = agent_of(server, FactmemMiddleware(memory, placement="message"))
+    server.answer(says("vim."))
+    await run(agent, "Which editor?", "alice", sync=False)
+
+    *before, facts, asked = server.requests[-1].messages
+    assert all("vim" not in str(message) for message in before)
+    assert (facts["role"], '"vim"' in facts["content"]) == ("user", True)
+    assert asked["content"] == "Which editor?"
+    with pytest.raises(ValueError, match="placement must be"):
+        FactmemMiddleware(memory, placement="user")  # type: ignore[arg-type]

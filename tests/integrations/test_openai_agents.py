@@ -11,6 +11,7 @@ from agents import (
     Agent,
     AgentHooks,
     OpenAIChatCompletionsModel,
+    RunConfig,
     Runner,
     SQLiteSession,
     set_tracing_disabled,
@@ -19,7 +20,12 @@ from agents.memory import SessionSettings
 from agents.strict_schema import ensure_strict_json_schema
 
 from factmem.errors import UnboundSubjectError
-from factmem.integrations.openai_agents import ConversationSession, chat_of, with_memory
+from factmem.integrations.openai_agents import (
+    ConversationSession,
+    chat_of,
+    memory_filter,
+    with_memory,
+)
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.testing.adapters import AdapterContract, AdapterHost
@@ -221,15 +227,19 @@ def test_a_chat_has_only_text() -> None:
 
 
 class Host(AdapterHost):
-    def __init__(self, server: ModelServer, agent: Agent[Any]) -> None:
-        self.server, self.agent = server, agent
+    def __init__(
+        self, server: ModelServer, agent: Agent[Any], config: RunConfig | None = None
+    ) -> None:
+        self.server, self.agent, self.config = server, agent, config
         self.sessions: dict[str, SQLiteSession] = {}
 
     async def say(self, user: str, text: str) -> str:
         session = self.sessions.setdefault(user, SQLiteSession(user))
         self.server.answer(says("Ok."))
         marked = f"{text} {user}"
-        await Runner.run(self.agent, marked, context=Context(user), session=session)
+        await Runner.run(
+            self.agent, marked, context=Context(user), session=session, run_config=self.config
+        )
         return self.server.sent(marked)
 
     async def stored(self) -> str:
@@ -244,6 +254,28 @@ class TestContract(AdapterContract):
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         agent = with_memory(agent_of(self.server), memory, user=user, **options)
         return Host(self.server, agent)
+
+
+class TestFilterContract(TestContract):
+    learns = False
+
+    async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
+        put = memory_filter(memory, user=user, **options)
+        return Host(self.server, agent_of(self.server), RunConfig(call_model_input_filter=put))
+
+
+async def test_a_filter_puts_the_facts_before_the_question(server: ModelServer) -> None:
+    put = memory_filter(await vim_memory(), user=user)
+    server.answer(says("vim."))
+    await Runner.run(
+        agent_of(server),
+        "Which editor?",
+        context=Context("alice"),
+        run_config=RunConfig(call_model_input_filter=put),
+    )
+    facts, asked = server.requests[-1].messages[-2:]
+    assert (facts["role"], '"vim"' in str(facts["content"])) == ("user", True)
+    assert "Which editor?" in str(asked["content"])
 
 
 async def test_a_session_is_a_conversation(server: ModelServer) -> None:

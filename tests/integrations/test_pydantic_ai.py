@@ -31,9 +31,9 @@ from tests.world import found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.anyio
 
-Placement = Literal["instructions", "request"]
+Placement = Literal["instructions", "message"]
 HAS_SCOPE = "scope" in inspect.signature(SystemPromptPart).parameters
-BOTH: list[Placement] = ["instructions", "request"] if HAS_SCOPE else ["instructions"]
+BOTH: list[Placement] = ["instructions", "message"] if HAS_SCOPE else ["instructions"]
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ async def test_two_memories_of_one_agent(server: ModelServer) -> None:
 @pytest.mark.skipif(HAS_SCOPE, reason="this version has request-scoped parts")
 async def test_an_old_version_raises() -> None:
     with pytest.raises(ValueError, match=r"needs pydantic-ai-slim 2\.59"):
-        MemoryCapability(await vim_memory(), user=user, placement="request")
+        MemoryCapability(await vim_memory(), user=user, placement="message")
 
 
 async def test_wrong_constructor_arguments_raise() -> None:
@@ -250,5 +250,5 @@ class TestContract(AdapterContract):
 
 @pytest.mark.skipif(not HAS_SCOPE, reason="this version has no request-scoped parts")
 class TestContractOfRequests(TestContract):
-    placement = "request"
+    placement = "message"
     is_stored = False

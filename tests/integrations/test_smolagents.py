@@ -266,12 +266,18 @@ class Host(AdapterHost):
 
 
 class TestContract(AdapterContract):
+    placement = "instructions"
+
     @pytest.fixture(autouse=True)
     def _server(self, server: ModelServer) -> None:
         self.server = server
 
     async def new_host(self, memory: Any, **options: Any) -> Host:
-        return Host(self.server, memory, options)
+        return Host(self.server, memory, {**options, "placement": self.placement})
+
+
+class TestMessageContract(TestContract):
+    placement = "message"
 
 
 def test_steps_of_a_stepwise_run_are_saved_with_its_answer() -> None:

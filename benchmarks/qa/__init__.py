@@ -1,0 +1,1 @@
+"""Questions about conversations, answered by a model: with and without a memory."""

@@ -29,9 +29,10 @@ from factmem._cli.times import parse_time
 from factmem.ledger._presentation import as_plain
 from factmem.ledger.history import HistoryEntry
 from factmem.memory.origin import FactOrigin, origin_of
+from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Place
-from factmem.recall.match import RecallResult
+from factmem.recall.match import RecallResult, TurnMatch
 
 __all__ = ["app", "facts_of"]
 
@@ -202,11 +203,21 @@ def recall(
         return await memory.recall(question, limit=limit)
 
     matches = run(ctx, work, is_searched=vectors is None)
-    if not matches:
+    if not (matches or matches.turns):
         raise CommandError("No fact matches the question", ExitCode.NOTHING)
     if as_json:
-        print_json([_match_record(match.relevance, match.fact, match.place) for match in matches])
+        records = [_match_record(match.relevance, match.fact, match.place) for match in matches]
+        print_json([*records, *map(_turn_record, matches.turns)])
         return
+    if matches:
+        _print_matches(matches)
+    for turn in matches.turns:
+        print_line(
+            f"{turn.turn.name or turn.turn.role}, {turn.conversation}: {turn.quote}", most=True
+        )
+
+
+def _print_matches(matches: RecallResult) -> None:
     print_table(
         ("value", "keyword", "place", "said", "relevance"),
         [
@@ -224,3 +235,16 @@ def recall(
 
 def _match_record(relevance: float, fact: AnyFact, place: Place) -> dict[str, Any]:
     return {"relevance": round(relevance, 4), **fact_record(fact, place)}
+
+
+def _turn_record(match: TurnMatch) -> dict[str, Any]:
+    turn = match.turn
+    return {
+        "relevance": round(match.relevance, 4),
+        "place": place_name(match.place),
+        "conversation": match.conversation,
+        "message": turn.number,
+        "role": turn.role,
+        "quote": match.quote,
+        "said_at": stamp(turn.said_at),
+    }

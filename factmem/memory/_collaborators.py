@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from factmem.memory._definitions import MemoryDefinitions
     from factmem.memory.review import MemoryReview
     from factmem.recall._search import FactSearch
+    from factmem.recall._turn_search import TurnSearch
 
 __all__ = ["Collaborators"]
 
@@ -73,9 +74,11 @@ class Collaborators:
             self.provider,
             selection,
             events,
+            reader=self.reader,
             message=settings.message,
             instructions=followed,
             defaults=settings.recall,
+            turns=lambda: self._turn_search,
             everywhere=lambda: self._searching(IndexCache()),
         )
         self.consolidation: MemoryConsolidation = MemoryConsolidation(
@@ -113,6 +116,13 @@ class Collaborators:
 
         settings = self._settings
         return MemoryDefinitions(self.provider, settings.concepts, settings.told, settings.events)
+
+    @cached_property
+    def _turn_search(self) -> "TurnSearch":
+        from factmem.recall._turn_search import TurnSearch
+
+        settings = self._settings
+        return TurnSearch(self.provider, settings.indexes, settings.clock)
 
     async def keep_vectors(self) -> None:
         """Write vectors that the store does not have yet; see `FactSearch.keep_vectors`."""

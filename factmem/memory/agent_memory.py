@@ -297,18 +297,27 @@ class AgentMemory:
         """
         return self.view(subjects=self._parts.selection.bound_to(entity, *levels))
 
-    async def text(self, question: str | None = None, limit: int | None = None) -> str:
+    async def text(
+        self,
+        question: str | None = None,
+        limit: int | None = None,
+        *,
+        max_tokens: int | None = None,
+    ) -> str:
         """Return the content of the memory message; empty if there are no facts.
 
         For frameworks that build their own prompts. Equal facts give equal bytes. With a question,
-        only the relevant facts are included, as in `recall_facts_to_agent`: at most `limit`, by
-        default 20.
+        only what is relevant is included, as in `recall_facts_to_agent`: facts, and quotes of stored
+        conversations. There are at most `limit` of them, by default 20, or as many as fit into
+        `max_tokens`, as `estimate_tokens` counts them.
         """
         report: LoadReport
         if question is not None:
-            most = 20 if limit is None else limit
-            report = await self.recall_facts_to_agent([], question, limit=most)
-        elif limit is not None:
+            most = (20 if max_tokens is None else 200) if limit is None else limit
+            report = await self._parts.recall.find_into(
+                [], question, None, None, limit=most, where=None, max_tokens=max_tokens
+            )
+        elif limit is not None or max_tokens is not None:
             raise ValueError("limit needs a question: memory.text('Which theme?', limit=5)")
         else:
             report = await self.load_all_facts_to_agent([])
@@ -607,12 +616,13 @@ class AgentMemory:
         scopes: Scopes = None,
         where: RecallFilter | None = None,
     ) -> RecallResult:
-        """Return the facts that are relevant to a question, best first.
+        """Return the facts that are relevant to a question, best first, and messages in `turns`.
 
-        Only current facts are found: no retracted, expired or superseded ones, and for a concept
-        with one value only the fact of the most specific place. Several entities of one subject, as
+        Messages of stored conversations are searched by words. Only current facts are found: no
+        retracted, expired or superseded ones, and for a concept with one value only the fact of the
+        most specific place. Several entities of one subject, as
         in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately.  With `subjects=[USER.every()]` all entities are searched, a few at a time, and
-        the most relevant matches come first.
+        the most relevant facts come first; no messages.
 
         Without an embedder no model is called. With an embedder there is one call for the question,
         and one for every 512 facts of a place without vectors. If the embedder fails or takes more
@@ -639,7 +649,9 @@ class AgentMemory:
     ) -> RecallReport:
         """Put the facts that are relevant to a question into a chat, instead of all facts.
 
-        For agents with more facts than fit a prompt. The whole memory message is replaced. To add
+        For agents with more facts than fit a prompt. If the user's conversations are stored, quotes of
+        them take turns with the facts, and `limit` counts both. After five facts come further values
+        of the concepts of the best three. The whole memory message is replaced. To add
         concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within the form's `max_tokens`
         the best matches are kept. They are ordered by concept: equal facts give equal bytes.
 

@@ -15,7 +15,7 @@ from factmem.models.places import LOWEST_PRIORITY
 from factmem.prompt._escaping import NAME, name_text, value_text
 from factmem.prompt.message_form import Frame, LineForm, name_of, weight_text
 
-__all__ = ["UNRANKED", "Line", "MemoryParts", "Part", "Rank"]
+__all__ = ["QUOTES", "UNRANKED", "Line", "MemoryParts", "Part", "Quoted", "Rank"]
 
 
 Rank: TypeAlias = tuple[int, float, float]
@@ -32,11 +32,25 @@ _NAMED = re.compile(rf"({_NAME}) (\d+)(?:, |$)")
 _MOST_NAMED = 10
 
 
+QUOTES = "said"
+"""The name of the part with quotes of messages."""
+
+
+class Quoted(NamedTuple):
+    """A quote of a message."""
+
+    speaker: str
+    text: str
+    said_at: datetime
+    number: int
+    """The number of the message in its conversation."""
+
+
 class Line(NamedTuple):
-    """One value of a concept. Lines sort by day, then by value."""
+    """One value of a concept, or a quote. Lines sort by day, then by value; quotes by time."""
 
     day: str
-    """The day on which it was stated: `2026-08-01`."""
+    """The day on which it was stated, `2026-08-01`; of a quote the time, or its place in the text."""
     value: str
     """The escaped value, as the line shows it."""
     text: str
@@ -181,6 +195,8 @@ class MemoryParts:
         for text in lines:
             if line := Line.read(text, form, priorities):
                 if part is not None:
+                    if part.keyword == QUOTES:
+                        line = line._replace(day=f"{line.day} {len(part.lines):05}")
                     part.lines.append(line)
             elif head := form.read_head(text):
                 part = Part(head.keyword, head.description, left_out=head.left_out)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias
 
@@ -15,7 +16,15 @@ from factmem.models._display import Displayed
 from factmem.models.facts import AnyFact, L
 from factmem.models.places import MemorySubject, Place
 from factmem.prompt._escaping import name_text, value_text
-from factmem.prompt._memory_text import UNRANKED, Line, MemoryParts, Part, Rank
+from factmem.prompt._memory_text import (
+    QUOTES,
+    UNRANKED,
+    Line,
+    MemoryParts,
+    Part,
+    Quoted,
+    Rank,
+)
 from factmem.prompt.message_form import Frame, LineForm, MessageForm, weight_text
 from factmem.prompt.tokens import estimate_tokens
 
@@ -70,6 +79,8 @@ HISTORY = Frame(
 _Entity: TypeAlias = tuple[str, str | None]
 """A subject's name and its entity."""
 
+_QUOTES = "What was said in earlier conversations, word for word"
+
 
 class MemoryMessage:
     """Writes the memory message of chats, within a budget.
@@ -101,8 +112,9 @@ class MemoryMessage:
         places: Sequence[Place],
         asked: Collection[str] | None,
         *,
-        best_first: bool = False,
+        best_first: Sequence[PlacedFact | Quoted] | None = None,
         instructions: Sequence[PlacedFact] = (),
+        max_tokens: int | None = None,
     ) -> LoadReport[L]:
         """Write current facts into a chat, in place.
 
@@ -111,15 +123,19 @@ class MemoryMessage:
             resolution: The current facts, without `instructions`.
             places: The places that were loaded.
             asked: The concepts that were loaded; None means all.
-            best_first: Whether facts that do not fit are dropped from the end.
+            best_first: The same facts, and quotes of messages, in the order in which those that do
+                not fit are dropped from the end.
             instructions: The facts that the model has to follow. They come first.
+            max_tokens: The size of the message; that of the form by default.
         """
+        check_budget(max_tokens, self._facts)
         rendering = self._text(
             own_text(messages, MEMORY_MESSAGE),
-            resolution.placed,
+            resolution.placed if best_first is None else best_first,
             instructions,
+            self._max_tokens if max_tokens is None else max_tokens,
             asked=asked,
-            best_first=best_first,
+            best_first=best_first is not None,
             priorities=self._levels
             | {place.subject.name: place.subject.priority_level for place in places},
             names=_names([*resolution.placed, *instructions], self._form),
@@ -129,11 +145,16 @@ class MemoryMessage:
         facts: list[Any] = [*resolution.facts, *(placed.fact for placed in instructions)]
         return LoadReport(facts, rendering.left_out, unreadable, text=rendering.text)
 
+    def speaker(self, subject: MemorySubject) -> str:
+        """Return the name of a subject's entity, for quotes of what they said."""
+        return self._form.name(subject)
+
     def _text(
         self,
         before: str,
-        facts: Iterable[PlacedFact],
+        facts: Iterable[PlacedFact | Quoted],
         instructions: Iterable[PlacedFact],
+        max_tokens: int | None,
         *,
         best_first: bool,
         **options: Any,
@@ -144,10 +165,10 @@ class MemoryMessage:
             instructions,
             frame=self._instructions,
             before=earlier,
-            max_tokens=self._max_tokens,
+            max_tokens=max_tokens,
             **options,
         )
-        head, room = f"{first.text}\n" if first.text else "", self._max_tokens
+        head, room = f"{first.text}\n" if first.text else "", max_tokens
         while True:
             left = None if room is None else room - (estimate_tokens(head) if head else 0)
             rest = render(
@@ -160,7 +181,7 @@ class MemoryMessage:
             )
             text = f"{head}{rest.text}" if rest.text else first.text
             # Both blocks together may have more tokens than the sum, which is rounded.
-            over = 0 if self._max_tokens is None else estimate_tokens(text) - self._max_tokens
+            over = 0 if max_tokens is None else estimate_tokens(text) - max_tokens
             if room is None or over <= 0 or not rest.text:
                 unreadable = [*first.unreadable, *rest.unreadable]
                 return Rendering(text, first.left_out + rest.left_out, unreadable)
@@ -181,7 +202,7 @@ class Rendering:
 
 
 def render(
-    facts: Iterable[PlacedFact],
+    facts: Iterable[PlacedFact | Quoted],
     *,
     frame: Frame = MEMORY,
     before: str = "",
@@ -199,7 +220,7 @@ def render(
     that the block shows.
 
     Args:
-        facts: The current facts, as `resolve` returns them.
+        facts: The current facts, as `resolve` returns them; with `best_first` also quotes.
         frame: The text around the facts.
         before: The earlier block.
         asked: The keywords that were loaded; their lines in `before` are replaced. Other concepts
@@ -258,7 +279,7 @@ def _names(facts: Iterable[PlacedFact], form: MessageForm) -> dict[_Entity, str]
 
 
 def _parts_of(
-    facts: Iterable[PlacedFact],
+    facts: Iterable[PlacedFact | Quoted],
     form: LineForm,
     levels: dict[str, int],
     ranks: Callable[[PlacedFact, int], Rank] | None,
@@ -269,6 +290,10 @@ def _parts_of(
     unreadable: list[UnreadableConcept] = []
     names: dict[str, str] = {}
     for position, placed in enumerate(facts):
+        if isinstance(placed, Quoted):
+            quotes = parts.setdefault(QUOTES, Part(QUOTES, _QUOTES))
+            quotes.lines.append(_quote(placed, form, position))
+            continue
         fact, subject = placed.fact, placed.place.subject
         concept = fact.concept
         try:
@@ -290,6 +315,13 @@ def _parts_of(
         for value in values:
             part.lines.append(Line(day, value, write(value, about, day, weight), rank))
     return fresh, unreadable
+
+
+def _quote(quoted: Quoted, form: LineForm, position: int) -> Line:
+    value, day = value_text(quoted.text), quoted.said_at.date().isoformat()
+    text = form.write_line(value, name_text(quoted.speaker), day, "")
+    order = f"{quoted.said_at.astimezone(UTC).isoformat()} {quoted.number:09}"
+    return Line(order, value, text, (0, 0.0, position))
 
 
 def _rank(placed: PlacedFact, _: int) -> Rank:

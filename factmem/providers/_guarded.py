@@ -84,6 +84,7 @@ class GuardedStore(Guard, FactStore):
     @property
     @override
     def conversations(self) -> GuardedConversations:
+        _ = self._store.conversations  # raises if it keeps none
         return GuardedConversations(self._store, self._given, self._events)
 
     @override

@@ -4,7 +4,7 @@ Imports providers, embedding and prompt.
 """
 
 from factmem.models.recall_filter import RecallFilter
-from factmem.recall.match import Match, RecallReport, RecallResult
+from factmem.recall.match import Match, RecallReport, RecallResult, TurnMatch
 from factmem.recall.query import RecallSettings, RecallWeights
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "RecallResult",
     "RecallSettings",
     "RecallWeights",
+    "TurnMatch",
 ]

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CapacityLimiter, Lock, to_thread
 
@@ -19,6 +19,7 @@ from factmem.models.places import Identity, Place
 if TYPE_CHECKING:
     from factmem.recall._place_cache import PlaceCache
     from factmem.recall._places_index import PlacesIndex
+    from factmem.recall._turn_index import TurnIndex
 
 __all__ = ["IndexCache"]
 
@@ -26,7 +27,7 @@ __all__ = ["IndexCache"]
 R = TypeVar("R")
 
 _MOST_FACTS = 200_000
-"""The maximum number of facts in all indexes, about a kilobyte each. Beyond it, the least recently
+"""The maximum number of facts in all indexes, and of messages, some kilobytes each. Beyond it, the least recently
 used index is dropped when another set of places is searched."""
 _MOST_INDEXES = 1_024
 _THREADS = 4
@@ -48,6 +49,7 @@ class IndexCache:
         shorter than the write of another index."""
         self._lock = threading.Lock()
         self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()
+        self._turns: OrderedDict[frozenset[Place], TurnIndex] = OrderedDict()
         self._places: weakref.WeakValueDictionary[Identity, PlaceCache] = (
             weakref.WeakValueDictionary()
         )
@@ -72,9 +74,22 @@ class IndexCache:
                 caches = {
                     place.identity: self._place(place.identity, has_meaning) for place in places
                 }
-                self._evict()
+                _evict(self._indexes)
                 index = self._indexes[key] = PlacesIndex(places, caches)
             self._indexes.move_to_end(key)
+            return index
+
+    def of_turns(self, places: Sequence[Place]) -> "TurnIndex":
+        """Return the index of the conversations of a set of places; an empty one if there is none."""
+        from factmem.recall._turn_index import TurnIndex
+
+        key = frozenset(places)
+        with self._lock:
+            index = self._turns.get(key)
+            if index is None:
+                _evict(self._turns)
+                index = self._turns[key] = TurnIndex({each.identity: each for each in places})
+            self._turns.move_to_end(key)
             return index
 
     def places(self) -> "list[tuple[Place, PlaceCache]]":
@@ -96,12 +111,13 @@ class IndexCache:
             cache = self._places[identity] = PlaceCache(identity, has_meaning=has_meaning)
         return cache
 
-    def _evict(self) -> None:
-        """Drop the least recently used indexes until the rest is within the limits."""
-        held = sum(map(len, self._indexes.values()))
-        while len(self._indexes) > 1 and (held > _MOST_FACTS or len(self._indexes) > _MOST_INDEXES):
-            _, dropped = self._indexes.popitem(last=False)
-            held -= len(dropped)
+
+def _evict(indexes: "OrderedDict[frozenset[Place], Any]") -> None:
+    """Drop the least recently used indexes until the rest is within the limits."""
+    held = sum(map(len, indexes.values()))
+    while len(indexes) > 1 and (held > _MOST_FACTS or len(indexes) > _MOST_INDEXES):
+        _, dropped = indexes.popitem(last=False)
+        held -= len(dropped)
 
 
 _all: "weakref.WeakSet[IndexCache]" = weakref.WeakSet()

@@ -1,7 +1,7 @@
 """The results of a recall."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp
 from typing import Any
 
@@ -11,9 +11,10 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt._escaping import harmless, value_text
 from factmem.prompt.memory_message import LoadReport
+from factmem.providers.conversations import Turn
 from factmem.recall._documents import plain_values
 
-__all__ = ["Match", "RecallReport", "RecallResult"]
+__all__ = ["Match", "RecallReport", "RecallResult", "TurnMatch"]
 
 
 _CONFIDENCE = {False: (0.39, 8.5), True: (0.31, 12.7)}
@@ -60,6 +61,28 @@ class Match(Displayed):
         return f"{harmless(' '.join((concept.description or concept.keyword).split()))}: {values}"
 
 
+@dataclass(frozen=True, slots=True)
+class TurnMatch(Displayed):
+    """A message of a conversation that may answer a question."""
+
+    turn: Turn
+    conversation: str
+    """The id of its conversation: `memory.conversation(match.conversation)`."""
+    place: Place
+    quote: str = field(repr=False)
+    """The part of the message that matches: some of its sentences."""
+    score: float
+    """The score of `Match` over the messages, times a factor for what tells an answer from chatter:
+    see docs/recall.md. Not comparable with the score of a fact."""
+    relevance: float
+    """From 0 to 1: the share of the question's weight that the message covers."""
+
+    @property
+    def text(self) -> str:
+        """The quote on one line for a prompt, as JSON that cannot end its line or act as markup."""
+        return value_text(self.quote)
+
+
 class RecallResult(list[Match], Displayed):
     """The matches of a recall, best first: a list with the recall's failures and costs."""
 
@@ -73,8 +96,11 @@ class RecallResult(list[Match], Displayed):
         embedding_calls: int = 0,
         embedded_texts: int = 0,
         refused_texts: int = 0,
+        turns: Iterable[TurnMatch] = (),
     ) -> None:
         super().__init__(matches)
+        self.turns: list[TurnMatch] = list(turns)
+        """The messages of stored conversations that may answer the question, best first."""
         self.is_semantic = is_semantic
         """Whether meanings were compared; False without an embedder, or if it failed."""
         self.failures: list[Exception] = list(failures)

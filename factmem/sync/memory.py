@@ -150,14 +150,21 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return type(self)(self._wrapped.of(entity, *levels), self._portal)
 
-    def text(self, question: str | None = None, limit: int | None = None) -> str:
+    def text(
+        self,
+        question: str | None = None,
+        limit: int | None = None,
+        *,
+        max_tokens: int | None = None,
+    ) -> str:
         """Return the content of the memory message; empty if there are no facts.
 
         For frameworks that build their own prompts. Equal facts give equal bytes. With a question,
-        only the relevant facts are included, as in `recall_facts_to_agent`: at most `limit`, by
-        default 20.
+        only what is relevant is included, as in `recall_facts_to_agent`: facts, and quotes of stored
+        conversations. There are at most `limit` of them, by default 20, or as many as fit into
+        `max_tokens`, as `estimate_tokens` counts them.
         """
-        return self._portal.call(self._wrapped.text, question, limit)
+        return self._portal.call(self._wrapped.text, question, limit, max_tokens=max_tokens)
 
     def documents(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> DocumentsSync:
         """Return the documents of a subject: texts with paths, in a separate scope.
@@ -428,12 +435,13 @@ class MemorySync(WrapsContext[AgentMemory]):
         scopes: Scopes = None,
         where: RecallFilter | None = None,
     ) -> RecallResult:
-        """Return the facts that are relevant to a question, best first.
+        """Return the facts that are relevant to a question, best first, and messages in `turns`.
 
-        Only current facts are found: no retracted, expired or superseded ones, and for a concept
-        with one value only the fact of the most specific place. Several entities of one subject, as
+        Messages of stored conversations are searched by words. Only current facts are found: no
+        retracted, expired or superseded ones, and for a concept with one value only the fact of the
+        most specific place. Several entities of one subject, as
         in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately.  With `subjects=[USER.every()]` all entities are searched, a few at a time, and
-        the most relevant matches come first.
+        the most relevant facts come first; no messages.
 
         Without an embedder no model is called. With an embedder there is one call for the question,
         and one for every 512 facts of a place without vectors. If the embedder fails or takes more
@@ -462,7 +470,9 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> RecallReport:
         """Put the facts that are relevant to a question into a chat, instead of all facts.
 
-        For agents with more facts than fit a prompt. The whole memory message is replaced. To add
+        For agents with more facts than fit a prompt. If the user's conversations are stored, quotes of
+        them take turns with the facts, and `limit` counts both. After five facts come further values
+        of the concepts of the best three. The whole memory message is replaced. To add
         concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within the form's `max_tokens`
         the best matches are kept. They are ordered by concept: equal facts give equal bytes.
 

@@ -8,6 +8,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from benchmarks.recall.both import evidence, read_all
 from benchmarks.recall.corpus.chats import read_chats
 from factmem.recall._documents import value_words
 from factmem.recall._lexical.analysis import words
@@ -188,3 +191,17 @@ def test_the_chats_have_one_right_answer_each() -> None:
         there = {f.entity for f in facts if f.conversation == question.id.removeprefix("n-")}
         assert not any(name in question.text for name in there)
     assert read_chats()[0] == facts
+
+
+@pytest.mark.storm
+async def test_one_recall_over_both_has_the_most_evidence() -> None:
+    """In 800 tokens: more than facts alone and more than messages alone, by the goals of the project."""
+    said, questions = read_all()
+
+    facts, turns, both = [
+        (await evidence(kind, said, questions, 800))[0] for kind in ("facts", "turns", "both")
+    ]
+
+    assert both >= facts + 0.05
+    assert both >= turns + 0.02
+    assert facts >= 0.51

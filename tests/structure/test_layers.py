@@ -68,9 +68,9 @@ SHARED = {
         "_text",
         "_values",
     },
-    "prompt": {"_escaping", "_quotes", "_transcript"},
+    "prompt": {"_escaping", "_memory_text", "_quotes", "_transcript"},
     "providers": {"_four_methods", "_guarded", "_reader", "_searched_files"},
-    "recall": {"_documents", "_index_cache", "_lexical.analysis", "_search"},
+    "recall": {"_documents", "_index_cache", "_lexical.analysis", "_search", "_turn_search"},
     "transfer": {"_lines"},
 }
 """Private modules that other rooms import: no part of the API, and no secret of their room either."""

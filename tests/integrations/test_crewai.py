@@ -30,6 +30,7 @@ from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.integrations.crewai import FactmemMemory, lesson_concept
 from factmem.memory.runs import UNREACHABLE
 from factmem.models.sources import SourceKind
+from factmem.testing.adapters import AdapterContract, AdapterHost
 from factmem.transfer.memories import import_crewai
 from tests.chat_server import ChatServer, calls_tools, says
 from tests.doubles import BreakableProvider
@@ -361,3 +362,30 @@ async def test_records_of_a_memory_are_imported_once(tmp_path: Path) -> None:
     assert {(fact.timestamp, fact.importance, fact.metadata["k"]) for fact in facts} == {
         (when, 0.8, 1)
     }
+
+
+class Host(AdapterHost):
+    """A crew for each run, as its memory belongs to one user."""
+
+    def __init__(self, server: Server, memory: AgentMemory, options: dict[str, Any]) -> None:
+        self.server, self.memory, self.options = server, memory, options
+        self.outputs: list[Any] = []
+
+    async def say(self, user: str, text: str) -> str:
+        self.server.answer(DONE)
+        marked = f"{text} ({user})"
+        mine = FactmemMemory.of(self.memory, user=user, **self.options)
+        crew = crew_of(self.server, marked, mine)
+        self.outputs.append(await anyio.to_thread.run_sync(crew.kickoff))
+        bodies = [json.dumps(request.body) for request in self.server.requests]
+        return [body for body in bodies if marked in body][-1]
+
+
+class TestContract(AdapterContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, server: Server) -> None:
+        self.server = server
+
+    async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
+        options.pop("auto_detect", None)  # a memory with a chat model detects
+        return Host(self.server, memory, options)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import operator
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from factmem.integrations.deepagents import (
 )
 from factmem.integrations.langchain import FactmemMiddleware
 from factmem.integrations.langgraph import FactmemStore
+from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
 from tests.doubles import BreakableProvider
 from tests.integrations.chat_openai import ChatOpenAI
@@ -333,3 +335,42 @@ async def test_a_deep_agent_with_facts() -> None:
         (True, False),
         (True, True),
     ]
+
+
+class Host(AdapterHost):
+    """A deep agent with the middleware of LangChain's agents."""
+
+    def __init__(self, server: ModelServer, middleware: FactmemMiddleware) -> None:
+        from deepagents import create_deep_agent
+
+        self.server, self.saver = server, InMemorySaver()
+        self.agent: Any = create_deep_agent(
+            model=ChatOpenAI(url=server.url),
+            middleware=[middleware],
+            context_schema=Context,
+            checkpointer=self.saver,
+        )
+
+    async def say(self, user: str, text: str) -> str:
+        self.server.answer(says("Ok."))
+        marked = f"{text} {user}"
+        given, config = {"messages": [("user", marked)]}, {"configurable": {"thread_id": user}}
+        await self.agent.ainvoke(given, context=Context(user), config=config)
+        return self.server.sent(marked)
+
+    async def stored(self) -> str:
+        return str([*self.saver.list(None)])
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("deepagents"), reason="make frameworks ONLY=deepagents"
+)
+class TestContract(AdapterContract):
+    @pytest.fixture(autouse=True)
+    async def _server(self) -> Any:
+        async with model_server() as self.server:
+            yield
+
+    async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
+        user = operator.attrgetter("context.user")
+        return Host(self.server, FactmemMiddleware(memory, user=user, **options))

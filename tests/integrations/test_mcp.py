@@ -26,8 +26,10 @@ from mcp_types import ResourceTemplateReference
 from factmem import __version__
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.mcp import FACTS_URI, memory_server
+from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE
 from factmem.prompt.tokens import estimate_tokens
+from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.doubles import BreakableProvider
 from tests.world import ALICE, BOB, known_values, vim_memory
 
@@ -235,6 +237,28 @@ async def test_a_client_hears_of_changes_of_its_user_only() -> None:
             with anyio.fail_after(60):
                 assert await anext(aiter(changes)) == ResourceUpdated(FACTS_URI)
             assert '"fish"' in await facts_of(client)
+
+
+class Host(AdapterHost):
+    """A client that puts the facts into its prompt, as a server cannot."""
+
+    def __init__(self, memory: AgentMemory, options: dict[str, Any]) -> None:
+        self.who: ContextVar[str] = ContextVar("who")
+        self.server = memory_server(memory, user=lambda _: self.who.get(), **options)
+
+    async def say(self, user: str, text: str) -> str:
+        self.who.set(user)
+        async with Client(self.server) as client:
+            recalled = await client.call_tool("memory_recall", {"query": text})
+            return f"{await facts_of(client)} {recalled}"
+
+
+class TestContract(AdapterContract):
+    learns = False
+
+    async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
+        options.pop("auto_detect", None)
+        return Host(memory, options)
 
 
 def program(folder: Path, *options: str, key: Sequence[str] = ()) -> list[str]:

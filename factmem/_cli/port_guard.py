@@ -4,16 +4,18 @@ import hmac
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
+from http.cookies import CookieError, SimpleCookie
 from secrets import token_urlsafe
 from typing import Any, TypeAlias
+from urllib.parse import parse_qs, urlsplit
 
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.output import print_error
 from factmem._cli.times import time_words
 
-__all__ = ["PortGuard", "guarded"]
+__all__ = ["PortGuard", "guarded", "secret_of"]
 
 _Message: TypeAlias = MutableMapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[_Message]]
@@ -23,26 +25,43 @@ _App: TypeAlias = Callable[[_Message, _Receive, _Send], Awaitable[None]]
 _LEAST_TOKEN = 32
 """Characters of a token that a user chooses: shorter ones could be guessed."""
 
+_SAFE = frozenset({"GET", "HEAD"})
+
 
 class PortGuard:
-    """An ASGI application that passes on only requests with its token, until the token expires.
+    """An ASGI application that passes on only requests with a valid token.
 
     Other accounts of the machine can reach the port too, and pages in a browser can send requests to
-    it: so the token is required, and `Host` and `Origin` must be those of this machine.
+    it: so the token is required, and `Host` and `Origin` must be those of this machine. A browser
+    has the token in a cookie, and must also name the origin of every change.
 
     Args:
-        app: The application to protect.
+        app: The application to protect. It finds the token in `scope["state"]`.
         port: The port that it is served on.
-        token: The secret of all requests.
-        expires: The Unix time at which the token expires.
+        admits: Returns whether a token is valid now.
+        address: The address at which a proxy serves the port, such as "https://review.example.com".
+        cookie: The name of the cookie that may have the token; None for clients that send a header.
+        entrance: The path of a link, whose query may have the token.
     """
 
-    def __init__(self, app: _App, *, port: int, token: str, expires: float) -> None:
+    def __init__(
+        self,
+        app: _App,
+        *,
+        port: int,
+        admits: Callable[[str], bool],
+        address: str | None = None,
+        cookie: str | None = None,
+        entrance: str | None = None,
+    ) -> None:
         self._app = app
-        self._hosts = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
-        self._origins = {b"http://" + host for host in self._hosts}
-        self._token = f"Bearer {token}".encode()
-        self._expires = expires
+        hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
+        self._origins = {f"http://{host}".encode() for host in hosts}
+        self._hosts = {host.encode() for host in hosts}
+        if address is not None:
+            self._origins.add(address.rstrip("/").lower().encode())
+            self._hosts.add(urlsplit(address).netloc.lower().encode())
+        self._admits, self._cookie, self._entrance = admits, cookie, entrance
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
         """Handle a request, or the start and the end of the server."""
@@ -60,21 +79,57 @@ class PortGuard:
             given.setdefault(name.lower(), []).append(value)
         if len(hosts := given.get(b"host", [])) != 1 or hosts[0].lower() not in self._hosts:
             return 421, "The host must be 127.0.0.1 or localhost, with the port"
-        if any(origin.lower() not in self._origins for origin in given.get(b"origin", [])):
+        origins = given.get(b"origin", [])
+        if any(origin.lower() not in self._origins for origin in origins):
             return 403, "Pages of other sites may not use this server"
-        tokens = given.get(b"authorization", [])
-        if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._token):
-            return 401, "Pass the token that the server was started with"
-        if time.time() >= self._expires:
-            return 401, "The token has expired: start the server again"
+        token = self._token(scope, given)
+        if token is None or not self._admits(token):
+            return 401, "The token is missing, wrong or has expired: ask for a new one"
+        is_browser = not given.get(b"authorization")
+        if is_browser and scope.get("method") not in _SAFE and not origins:
+            return 403, "A change must name its origin"
+        scope["state"] = {**scope.get("state", {}), "token": token}
         return None
 
+    def _token(self, scope: _Message, given: Mapping[bytes, list[bytes]]) -> str | None:
+        """Return the only token of a request; None if there is none, or more than one."""
+        try:
+            headers = [value.decode("ascii") for value in given.get(b"authorization", [])]
+            cookies = [value.decode("ascii") for value in given.get(b"cookie", [])]
+            query = parse_qs(scope.get("query_string", b"").decode("ascii"))
+        except UnicodeDecodeError:
+            return None
+        if headers:
+            return headers[0].removeprefix("Bearer ") if _is_bearer(headers) else None
+        if self._entrance is not None and scope.get("path") == self._entrance:
+            tokens = query.get("token", [])
+        else:
+            tokens = [] if self._cookie is None else _cookies(cookies, self._cookie)
+        return tokens[0] if len(tokens) == 1 else None
 
-def guarded(app: _App, *, port: int, token_env: str | None, hours: int) -> PortGuard:
-    """Return an application with a guard, and tell the user its token and when it expires.
+
+def _is_bearer(headers: list[str]) -> bool:
+    return len(headers) == 1 and headers[0].startswith("Bearer ")
+
+
+def _cookies(headers: list[str], name: str) -> list[str]:
+    """Return all cookies of a name. A parser keeps the last one only, which another page may set."""
+    found: list[str] = []
+    for each in ";".join(headers).split(";"):
+        try:
+            cookie = SimpleCookie(each.strip()).get(name)
+        except CookieError:
+            continue
+        if cookie is not None:
+            found.append(cookie.value)
+    return found
+
+
+def secret_of(token_env: str | None) -> str:
+    """Return the secret in an environment variable, or a new one to print on the terminal.
 
     Raises:
-        CommandError: The token is missing or too short, or there is no terminal to print it on.
+        CommandError: It is missing or too short, or there is no terminal to print a new one on.
     """
     token = token_urlsafe(32) if token_env is None else os.environ.get(token_env, "")
     if len(token) < _LEAST_TOKEN or not token.isascii():
@@ -87,8 +142,23 @@ def guarded(app: _App, *, port: int, token_env: str | None, hours: int) -> PortG
             "There is no terminal to print a new token on: pass --token-env NAME",
             ExitCode.REFUSED,
         )
+    return token
+
+
+def guarded(app: _App, *, port: int, token_env: str | None, hours: int) -> PortGuard:
+    """Return an application with a guard, and tell the user its token and when it expires.
+
+    Raises:
+        CommandError: The token is missing or too short, or there is no terminal to print it on.
+    """
+    token = secret_of(token_env)
     expires = datetime.now(UTC) + timedelta(hours=hours)
     print_error(f"Serving on http://127.0.0.1:{port} until {time_words(expires)}")
     if token_env is None:
         print_error(f"Clients must send the header Authorization: Bearer {token}")
-    return PortGuard(app, port=port, token=token, expires=expires.timestamp())
+    end = expires.timestamp()
+    return PortGuard(
+        app,
+        port=port,
+        admits=lambda given: hmac.compare_digest(given, token) and time.time() < end,
+    )

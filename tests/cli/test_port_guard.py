@@ -1,7 +1,6 @@
 """The guard of a port: a token that expires, and requests of this machine only."""
 
 import sys
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -21,7 +20,12 @@ async def _application(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-def status(guard: PortGuard, headers: list[tuple[bytes, bytes]], kind: str = "http") -> int:
+def status(
+    guard: PortGuard,
+    headers: list[tuple[bytes, bytes]],
+    kind: str = "http",
+    method: str = "GET",
+) -> int:
     """Return the status of the guard's answer to a request."""
     sent: list[Any] = []
 
@@ -31,14 +35,13 @@ def status(guard: PortGuard, headers: list[tuple[bytes, bytes]], kind: str = "ht
     async def receive() -> Any:
         raise AssertionError
 
-    anyio.run(guard, {"type": kind, "headers": headers}, receive, send)
+    anyio.run(guard, {"type": kind, "method": method, "headers": headers}, receive, send)
     found: int = sent[0]["status"]
     return found
 
 
-def _guard(lifetime: timedelta = timedelta(hours=1)) -> PortGuard:
-    expires = (datetime.now(UTC) + lifetime).timestamp()
-    return PortGuard(_application, port=8000, token=TOKEN, expires=expires)
+def _guard() -> PortGuard:
+    return PortGuard(_application, port=8000, admits={TOKEN}.__contains__)
 
 
 @table(
@@ -72,9 +75,36 @@ def test_only_clients_with_the_token_pass(
     assert status(_guard(), headers) == expected
 
 
-def test_a_token_expires() -> None:
+def test_a_token_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has to be started again."""
-    assert status(_guard(-timedelta(seconds=1)), [HOST, AUTHORIZATION]) == 401
+    monkeypatch.setenv("TOKEN", TOKEN)
+    for hours, expected in [(0, 401), (1, 200)]:
+        guard = guarded(_application, port=8000, token_env="TOKEN", hours=hours)
+        assert status(guard, [HOST, AUTHORIZATION]) == expected
+
+
+@table(
+    ("headers", "method", "expected"),
+    [
+        ([(b"cookie", b"other=1; at=" + TOKEN.encode())], "GET", 200),
+        ([(b"cookie", b"other=1; at=" + TOKEN.encode())], "POST", 403),
+        (
+            [(b"cookie", b"at=" + TOKEN.encode()), (b"origin", b"http://localhost:8000")],
+            "POST",
+            200,
+        ),
+        ([(b"cookie", b"at=" + TOKEN.encode()), (b"cookie", b"at=x")], "GET", 401),
+        ([(b"cookie", b"at=x; at=" + TOKEN.encode())], "GET", 401),
+        ([(b"cookie", "at=\u00e9".encode())], "GET", 401),
+        ([(b"cookie", b"=;;at")], "GET", 401),
+    ],
+)
+def test_a_browser_has_the_token_in_a_cookie(
+    headers: list[tuple[bytes, bytes]], method: str, expected: int
+) -> None:
+    """It sends the cookie with the forms of other pages too: a change names its origin."""
+    guard = PortGuard(_application, port=8000, admits={TOKEN}.__contains__, cookie="at")
+    assert status(guard, [HOST, *headers], method=method) == expected
 
 
 def test_sockets_of_the_web_are_guarded_too() -> None:

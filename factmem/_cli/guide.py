@@ -6,7 +6,7 @@ __all__ = ["EXAMPLES", "GROUPS", "examples_of"]
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Read": ("show", "recall", "places", "stats", "browse"),
-    "Review": ("log", "diff", "history", "why"),
+    "Review": ("review", "log", "diff", "history", "why"),
     "Change": ("set", "forget", "erase"),
     "Change concepts": ("rename", "merge", "convert"),
     "Measure": ("eval",),
@@ -31,6 +31,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "places": ("places", "places --json"),
     "stats": ("stats", "stats --json"),
     "browse": ("browse", "--key-file store.key browse"),
+    "review": (
+        "review --name jane",
+        "review --token-env REVIEW_SECRET --link reader --name tom --hours 2",
+    ),
     "log": ("log --since 1d", "log alice --limit 10"),
     "diff": ("diff alice 7d", "diff alice 2026-03-01 2026-04-01"),
     "history": ("history alice city", "history alice city --json"),

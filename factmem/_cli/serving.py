@@ -1,5 +1,8 @@
-"""Commands that serve a store: browse and mcp."""
+"""Commands that serve a store: browse, review and mcp."""
 
+import os
+import sys
+from getpass import getuser
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +13,9 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.named_objects import load_embedder
 from factmem._cli.opening import Store, open_store, run, storage_of
 from factmem._cli.options import EmbedderName, Options, options_of
-from factmem._cli.output import is_terminal
+from factmem._cli.output import is_terminal, print_error, print_line
+from factmem._cli.port_guard import guarded, secret_of
+from factmem._cli.visitors import Role
 from factmem.embedding.base import Embedder
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
@@ -46,8 +51,56 @@ async def _browse(options: Options, embedder: Embedder | None) -> None:
 
     storage = None if options.is_database else storage_of(options)
     async with open_store(options, storage=storage) as store:
-        session = BrowserSession(store, options, embedder=embedder)
+        session = BrowserSession(
+            store,
+            options,
+            embedder=embedder,
+            actor=os.environ.get("FACTMEM_ACTOR"),
+            reason=os.environ.get("FACTMEM_REASON", ""),
+        )
         await Browser(session).run_async()
+
+
+@app.command()
+def review(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", envvar="FACTMEM_ACTOR", help="Your name, in each change."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="The port, of this machine.")] = 8765,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The address of a proxy with TLS for the port."),
+    ] = None,
+    token_env: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The environment variable that signs links."),
+    ] = None,
+    hours: Annotated[int, typer.Option(min=1, max=720, help="How long the link is valid.")] = 12,
+    link: Annotated[
+        Role | None,
+        typer.Option(help="Only print a link, signed by --token-env, for a role."),
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, help="For how many days a value is new.")] = 7,
+    embedder: EmbedderName = None,
+) -> None:
+    """Serve a page in the browser, to check what agents learnt."""
+    if find_spec("jinja2") is None or find_spec("starlette") is None:
+        raise CommandError("review needs more: pip install 'factmem[review]'", ExitCode.FAILED)
+    from factmem._cli.review.serving import Door, serve
+
+    door = Door(port, address, secret_of(token_env))
+    visitor = door.visitor(name or getuser(), link or Role.ADMINISTRATOR, hours)
+    if link is not None:
+        print_line(door.link(visitor))
+        return
+    if token_env is None or sys.stderr.isatty():
+        print_error(f"Open {door.link(visitor)}")
+    print_error(f"Serving on {door.address} until you press Ctrl+C")
+    options = options_of(ctx)
+    found = load_embedder(embedder or options.embedder)
+    run(ctx, lambda store: serve(store, options, door, embedder=found, days=days))
 
 
 @app.command()
@@ -81,8 +134,6 @@ def mcp(
             await _serve_stdio(server)
             return
         import uvicorn
-
-        from factmem._cli.port_guard import guarded
 
         guard = guarded(server.streamable_http_app(), port=port, token_env=token_env, hours=hours)
         # uvicorn would log a line for each refused request, which any account can send.

@@ -1,5 +1,6 @@
 """Target: the concept of a keyword in a store, and the kinds of its values."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +10,24 @@ from pydantic import JsonValue
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
+from factmem._cli.readings import Row
 from factmem._cli.reads import facts_of
 from factmem._cli.value_kinds import Kind, check_kind, concept_value, kinds_of, parsed
+from factmem.models._display import shown
 from factmem.models._stored_facts import stored_concept
 from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import Place
 
-__all__ = ["Target", "held_anywhere", "held_in", "known_facts", "stored_target", "target_of"]
+__all__ = [
+    "Target",
+    "editable",
+    "held_anywhere",
+    "held_in",
+    "known_facts",
+    "stored_target",
+    "target_of",
+    "typed_value",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +145,33 @@ def target_of(
 def _concept(keyword: str, description: str, fact_type: FactType) -> Concept[Any, Any]:
     Concept(keyword, description, fact_type)  # checks the names
     return stored_concept(keyword, description, fact_type, JsonValue)
+
+
+def editable(value: object) -> str:
+    """Return a value for an editor: JSON, or a string unchanged.
+
+    A string with control characters is shown as JSON, because they would control the terminal.
+    """
+    if isinstance(value, str) and shown(value.replace("\n", "")) == value.replace("\n", ""):
+        return value
+    if isinstance(value, str):
+        return shown(json.dumps(value))
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def typed_value(options: Options, row: Row, text: str) -> Any:
+    """Parse a value that a person typed over that of a row.
+
+    Raises:
+        CommandError: It does not have the kind of the keyword's values.
+    """
+    keyword = row.fact.concept.keyword
+    is_escaped = isinstance(row.value, str) and editable(row.value) != row.value
+    if is_escaped and text.startswith('"'):
+        try:
+            text = json.loads(text)
+        except ValueError:
+            raise CommandError("The value must be a JSON string") from None
+    target = target_of(options, keyword, [row.fact])
+    value = target.value(text)
+    return target.concept.codec.dump(value, keyword) if target.is_own else value

@@ -17,6 +17,7 @@ from factmem import (
     CallableEmbedder,
     Concept,
     FactSource,
+    FactState,
     FactType,
     LocalFileMemoryProvider,
     MemoryScope,
@@ -28,14 +29,22 @@ from factmem import (
 )
 from factmem._cli.application import app
 from factmem._cli.browse.browser import Browser
-from factmem._cli.browse.dialogs import ConfirmDialog, EditDialog
+from factmem._cli.browse.dialogs import (
+    ConfirmDialog,
+    EditDialog,
+    FormerDialog,
+    KeysDialog,
+    NameDialog,
+)
 from factmem._cli.browse.fact_page import FactPage, page_text
 from factmem._cli.browse.fact_table import FactTable
 from factmem._cli.browse.places_tree import PlacesTree
-from factmem._cli.browse.session import BrowserSession, Row, editable
+from factmem._cli.browse.session import BrowserSession
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import storage_of
 from factmem._cli.options import Options
+from factmem._cli.readings import Row
+from factmem._cli.targets import editable
 
 USER = MemorySubject("user", "", 1, per_entity=True)
 APP = MemoryScope.Product("my-app")
@@ -64,10 +73,12 @@ async def _browsing(
     storage = storage_of(options, is_new=True)
     async with LocalFileMemoryProvider(folder, storage=storage) as store:
         await _fill(store)
-        browser = Browser(BrowserSession(store, options, embedder=embedder))
+        session = BrowserSession(store, options, embedder=embedder, actor="jane")
+        browser = Browser(session)
         async with browser.run_test(size=(200, 30)) as pilot:
             tree = browser.query_one(PlacesTree)
             await _until(pilot, lambda: tree.last_line >= 3 and tree.cursor_line == 0)
+            tree.focus()
             await pilot.press("down", "down", "enter")
             await _until(pilot, lambda: len(browser.query_one(FactTable).shown) == 4)
             yield browser, pilot
@@ -153,6 +164,81 @@ def test_edit_forget_undo(tmp_path: Path) -> None:
     _run(work)
 
 
+def test_the_inbox_is_the_first_list(tmp_path: Path) -> None:
+    """It has what models learnt; a person keeps it, after giving a name and a reason once."""
+
+    async def work() -> None:
+        async with LocalFileMemoryProvider(tmp_path) as store:
+            await _fill(store)
+            session = BrowserSession(store, Options(str(tmp_path)))
+            browser = Browser(session)
+            async with browser.run_test(size=(120, 30)) as pilot:
+                await _until(pilot, lambda: _values(browser) == ["dark"])
+                assert "alice" in _shown(browser)
+                assert "I like it" in _shown(browser)
+                await pilot.press("slash", *"nothing")
+                await _until(pilot, lambda: _values(browser) == [])
+                await pilot.press("escape")
+                await _until(pilot, lambda: _values(browser) == ["dark"])
+
+                await pilot.press("y")
+                await _until(pilot, lambda: isinstance(browser.screen, NameDialog))
+                browser.screen.query_one("#actor", Input).value = "jane"
+                await pilot.press("enter", *"checked", "enter")
+                await _until(pilot, lambda: _values(browser) == [])
+                [theme] = await store.load(THEME, ALICE, APP)
+                assert (theme.state, theme.actor) == (FactState.CONFIRMED, "jane")
+                assert theme.reason == "checked"
+                await pilot.press("u")
+                await _until(pilot, lambda: _values(browser) == ["dark"])
+
+    _run(work)
+
+
+def test_a_former_value_is_restored(tmp_path: Path) -> None:
+    """From the list of the values that the keyword had."""
+
+    async def work() -> None:
+        async with _browsing(tmp_path) as (browser, pilot):
+            await pilot.press("end", "enter")
+            await _until(pilot, lambda: isinstance(browser.screen, FactPage))
+            await pilot.press("h")
+            await _until(pilot, lambda: isinstance(browser.screen, FormerDialog))
+            await pilot.press("enter")
+            await _until(pilot, lambda: _values(browser)[-1] == "light")
+            await pilot.press("h")
+            await _until(pilot, lambda: isinstance(browser.screen, FormerDialog))
+            await pilot.press("escape")
+            await _until(pilot, lambda: not isinstance(browser.screen, FormerDialog))
+            assert _values(browser)[-1] == "light"
+
+    _run(work)
+
+
+def test_keys_are_shown_and_pages_follow_each_other(tmp_path: Path) -> None:
+    """`?` lists the keys; n and N open the next and the previous page."""
+
+    async def work() -> None:
+        async with _browsing(tmp_path) as (browser, pilot):
+            await pilot.press("question_mark")
+            await _until(pilot, lambda: isinstance(browser.screen, KeysDialog))
+            await pilot.press("escape")
+            await _until(pilot, lambda: not isinstance(browser.screen, KeysDialog))
+
+            def open_value() -> Any:
+                page = browser.screen
+                return page.row.value if isinstance(page, FactPage) else None
+
+            await pilot.press("home", "enter")
+            await _until(pilot, lambda: open_value() == EVIL)
+            await pilot.press("n")
+            await _until(pilot, lambda: open_value() == "Miso")
+            await pilot.press("N")
+            await _until(pilot, lambda: open_value() == EVIL)
+
+    _run(work)
+
+
 def test_filter_and_search(tmp_path: Path) -> None:
     """Typing filters the place, Enter searches the whole store, Escape returns."""
     ages = re.compile(r"\b(age|old)\b")  # not in "[bold red]"
@@ -191,14 +277,14 @@ def test_another_process_writes(tmp_path: Path) -> None:
                 await _until(pilot, lambda: _values(browser)[-1] == "high contrast")
                 await _until(pilot, lambda: browser.query_one(PlacesTree).last_line == 4)
                 with pytest.raises(CommandError, match="in the meantime"):
-                    await session.edit(row, "blue")
+                    await session.change("correct", row, "blue")
                 with pytest.raises(CommandError, match="in the meantime"):
-                    await session.forget(row)
+                    await session.change("forget", row)
 
                 [*_, now] = browser.query_one(FactTable).shown
-                await session.edit(now, "green")
+                await session.change("correct", now, "green")
                 await other.save(SingleFact(THEME, "black"), ALICE, APP)
-                with pytest.raises(CommandError, match="changed since"):
+                with pytest.raises(ValueError, match="rests on"):
                     await session.undo()
 
     _run(work)
@@ -227,11 +313,12 @@ def test_an_edit_keeps_the_kind(tmp_path: Path) -> None:
             session = BrowserSession(store, options)
             [age] = await session.rows(Place(APP, BOB))
             with pytest.raises(CommandError, match="has integer values"):
-                await session.edit(age, "old")
-            await session.edit(age, "37")
+                await session.change("correct", age, "old")
+            await session.change("correct", age, "37")
             note = (await session.rows(Place(APP, ALICE)))[0]
             assert not set(editable(note.value)) & set("\x1b\x9b\u202e")
-            await session.edit(note, editable(note.value).replace("abc", "xyz"))
+            typed = editable(note.value).replace("abc", "xyz")
+            await session.change("correct", note, typed)
             changed = (await session.rows(Place(APP, ALICE)))[0]
             assert changed.value == EVIL.replace("abc", "xyz")
 
@@ -249,6 +336,7 @@ def test_a_hundred_thousand_rows_are_shown_in_part(tmp_path: Path) -> None:
             async with browser.run_test(size=(120, 30)) as pilot:
                 tree = browser.query_one(PlacesTree)
                 await _until(pilot, lambda: tree.last_line >= 2 and tree.cursor_line == 0)
+                tree.focus()
                 await pilot.press("down", "down", "enter")
                 table = browser.query_one(FactTable)
                 await _until(pilot, lambda: len(table.shown) == 1_000)

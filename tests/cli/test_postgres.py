@@ -112,7 +112,7 @@ def test_browse_shows_a_database(cluster: Cluster) -> None:
             session = BrowserSession(store, options)
             [place] = await session.places()
             [row] = await session.rows(place)
-            await session.edit(row, "37")
+            await session.change("correct", row, "37")
             changed = await session.changed_rows(place)
             assert changed is not None
             assert [each.value for each in changed] == [37]

@@ -57,7 +57,7 @@ SHARED = {
         "_undo",
     },
     "llm": {"_answer", "_api_errors", "_lenient_json", "_named", "_openai_client"},
-    "memory": {"_records", "_selection"},
+    "memory": {"_selection"},
     "models": {
         "_checked",
         "_definition_changes",

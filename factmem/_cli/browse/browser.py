@@ -7,6 +7,7 @@ changes of other processes.
 """
 
 from collections.abc import Awaitable, Sequence
+from getpass import getuser
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -18,13 +19,20 @@ from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 from textual.widgets.tree import TreeNode
 
-from factmem._cli.browse.dialogs import ConfirmDialog, EditDialog
+from factmem._cli.browse.dialogs import (
+    ConfirmDialog,
+    EditDialog,
+    FormerDialog,
+    KeysDialog,
+    NameDialog,
+)
 from factmem._cli.browse.fact_page import FactPage
 from factmem._cli.browse.fact_table import MOST_ROWS, FactTable
 from factmem._cli.browse.places_tree import PlacesTree
-from factmem._cli.browse.session import BrowserSession, Row
+from factmem._cli.browse.session import BrowserSession
 from factmem._cli.exits import CommandError, message_of
 from factmem._cli.output import counted
+from factmem._cli.readings import Row
 from factmem._cli.records import value_words
 from factmem.errors import FactmemError
 from factmem.models._display import shown
@@ -55,11 +63,15 @@ class Browser(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "focus_search", "Search"),
         Binding("p", "focus_filter", "Find place"),
-        Binding("e", "edit", "Edit"),
-        Binding("f", "forget", "Forget"),
+        Binding("i", "inbox", "Inbox"),
+        Binding("y", "change('keep')", "Keep"),
+        Binding("e", "change('correct')", "Edit"),
+        Binding("f", "change('forget')", "Forget"),
+        Binding("h", "change('restore')", "Restore", show=False),
         Binding("u", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
-        Binding("r", "reload", "Reload"),
+        Binding("r", "reload", "Reload", show=False),
+        Binding("question_mark", "keys", "Keys"),
         Binding("escape", "back", "Back", show=False),
         Binding("q", "quit", "Quit"),
     ]
@@ -75,6 +87,8 @@ class Browser(App[None]):
         self._order = 0
         self._places: list[Place] = []
         self._stamp: int | None = None
+        self._inbox = -1
+        """The version of the inbox that is shown; -1 while another list is."""
         self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -94,8 +108,12 @@ class Browser(App[None]):
     async def on_mount(self) -> None:
         """Show the places and follow their changes."""
         await self._load_places()
-        self.query_one(PlacesTree).focus()
-        self._set_status(f"{counted(len(self._places), 'place')} in {self.session.title}")
+        self.query_one(FactTable).focus()
+        self._set_status(
+            f"Reading {counted(len(self._places), 'place')} of {self.session.title} ..."
+        )
+        self.run_worker(self.session.desk.recent.follow())
+        self._inbox = 0
         is_local = self.session.is_local
         self.set_interval(_LOCAL_INTERVAL if is_local else _DATABASE_INTERVAL, self._follow)
 
@@ -116,6 +134,8 @@ class Browser(App[None]):
                 self._stamp = stamp
                 if places != self._places:
                     await self._load_places()
+            if self._inbox not in (-1, self.session.desk.recent.version):
+                await self._show_inbox()
             if self._place is not None:
                 rows = await self.session.changed_rows(self._place)
                 if rows is not None:
@@ -123,6 +143,15 @@ class Browser(App[None]):
                     await self._refresh_page()
         except (FactmemError, OSError) as exc:
             self._report(exc)
+
+    async def _show_inbox(self) -> None:
+        recent = self.session.desk.recent
+        self._inbox, self._place, self._question = recent.version, None, None
+        rows = await self.session.inbox()
+        self._all, self._texts = rows, None
+        self.query_one(FactTable).show(rows, keep_cursor=True)
+        more = "" if recent.is_complete else "; the store is still being read"
+        self._set_status(f"Inbox: {counted(len(recent.waiting()), 'value')} to review{more}")
 
     def _show_new_rows(self, rows: Sequence[Row]) -> None:
         """Show new rows of the open place, unless search results are shown."""
@@ -152,6 +181,8 @@ class Browser(App[None]):
             await self._search(self._question)
         if self._place is not None:
             self._show_new_rows(await self.session.rows(self._place))
+        elif self._inbox >= 0:
+            await self._show_inbox()
 
     # Rows of the open place, with its filter and order.
 
@@ -164,7 +195,7 @@ class Browser(App[None]):
             self._set_status("")
             self._report(exc)
             return
-        self._place, self._question = place, None
+        self._place, self._question, self._inbox = place, None, -1
         self._all, self._texts = rows, None
         self._show()
         self.query_one(FactTable).focus()
@@ -229,7 +260,7 @@ class Browser(App[None]):
     def _filter(self, which: str | None) -> None:
         if which == "filter":
             self.query_one(PlacesTree).show(self._places, self.query_one("#filter", Input).value)
-        elif self._place is not None and self._question != self.query_one("#search", Input).value:
+        elif self._question != self.query_one("#search", Input).value:
             self._question = None
             self._show()
 
@@ -250,45 +281,65 @@ class Browser(App[None]):
 
     @work(exclusive=True, group="page")
     async def _open_page(self, row: Row) -> None:
+        table = self.query_one(FactTable)
         page = FactPage(row, await self.session.origin(row))
         chosen = await self.push_screen_wait(page)
-        if chosen == "edit":
-            await self._edit(page.row)
-        elif chosen == "forget":
-            await self._forget(page.row)
+        if chosen in {"next", "previous"}:
+            table.move_cursor(row=table.cursor_row + (1 if chosen == "next" else -1))
+            if table.row is not None:
+                self._open_page(table.row)
         elif chosen == "undo":
             await self._do(self.session.undo())
         elif chosen == "quit":
             self.exit()
+        elif chosen:
+            await self._change(chosen, page.row)
 
     def on_data_table_row_selected(self, _: FactTable.RowSelected) -> None:
         """Open the page of a fact."""
         if (row := self.query_one(FactTable).row) is not None:
             self._open_page(row)
 
-    async def _edit(self, row: Row) -> None:
-        typed = await self.push_screen_wait(EditDialog(row))
-        if typed is not None:
-            await self._do(self.session.edit(row, typed))
-
-    async def _forget(self, row: Row) -> None:
-        keyword = row.fact.concept.keyword
-        place = self.session.place_title(row.place)
-        question = f"Forget this value of {keyword} in {place}? History keeps it."
-        if await self.push_screen_wait(ConfirmDialog(question)):
-            await self._do(self.session.forget(row))
+    async def _change(self, what: str, row: Row) -> None:
+        """Change a value in the name of a person, who is asked for it once."""
+        if self.session.actor is None:
+            named = await self.push_screen_wait(NameDialog(getuser()))
+            if named is None:
+                return
+            self.session.actor, self.session.reason = named
+        typed = ""
+        if what == "correct":
+            text = await self.push_screen_wait(EditDialog(row))
+            if text is None:
+                return
+            typed = text
+        elif what == "forget":
+            keyword = row.fact.concept.keyword
+            place = self.session.place_title(row.place)
+            question = f"Forget this value of {keyword} in {place}? History keeps it."
+            if not await self.push_screen_wait(ConfirmDialog(question)):
+                return
+        elif what == "restore":
+            former = await self.push_screen_wait(FormerDialog(await self.session.former(row)))
+            if former is None:
+                return
+            row = former
+        await self._do(self.session.change(what, row, typed))
 
     @work(exclusive=True, group="page")
-    async def action_edit(self) -> None:
-        """Edit the value under the cursor."""
+    async def action_change(self, what: str) -> None:
+        """Keep, edit, forget or restore the value under the cursor."""
         if (row := self.query_one(FactTable).row) is not None:
-            await self._edit(row)
+            await self._change(what, row)
 
-    @work(exclusive=True, group="page")
-    async def action_forget(self) -> None:
-        """Forget the value under the cursor, after confirmation."""
-        if (row := self.query_one(FactTable).row) is not None:
-            await self._forget(row)
+    async def action_inbox(self) -> None:
+        """Show the values that wait for a person."""
+        await self._show_inbox()
+        self.query_one(FactTable).focus()
+
+    def action_keys(self) -> None:
+        """Show the keys."""
+        _ = self.push_screen(KeysDialog())
 
     async def action_undo(self) -> None:
         """Undo the last change of this session."""

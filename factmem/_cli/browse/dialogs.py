@@ -1,5 +1,6 @@
-"""Dialogs of the browser: EditDialog, ConfirmDialog."""
+"""Dialogs of the browser: EditDialog, ConfirmDialog, FormerDialog, NameDialog, KeysDialog."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -7,13 +8,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Button, Static, TextArea
+from textual.widgets import Button, Input, OptionList, Static, TextArea
+from textual.widgets.option_list import Option
 
-from factmem._cli.browse.session import Row, editable
 from factmem._cli.place_names import place_name
+from factmem._cli.readings import Row
+from factmem._cli.records import value_words
+from factmem._cli.targets import editable
 from factmem.models._display import shown
 
-__all__ = ["ConfirmDialog", "EditDialog"]
+__all__ = ["ConfirmDialog", "EditDialog", "FormerDialog", "KeysDialog", "NameDialog"]
 
 _BOX = """
 %(name)s { align: center middle; }
@@ -94,3 +98,77 @@ class ConfirmDialog(ModalScreen[bool]):
     def action_answer(self, answer: bool) -> None:
         """Answer with a key."""
         _ = self.dismiss(answer)
+
+
+class FormerDialog(ModalScreen[Row | None]):
+    """The former values of a keyword; its result is the one to restore."""
+
+    DEFAULT_CSS = _BOX % {"name": "FormerDialog"} + "FormerDialog OptionList { height: auto; }"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Cancel")]
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        super().__init__()
+        self._rows = rows
+
+    def compose(self) -> ComposeResult:
+        """Lay out the dialog."""
+        with Vertical():
+            yield Static("Enter restores a former value, Esc cancels")
+            yield OptionList(*(Option(Text(shown(value_words([r.value])))) for r in self._rows))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Close with the selected value."""
+        _ = self.dismiss(self._rows[event.option_index])
+
+
+class NameDialog(ModalScreen[tuple[str, str] | None]):
+    """Asks for a name and a reason, which each change of the session names."""
+
+    DEFAULT_CSS = _BOX % {"name": "NameDialog"}
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Cancel")]
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._suggested = name
+
+    def compose(self) -> ComposeResult:
+        """Lay out the dialog."""
+        with Vertical():
+            yield Static(
+                "Your name and, if you like, a reason. All changes of this session name them."
+            )
+            yield Input(self._suggested, placeholder="Name", id="actor")
+            yield Input(placeholder="Reason", id="reason")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go to the next field, or close with both."""
+        name, reason = (self.query_one(each, Input).value.strip() for each in ("#actor", "#reason"))
+        if event.input.id == "actor" and name:
+            self.query_one("#reason", Input).focus()
+        elif name:
+            _ = self.dismiss((name, reason))
+
+
+class KeysDialog(ModalScreen[None]):
+    """The keys of the browser."""
+
+    DEFAULT_CSS = _BOX % {"name": "KeysDialog"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q,enter", "dismiss(None)", "Close")
+    ]
+    _KEYS = """\
+j k        next and previous value            /    search
+g G        first and last value               p    find a place
+n N        next and previous page of a value  i    inbox
+Enter      the page of a value                s    sort
+y          keep: a person says it is right    r    reload
+e          edit                               u    undo
+f          forget; history keeps the value    Esc  back
+h          restore a former value             q    quit
+
+? proposed   ! doubtful   + new   \N{CHECK MARK} confirmed by a person"""
+
+    def compose(self) -> ComposeResult:
+        """Lay out the dialog."""
+        with Vertical():
+            yield Static(Text(self._KEYS))

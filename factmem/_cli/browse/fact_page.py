@@ -11,8 +11,8 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from factmem._cli.browse.session import Row
 from factmem._cli.place_names import place_name
+from factmem._cli.readings import Row
 from factmem._cli.records import source_words, value_words
 from factmem._cli.times import time_words
 from factmem.ledger.history import HistoryAction, HistoryEntry
@@ -114,8 +114,12 @@ class FactPage(Screen[str | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "choose('')", "Back"),
-        Binding("e", "choose('edit')", "Edit"),
+        Binding("e", "choose('correct')", "Edit"),
         Binding("f", "choose('forget')", "Forget"),
+        Binding("y", "choose('keep')", "Keep"),
+        Binding("h", "choose('restore')", "Restore"),
+        Binding("n,j", "choose('next')", "Next"),
+        Binding("N,k", "choose('previous')", "Previous", show=False),
         Binding("u", "choose('undo')", "Undo"),
         Binding("q", "choose('quit')", "Quit"),
     ]

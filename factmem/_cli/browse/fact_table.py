@@ -9,8 +9,8 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
-from factmem._cli.browse.session import Row
 from factmem._cli.place_names import place_name
+from factmem._cli.readings import Row
 from factmem._cli.records import source_words, value_words
 from factmem._cli.times import ago
 from factmem.models._display import shown
@@ -40,8 +40,16 @@ def _cell(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
+_SIGNS = {"contradiction": "?", "proposed": "?", "doubtful": "!", "new": "+", "confirmed": "✓"}
+
+
+def _sign(row: Row) -> str:
+    return _SIGNS.get(row.fact.state.value if row.item is None else row.item.kind, " ")
+
+
 _Columns = dict[str, tuple[int, Callable[[Row], str]]]
 _VALUE: _Columns = {
+    " ": (1, _sign),
     "value": (0, lambda row: value_words([row.value])[:_LONGEST]),
     "keyword": (18, lambda row: row.fact.concept.keyword),
     "said": (10, lambda row: ago(row.fact.timestamp)),
@@ -56,8 +64,8 @@ class FactTable(DataTable[Text]):
     """A table of values with a cursor for keyboard and mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "Down", show=False),
-        Binding("k", "cursor_up", "Up", show=False),
+        Binding("j,n", "cursor_down", "Down", show=False),
+        Binding("k,N", "cursor_up", "Up", show=False),
         Binding("g,home", "scroll_top", "First", show=False),
         Binding("G,end", "scroll_bottom", "Last", show=False),
     ]
@@ -76,10 +84,10 @@ class FactTable(DataTable[Text]):
         """Show other rows; with `keep_cursor` the cursor stays on its value if it is among them."""
         stays = self._position_of(self.row, rows) if keep_cursor else 0
         self.shown = rows[:MOST_ROWS]
-        is_search = bool(rows) and rows[0].relevance is not None
+        has_places = any(row.item is not None or row.relevance is not None for row in rows)
         width = self.size.width or self.app.size.width
         is_wide = self.app.size.width >= _WIDE
-        columns = _VALUE | (_PLACE if is_search else {}) | (_BY if is_wide else {})
+        columns = _VALUE | (_PLACE if has_places else {}) | (_BY if is_wide else {})
         used = sum(cells + 2 for cells, _ in columns.values())
         self.clear(columns=True)
         for name, (cells, _) in columns.items():

@@ -1,69 +1,32 @@
-"""BrowserSession: the reads, searches, edits and undos of the browser, without its display.
+"""BrowserSession: the reads, searches, changes and undos of the browser, without its display."""
 
-A row is one value of a fact. Every change compares the stored value with that of the row first, as
-another process may have changed it since the screen was drawn. An undo is a function on a stack,
-and is refused in the same case.
-"""
-
-import json
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from getpass import getuser
 from pathlib import Path
-from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
 
+from factmem._cli.desk import Desk
 from factmem._cli.exits import CommandError
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
 from factmem._cli.place_names import place_name
-from factmem._cli.targets import target_of
+from factmem._cli.readings import Row
 from factmem.embedding.base import Embedder
-from factmem.ledger.resolution import PlacedFact
-from factmem.memory._records import RecordUpdate, update_record
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.models._display import shown
-from factmem.models.facts import AnyFact, SingleFact
+from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
 
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory
 
-__all__ = ["BrowserSession", "Row", "editable"]
+__all__ = ["BrowserSession"]
 
 _FOUND = 200
 """The maximum of matches of a search: more than anyone reads, and fast to rank."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One current value: the fact that saved it, and its position among the fact's values."""
-
-    place: Place
-    fact: AnyFact
-    position: int = 0
-    relevance: float | None = None
-    """The relevance to the search that found it; None outside of a search."""
-
-    @property
-    def value(self) -> Any:
-        """The value, as plain JSON."""
-        return self.fact.values[self.position]
-
-
-def editable(value: object) -> str:
-    """Return a value for an editor: JSON, or a string unchanged.
-
-    A string with control characters is shown as JSON, because they would control the terminal.
-    """
-    if isinstance(value, str) and shown(value.replace("\n", "")) == value.replace("\n", ""):
-        return value
-    if isinstance(value, str):
-        return shown(json.dumps(value))
-    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _rows_of(place: Place, facts: Sequence[AnyFact]) -> list[Row]:
@@ -82,6 +45,8 @@ class BrowserSession:
         store: The open store.
         options: The options before the command.
         embedder: The embedder with which `search` also compares meanings.
+        actor: The name of the person, in each change; None if it is still to be asked for.
+        reason: The reason of each change.
     """
 
     def __init__(
@@ -90,12 +55,15 @@ class BrowserSession:
         options: Options,
         *,
         embedder: Embedder | None = None,
+        actor: str | None = None,
+        reason: str = "",
     ) -> None:
-        self._store = store
-        self._options = options
+        self._store, self._options = store, options
+        self.actor, self.reason = actor, reason
+        self.desk = Desk(store, options)
         self._embedder = embedder
         self._memory: AgentMemory | None = None
-        self._undo: list[tuple[str, Callable[[], Awaitable[bool]]]] = []
+        self._undo: list[tuple[Place, str]] = []
         self._followed: tuple[Place, str] | None = None
         """The place that is shown, and its version."""
         self.title = options.location if not options.is_database else "PostgreSQL"
@@ -130,6 +98,14 @@ class BrowserSession:
             return None
         return await self.rows(place)
 
+    async def inbox(self) -> list[Row]:
+        """Return the values that wait for a person, the most urgent first."""
+        return await self.desk.inbox(most=_FOUND)
+
+    async def former(self, row: Row) -> list[Row]:
+        """Return the former values of the keyword of a value, the newest first."""
+        return (await self.desk.reading(row.place)).former(row.fact.concept.keyword)
+
     async def search(self, question: str) -> list[Row]:
         """Return the values of the whole store that are relevant to a question, best first."""
         # Imported here, because the import takes a fifth of the time to the first screen.
@@ -149,110 +125,28 @@ class BrowserSession:
         """Return the sources of a value and the history of its keyword."""
         return await origin_of(row.fact, [row.place], self._store)
 
-    async def edit(self, row: Row, text: str) -> str:
-        """Replace a value with a typed one, and return a message for the user.
-
-        Raises:
-            CommandError: The new value does not have the kind of the keyword's values, or the old
-                value is no longer current.
-        """
-        new = self._parse_typed(row, text)
-        source = FactSource(SourceKind.CODE, conversation="factmem browse")
-        changed = _with_value(row.fact, row.position, new)
-        if not await self._update(row.place, row.fact, changed, source):
-            raise CommandError("The value was changed or forgotten in the meantime")
-        keyword = row.fact.concept.keyword
-        self._undo.append(
-            (
-                f"Restored {keyword}",
-                lambda: self._update(row.place, changed, row.fact, row.fact.source),
-            )
-        )
-        return f"Saved {keyword}"
-
-    def _parse_typed(self, row: Row, text: str) -> Any:
-        keyword = row.fact.concept.keyword
-        is_escaped = isinstance(row.value, str) and editable(row.value) != row.value
-        if is_escaped and text.startswith('"'):
-            try:
-                text = json.loads(text)
-            except ValueError:
-                raise CommandError("The value must be a JSON string") from None
-        target = target_of(self._options, keyword, [row.fact])
-        value = target.value(text)
-        return target.concept.codec.dump(value, keyword) if target.is_own else value
-
-    async def _update(
-        self, place: Place, before: AnyFact, after: AnyFact, source: FactSource | None
-    ) -> bool:
-        """Replace the values of a fact if they are still those of `before`."""
-        current = await self._current(place, before)
-        if current is None or current.values != before.values:
-            return False
-        given: dict[str, Any] = {"source": source}
-        if isinstance(after, SingleFact):
-            given["value"] = after.value
-        else:
-            given["values"] = after.values
-        return await update_record(self._store, PlacedFact(place, current), RecordUpdate(**given))
-
-    async def _current(self, place: Place, fact: AnyFact) -> AnyFact | None:
-        held: list[AnyFact] = await self._store.load(fact.concept, place.subject, place.scope)
-        return next((each for each in held if each.id == fact.id), None)
-
-    async def forget(self, row: Row) -> str:
-        """Forget a value and return a message for the user. History keeps the value.
-
-        Raises:
-            CommandError: The value is no longer current.
-        """
-        place, fact = row.place, row.fact
-        count = await self._store.forget(
-            place.subject, place.scope, concept=fact.concept, value=row.value, fact_id=fact.id
-        )
-        if count == 0:
-            raise CommandError("The value was changed or forgotten in the meantime")
-        keyword = fact.concept.keyword
-        self._undo.append((f"Restored {keyword}", lambda: self._bring_back(row)))
-        return f"Forgot {keyword}"
-
-    async def _bring_back(self, row: Row) -> bool:
-        """Save a forgotten value again; return False if a newer one has replaced it."""
-        place, fact = row.place, row.fact
-        if isinstance(fact, SingleFact):
-            if await self._store.load(fact.concept, place.subject, place.scope):
-                return False
-            changed: Any = replace(fact, id=token_hex(16))
-        else:
-            lone: Any = fact
-            changed = replace(lone, values=(row.value,), id=token_hex(16))
-        await self._store.save(changed, place.subject, place.scope)
-        return True
+    async def change(self, what: str, row: Row, text: str = "") -> str:
+        """Change a value as `Desk.decide` does, and return a message for the user."""
+        actor, reason = self.actor or getuser(), self.reason
+        made = await self.desk.decide(what, row, actor=actor, reason=reason, text=text)
+        self._undo.append((row.place, made))
+        return f"{_DONE[what]} {row.fact.concept.keyword}"
 
     async def undo(self) -> str:
-        """Undo the last edit or deletion of this session, and return a message for the user.
+        """Undo the last change of this session, and return a message for the user.
 
         Raises:
-            CommandError: There is nothing to undo, or the value has changed since.
+            CommandError: There is nothing to undo.
+            ValueError: A later change rests on it.
         """
         if not self._undo:
             raise CommandError("There is nothing to undo in this session")
-        done, action = self._undo.pop()
-        if not await action():
-            raise CommandError("The value has changed since; nothing was undone")
-        return done
+        await self.desk.undo(*self._undo.pop(), actor=self.actor or getuser())
+        return "Undone"
 
     def place_title(self, place: Place) -> str:
         """Return the name of a place, without characters that control a terminal."""
         return shown(place_name(place))
 
 
-def _with_value(fact: AnyFact, position: int, value: Any) -> AnyFact:
-    changed: Any = fact
-    if isinstance(fact, SingleFact):
-        updated: AnyFact = replace(changed, value=value)
-    else:
-        values = [*fact.values]
-        values[position] = value
-        updated = replace(changed, values=tuple(values))
-    return updated
+_DONE = {"keep": "Kept", "correct": "Saved", "forget": "Forgot", "restore": "Restored"}

@@ -1,0 +1,150 @@
+"""Row: one value. Reading: the values and changes of one place, from one read of its entries.
+
+The store's own cache is not used: a list shows the places of many users, each for a moment.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from factmem.ledger.changes import FactChange, changes_of
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
+from factmem.memory.inbox import InboxItem, kind_of, proposed_item
+from factmem.models._values import canonical
+from factmem.models.clock import stamp
+from factmem.models.facts import AnyFact, SingleFact
+from factmem.models.places import Place
+
+__all__ = ["Reading", "Row"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value: the fact that saved it, and its position among the fact's values."""
+
+    place: Place
+    fact: AnyFact
+    position: int = 0
+    relevance: float | None = None
+    """The relevance to the search that found it; None outside of a search."""
+    item: InboxItem | None = None
+    """Why it waits for a person; None if it does not."""
+
+    @property
+    def value(self) -> Any:
+        """The value, as plain JSON."""
+        return self.fact.values[self.position]
+
+    @property
+    def is_proposed(self) -> bool:
+        """Whether it waits beside the current values."""
+        return self.item is not None and self.item.kind in {"contradiction", "proposed"}
+
+    @property
+    def alone(self) -> AnyFact:
+        """The fact with this value only."""
+        fact: Any = self.fact
+        found: AnyFact = (
+            fact if isinstance(fact, SingleFact) else replace(fact, values=(self.value,))
+        )
+        return found
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A place at the time of a request."""
+
+    place: Place
+    entries: Sequence[Entry]
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.entries)
+
+    @cached_property
+    def _now(self) -> str:
+        return max(stamp(datetime.now(UTC)), self._ledger.recorded_at)
+
+    @cached_property
+    def facts(self) -> list[AnyFact]:
+        """The current facts, by keyword, in the order in which they were said."""
+        return sorted(self._ledger.load_all((), self._now), key=_order)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The current values, in the order of `facts`."""
+        return _rows(self.place, self.facts)
+
+    def rows_at(self, when: datetime) -> list[Row]:
+        """Return the values that were current at a time."""
+        then = stamp(when)
+        return _rows(
+            self.place, sorted(Ledger(self.entries, until=then).load_all((), then), key=_order)
+        )
+
+    def waiting(self, since: datetime | None) -> list[Row]:
+        """Return the values that wait for a person: proposals, and what models learnt since a time."""
+        proposals = self._ledger.proposals((), self._now)
+        items = [proposed_item(self.place, each) for each in proposals]
+        disputed = {item.fact.id for item in items if item.is_ending}
+        for fact in self.facts:
+            kind = kind_of(fact, since)
+            if kind is not None and fact.id not in disputed:
+                at, source = fact.confirmed_at, fact.source
+                items.append(InboxItem(kind, self.place, fact, at, fact.actor, source))
+        return [row for item in items for row in _rows(self.place, [item.fact], item)]
+
+    def row(self, fact_id: str, position: int) -> Row | None:
+        """Return a value that waits or is current; None if it was changed or forgotten."""
+        keyword = self._keyword(fact_id)
+        part = Reading(self.place, [_about(keyword, entry) for entry in self.entries])
+        found = [row for row in (*part.waiting(None), *part.rows) if row.fact.id == fact_id]
+        return next((row for row in found if row.position == position), None)
+
+    def former(self, keyword: str) -> list[Row]:
+        """Return the values that a keyword had and has no longer, the newest first."""
+        held = {canonical(row.value) for row in self.rows if row.fact.concept.keyword == keyword}
+        found: dict[object, Row] = {}
+        for change in reversed(self.changes):
+            for row in _rows(self.place, (*change.added, *change.removed)):
+                if row.fact.concept.keyword == keyword and canonical(row.value) not in held:
+                    found.setdefault(canonical(row.value), row)
+        return [*found.values()]
+
+    @cached_property
+    def changes(self) -> list[FactChange]:
+        """The changes, oldest first."""
+        return [*changes_of(self.place, self.entries, {})]
+
+    def _keyword(self, fact_id: str) -> str | None:
+        """Return the keyword that a fact was last saved with; None if it never was."""
+        for entry in reversed(self.entries):
+            for fact in entry.get("facts", ()):
+                if fact["id"] == fact_id:
+                    return fact["keyword"]
+        return None
+
+
+def _rows(place: Place, facts: Iterable[AnyFact], item: InboxItem | None = None) -> list[Row]:
+    return [
+        Row(place, fact, position, item=item)
+        for fact in facts
+        for position in range(len(fact.values))
+    ]
+
+
+def _order(fact: AnyFact) -> tuple[str, datetime]:
+    return fact.concept.keyword, fact.timestamp
+
+
+def _about(keyword: str | None, entry: Entry) -> Entry:
+    """Return the part of an entry about one keyword."""
+    part: Entry = {**entry, "facts": [f for f in entry.get("facts", ()) if f["keyword"] == keyword]}
+    if "forget" in entry:
+        part["forget"] = [name for name in entry["forget"] if name[0] == keyword]
+    if "retract" in entry:
+        part["retract"] = [each for each in entry["retract"] if each["keyword"] == keyword]
+    return part

@@ -1,0 +1,169 @@
+"""PageDesk: what the page reads in a store, without its display."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from itertools import zip_longest
+from typing import Any
+
+from anyio.to_thread import run_sync
+
+from factmem._cli.desk import Desk
+from factmem._cli.opening import Store
+from factmem._cli.options import Options
+from factmem._cli.readings import Row
+from factmem._cli.records import value_words
+from factmem.embedding.base import Embedder
+from factmem.errors import StorageError
+from factmem.ledger.changes import FactChange
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models._values import canonical
+from factmem.models.clock import stamp
+from factmem.models.places import Place
+from factmem.models.sources import FactSource
+from factmem.providers.base import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+
+__all__ = ["Line", "PageDesk", "compared", "digest"]
+
+_AROUND = 2
+"""The messages that are shown before and after the one with the quote."""
+_FOUND = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A message of a chat; `quoted` is the part that states the fact."""
+
+    speaker: str
+    before: str
+    quoted: str = ""
+    after: str = ""
+    said_at: datetime | None = None
+
+
+def digest(value: Any) -> str:
+    """Return a short digest of a value, by which a form notices that another one replaced it."""
+    return sha256(repr(canonical(value)).encode()).hexdigest()[:16]
+
+
+class PageDesk(Desk):
+    """A desk with the reads of the page.
+
+    Args:
+        store: The open store.
+        options: The options before the command.
+        embedder: The embedder with which searches also compare meanings.
+        days: For how many days a value that a model learnt is new.
+    """
+
+    def __init__(
+        self, store: Store, options: Options, *, embedder: Embedder | None = None, days: int = 7
+    ) -> None:
+        super().__init__(store, options, days=days)
+        self._embedder = embedder
+
+    async def places(self, after: Place | None = None, limit: int | None = None) -> list[Place]:
+        """Return a page of the places, in the order of the store."""
+        return await self.store.list_places(after=after, limit=limit)
+
+    async def lines(self, row: Row) -> list[Line]:
+        """Return the messages around the one that states a value, as far as they are stored."""
+        source = row.fact.source
+        if source is None:
+            return []
+        found: list[Line] = []
+        if source.conversation is not None and source.message is not None:
+            found = await self._stored_lines(row.place, source)
+        if not any(line.quoted for line in found) and source.quote:
+            before = [Line("before", source.before)] if source.before else []
+            found = [*before, Line(source.kind.value, "", source.quote)]
+        return found
+
+    async def _stored_lines(self, place: Place, source: FactSource) -> list[Line]:
+        assert source.conversation is not None  # noqa: S101 - the caller asked
+        assert source.message is not None  # noqa: S101
+        try:
+            turns = await self.store.conversations.turns(
+                source.conversation,
+                place.subject,
+                place.scope,
+                before=source.message + _AROUND + 1,
+                last=2 * _AROUND + 1,
+            )
+        except StorageError:  # this store keeps no conversations
+            return []
+        return [
+            _marked(turn.name or turn.role, turn.text, source.quote, turn.said_at)
+            if turn.number == source.message and source.quote
+            else Line(turn.name or turn.role, turn.text, said_at=turn.said_at)
+            for turn in turns
+            if turn.text
+        ]
+
+    async def changes(
+        self, place: Place | None, actor: str | None, *, skip: int, most: int
+    ) -> list[FactChange]:
+        """Return changes of a place or of the store, by an actor or by all, the newest first.
+
+        Only the places that changed last are read, as many as are needed.
+        """
+        last = self.recent.changed_last(actor) if place is None else [("", place)]
+        found: list[FactChange] = []
+        for at, each in last:
+            found.sort(key=lambda change: change.at, reverse=True)
+            if len(found) >= skip + most and stamp(found[skip + most - 1].at) >= at:
+                break
+            made = await run_sync(getattr, await self.reading(each), "changes")
+            found += [change for change in made if actor is None or change.actor == actor]
+        found.sort(key=lambda change: change.at, reverse=True)
+        return found[skip : skip + most]
+
+    async def search(self, question: str, place: Place | None) -> list[Row]:
+        """Return the values that answer a question, best first, by the recall of the agents.
+
+        Without a place it searches those that have most of the question's words.
+        """
+        places: Sequence[Place] = self.recent.matching(question) if place is None else [place]
+        if self._embedder is not None:  # its vectors are in the store
+            return await self._recalled(self.store, question, places)
+        async with InMemoryProvider() as copied:  # the caches of a recall would stay in memory
+            for each in places:
+                entries = await self.store.entries(each.subject, each.scope)
+                await copied.replay(entries, each.subject, each.scope)
+            return await self._recalled(copied, question, places)
+
+    async def _recalled(
+        self, store: FactStore, question: str, places: Sequence[Place]
+    ) -> list[Row]:
+        memory = AgentMemory(store, embedder=self._embedder)
+        found = await memory.view(places=places).recall(question, limit=_FOUND)
+        return [
+            Row(match.place, match.fact, position, match.relevance)
+            for match in found
+            for position in range(len(match.fact.values))
+        ]
+
+
+def _marked(speaker: str, text: str, quote: str, said_at: datetime) -> Line:
+    before, found, after = text.partition(quote)
+    return Line(speaker, before, found, after, said_at)
+
+
+def compared(before: Sequence[Row], after: Sequence[Row]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield for each difference the keyword, the sign, the old and the new value."""
+    then, now = _by_keyword(before), _by_keyword(after)
+    for keyword in sorted(then.keys() | now.keys()):
+        gone = [each for each in then.get(keyword, ()) if each not in now.get(keyword, ())]
+        new = [each for each in now.get(keyword, ()) if each not in then.get(keyword, ())]
+        for old, fresh in zip_longest(gone, new, fillvalue=""):
+            sign = "changed" if old and fresh else "added" if fresh else "removed"
+            yield keyword, sign, old, fresh
+
+
+def _by_keyword(rows: Sequence[Row]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.fact.concept.keyword, []).append(value_words([row.value]))
+    return found

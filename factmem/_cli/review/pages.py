@@ -1,0 +1,369 @@
+"""Pages: the HTML pages of `factmem review`, rendered on the server.
+
+Each page works without JavaScript. Facts and names are data: templates escape them, and the policy
+of the browser forbids scripts and styles of other origins and inside the page.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from hmac import compare_digest
+from typing import Any, TypeAlias
+
+import anyio
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from factmem._cli.exits import CommandError, ExitCode, message_of
+from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.readings import Row
+from factmem._cli.review.desk import PageDesk, compared, digest
+from factmem._cli.review.forms import Form, back_from, form_of
+from factmem._cli.review.templating import HERE, templates
+from factmem._cli.times import parse_time, time_words
+from factmem._cli.visitors import Role, Tokens, Visitor
+from factmem.errors import FactmemError
+from factmem.ledger.changes import FactChange
+from factmem.models.places import Place
+
+__all__ = ["HEADERS", "Pages"]
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+"""The headers of every answer. A referrer policy without referrer would hide the origin of forms."""
+
+_ON_A_PAGE = 20
+_USERS = 100
+_AT_ONCE = 1
+"""The pages that are made at the same time: more would need more memory, and no page came sooner."""
+
+_Page: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+class Pages:
+    """The application of `factmem review`, without the guard of its port.
+
+    Args:
+        desk: The open store.
+        tokens: Issues and checks the tokens of visitors.
+        cookie: The name of the cookie with a visitor's token.
+        address: Where browsers reach the page, without a slash at the end.
+    """
+
+    def __init__(self, desk: PageDesk, tokens: Tokens, *, cookie: str, address: str) -> None:
+        self._desk, self._tokens = desk, tokens
+        self._cookie, self._address = cookie, address
+        self._turns = anyio.Semaphore(_AT_ONCE)
+        self._templates = templates()
+        self.app = Starlette(
+            routes=self._routes(),
+            lifespan=self._lifespan,
+            exception_handlers={
+                CommandError: self._failed,
+                FactmemError: self._failed,
+                ValueError: self._failed,
+                404: self._missing,
+            },
+        )
+        """The ASGI application."""
+
+    def _routes(self) -> list[BaseRoute]:
+        read, act = partial(self._route, Role.READER), partial(self._route, Role.REVIEWER)
+        return [
+            read("/", self._inbox),
+            read("/enter", self._enter),
+            read("/leave", self._leave, "POST"),
+            read("/users", self._users),
+            read("/user/{place:path}", self._user),
+            read("/fact/{id}/{position:int}/{place:path}", self._fact),
+            read("/search", self._search),
+            read("/compare", self._compare),
+            read("/timeline", self._timeline),
+            *(act(f"/{what}", partial(self._decide, what), "POST") for what in _DECISIONS),
+            act("/restore", self._restore, "POST"),
+            act("/undo", self._undo, "POST"),
+            self._route(Role.ADMINISTRATOR, "/links", self._links),
+            self._route(Role.ADMINISTRATOR, "/links", self._issue, "POST"),
+            read("/page.css", self._file),
+            read("/page.js", self._file),
+        ]
+
+    def _route(self, role: Role, path: str, page: _Page, method: str = "GET") -> Route:
+        """Return a route for visitors with a role; every change needs the token of its form."""
+
+        async def answer(request: Request) -> Response:
+            token = request.state.token
+            visitor = self._tokens.visitor(token)
+            assert visitor is not None  # noqa: S101 - the guard admits no other token
+            request.state.visitor = visitor
+            if not visitor.may(role):
+                return self._page(request, "problem", 403, words="Your link does not allow this.")
+            if method == "POST":
+                request.state.form = form = await form_of(request)
+                given = form["form"].encode()
+                if not compare_digest(given, self._tokens.form_token(token).encode()):
+                    words = "This form is too old. Go back, reload the page and try again."
+                    return self._page(request, "problem", 403, words=words)
+            async with self._turns:
+                response = await page(request)
+            response.headers.update(HEADERS)
+            return response
+
+        return Route(path, answer, methods=[method])
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._desk.recent.follow)
+            yield
+            group.cancel_scope.cancel()
+
+    def _page(self, request: Request, name: str, status: int = 200, **given: Any) -> HTMLResponse:
+        visitor: Visitor = request.state.visitor
+        text = self._templates.get_template(f"{name}.html").render(
+            page=name,
+            visitor=visitor,
+            may_change=visitor.may(Role.REVIEWER),
+            may_issue=visitor.may(Role.ADMINISTRATOR),
+            form=self._tokens.form_token(request.state.token),
+            waiting=len(self._desk.recent.waiting(_only(visitor))),
+            is_complete=self._desk.recent.is_complete,
+            here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            done=_DONE.get(request.query_params.get("done", "")),
+            change=request.query_params.get("change", ""),
+            changed=request.query_params.get("of", ""),
+            **given,
+        )
+        return HTMLResponse(text, status, headers=HEADERS)
+
+    async def _failed(self, request: Request, exc: Exception) -> Response:
+        is_nothing = isinstance(exc, CommandError) and exc.code is ExitCode.NOTHING
+        is_wrong = isinstance(exc, CommandError | ValueError)
+        status = 404 if is_nothing else 400 if is_wrong else 500
+        return self._page(request, "problem", status, words=message_of(exc))
+
+    async def _missing(self, request: Request, _: Exception) -> Response:
+        return HTMLResponse("There is no such page", 404, headers=HEADERS)
+
+    # Who comes and goes.
+
+    async def _enter(self, request: Request) -> Response:
+        visitor: Visitor = request.state.visitor
+        response = RedirectResponse("/", 303)
+        response.set_cookie(
+            self._cookie,
+            request.state.token,
+            expires=datetime.fromtimestamp(visitor.expires).astimezone(),
+            secure=self._address.startswith("https:"),
+            httponly=True,
+            samesite="lax",  # a link in a mail has to work
+        )
+        return response
+
+    async def _leave(self, request: Request) -> Response:
+        response = HTMLResponse("You have left. Open your link to come back.")
+        response.delete_cookie(self._cookie)
+        return response
+
+    async def _links(self, request: Request) -> Response:
+        return self._page(request, "links", link=None)
+
+    async def _issue(self, request: Request) -> Response:
+        form: Form = request.state.form
+        hours, name = form["hours"], form["name"].strip()
+        if not name or not hours.isdecimal() or not 1 <= int(hours) <= 720:
+            raise CommandError("A link needs a name, and 1 to 720 hours")
+        place = form["place"].strip()
+        only = place_name(parse_place(place)) if place else None
+        expires = datetime.now().astimezone().timestamp() + int(hours) * 3600
+        token = self._tokens.issued(Visitor(name, Role(form["role"]), expires, only))
+        link = f"{self._address}/enter?token={token}"
+        return self._page(request, "links", link=link, to=name, until=_time(expires))
+
+    async def _file(self, request: Request) -> Response:
+        return FileResponse(HERE / request.url.path.removeprefix("/"))
+
+    # Reading.
+
+    async def _inbox(self, request: Request) -> Response:
+        visitor: Visitor = request.state.visitor
+        kind, number = request.query_params.get("show", ""), _number(request)
+        only, first = _only(visitor), (number - 1) * _ON_A_PAGE
+        rows = await self._desk.inbox(only, kind or None, skip=first, most=_ON_A_PAGE)
+        cards = [(row, await self._desk.lines(row)) for row in rows]
+        pages = max(-(-len(self._desk.recent.waiting(only, kind or None)) // _ON_A_PAGE), 1)
+        return self._page(request, "inbox", cards=cards, show=kind, number=number, pages=pages)
+
+    async def _users(self, request: Request) -> Response:
+        visitor: Visitor = request.state.visitor
+        wanted, after = request.query_params.get("find", ""), request.query_params.get("after", "")
+        if (only := _only(visitor)) is not None:
+            found = [only]
+        elif wanted:
+            every = await self._desk.places()
+            found = [p for p in every if wanted.casefold() in place_name(p).casefold()][:_USERS]
+        else:
+            found = await self._desk.places(parse_place(after) if after else None, _USERS)
+        is_more = len(found) == _USERS and not wanted
+        return self._page(request, "users", found=found, find=wanted, is_more=is_more)
+
+    async def _user(self, request: Request) -> Response:
+        place = self._place(request, request.path_params["place"])
+        reading = await self._desk.reading(place)
+        first, most = (_number(request) - 1) * _USERS, len(reading.rows)
+        rows = reading.rows[first : first + _USERS]
+        pages = max(-(-most // _USERS), 1)
+        return self._page(
+            request,
+            "user",
+            place=place,
+            rows=rows,
+            total=most,
+            number=_number(request),
+            pages=pages,
+        )
+
+    async def _fact(self, request: Request) -> Response:
+        place = self._place(request, request.path_params["place"])
+        reading = await self._desk.reading(place)
+        fact_id, position = request.path_params["id"], request.path_params["position"]
+        row, is_current = reading.row(fact_id, position), True
+        if row is None:
+            changed = reversed(reading.changes)
+            saved = [f for c in changed for f in c.facts if f.id == fact_id and f.values]
+            if not saved:
+                raise CommandError("There is no such fact, or it was purged", ExitCode.NOTHING)
+            row, is_current = Row(place, saved[0], min(position, len(saved[0].values) - 1)), False
+        keyword = row.fact.concept.keyword
+        return self._page(
+            request,
+            "fact",
+            row=row,
+            is_current=is_current,
+            around=await self._desk.lines(row),
+            former=reading.former(keyword),
+            changes=[*reversed([c for c in reading.changes if keyword in _keywords(c)])],
+        )
+
+    async def _search(self, request: Request) -> Response:
+        place = self._chosen(request)
+        asked = request.query_params.get("q", "").strip()
+        found = await self._desk.search(asked, place) if asked else []
+        return self._page(request, "search", q=asked, place=place, found=found)
+
+    async def _compare(self, request: Request) -> Response:
+        place = self._chosen(request)
+        if place is None:
+            raise CommandError("Choose a user first", ExitCode.NOTHING)
+        then, now = (request.query_params.get(name, "") for name in ("then", "now"))
+        reading = await self._desk.reading(place)
+        first, second = parse_time(then or "7d"), parse_time(now or "0s")
+        assert first is not None  # noqa: S101 - it is None only for None
+        assert second is not None  # noqa: S101
+        before, after = reading.rows_at(first), reading.rows_at(second)
+        return self._page(
+            request,
+            "compare",
+            place=place,
+            then=then,
+            now=now,
+            times=(first, second),
+            lines=[*compared(before, after)],
+        )
+
+    async def _timeline(self, request: Request) -> Response:
+        place, number = self._chosen(request), _number(request)
+        first = (number - 1) * _USERS
+        actor = request.query_params.get("actor") or None
+        found = await self._desk.changes(place, actor, skip=first, most=_USERS + 1)
+        return self._page(
+            request,
+            "timeline",
+            place=place,
+            actor=actor,
+            changes=found[:_USERS],
+            number=number,
+            is_more=len(found) > _USERS,
+        )
+
+    # Changes.
+
+    async def _decide(self, what: str, request: Request) -> Response:
+        """Decide about a value in the name of the visitor, and go back with the change's id."""
+        form: Form = request.state.form
+        reading = await self._desk.reading(self._place(request, form["place"]))
+        row = reading.row(form["id"], int(form["position"]) if form["position"].isdecimal() else -1)
+        if row is None or digest(row.value) != form["was"]:
+            raise CommandError("The value was changed or forgotten in the meantime")
+        actor, reason = request.state.visitor.name, form["reason"]
+        made = await self._desk.decide(what, row, actor=actor, reason=reason, text=form["value"])
+        return back_from(form, what, made)
+
+    async def _restore(self, request: Request) -> Response:
+        form: Form = request.state.form
+        reading = await self._desk.reading(self._place(request, form["place"]))
+        for row in reading.former(form["keyword"]):
+            if digest(row.value) == form["was"]:
+                actor, reason = request.state.visitor.name, form["reason"]
+                made = await self._desk.decide("restore", row, actor=actor, reason=reason)
+                return back_from(form, "restore", made)
+        raise CommandError("The value is current again, or it was purged")
+
+    async def _undo(self, request: Request) -> Response:
+        form: Form = request.state.form
+        place = self._place(request, form["place"])
+        await self._desk.undo(place, form["change"], actor=request.state.visitor.name)
+        return back_from(form, "undo", "")
+
+    # Arguments.
+
+    def _place(self, request: Request, name: str) -> Place:
+        """Return a place by its whole name, if the visitor may see it."""
+        place, only = parse_place(name), _only(request.state.visitor)
+        if only is not None and only.identity != place.identity:
+            raise CommandError("There is no such user, or all facts were erased", ExitCode.NOTHING)
+        return place
+
+    def _chosen(self, request: Request) -> Place | None:
+        """Return the place that a page is restricted to; None for all that the visitor may see."""
+        name = request.query_params.get("place", "")
+        return self._place(request, name) if name else _only(request.state.visitor)
+
+
+_DECISIONS = ("keep", "correct", "forget")
+_DONE = {
+    "keep": "Kept.",
+    "correct": "Corrected.",
+    "forget": "Forgotten. History keeps the value.",
+    "restore": "Restored.",
+    "undo": "Undone.",
+}
+
+
+def _only(visitor: Visitor) -> Place | None:
+    return None if visitor.place is None else parse_place(visitor.place)
+
+
+def _number(request: Request) -> int:
+    number = request.query_params.get("page", "1")
+    return max(int(number), 1) if number.isdecimal() and len(number) < 10 else 1
+
+
+def _time(seconds: float) -> str:
+    return time_words(datetime.fromtimestamp(seconds).astimezone(UTC))
+
+
+def _keywords(change: FactChange) -> set[str]:
+    return {fact.concept.keyword for fact in change.facts}

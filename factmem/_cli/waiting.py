@@ -1,0 +1,154 @@
+"""Recent: which values of a store wait for a person, and which places changed last.
+
+The store is read once, place by place, and then only what changed. Of each place a few numbers are
+kept, and for each waiting value its id: no values.
+"""
+
+import time
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from sys import intern
+from typing import NamedTuple
+from zlib import crc32
+
+import anyio
+from anyio.to_thread import run_sync
+
+from factmem._cli.readings import Reading
+from factmem._cli.records import value_words
+from factmem.errors import FactmemError
+from factmem.models.places import Identity, Place
+from factmem.providers.base import FactStore
+from factmem.recall._lexical.analysis import words
+
+__all__ = ["Recent", "Waiting"]
+
+_IDLE = 2.0
+"""The least seconds between two looks at the store; a look that takes longer is rarer."""
+_SHARE = 10
+_MOST_SEARCHED = 5
+"""The places that a search of the whole store reads."""
+
+
+_ORDER = ("contradiction", "proposed", "doubtful", "new")
+
+
+class Waiting(NamedTuple):
+    """A value that waits for a person."""
+
+    kind: str
+    at: datetime | None
+    place: Place
+    fact_id: str
+    position: int
+
+
+@dataclass(slots=True)
+class _Known:
+    mark: tuple[int, str]
+    place: Place
+    waiting: list[Waiting]
+    actors: frozenset[str]
+    terms: "array[int]"
+    """Hashes of the words of its values."""
+
+
+class Recent:
+    """What waits for review in a store, and who changed last.
+
+    Args:
+        store: The store.
+        days: For how many days a value is new.
+    """
+
+    def __init__(self, store: FactStore, *, days: int) -> None:
+        self._store, self._span = store, timedelta(days=days)
+        self._known: dict[Identity, _Known] = {}
+        self._sorted: list[Waiting] | None = None
+        self.version = 0
+        """A number that changes with what waits."""
+        self.is_complete = False
+        """Whether the whole store was read."""
+
+    async def follow(self) -> None:
+        """Read the store, and again what changed, until cancelled."""
+        while True:
+            began = time.monotonic()
+            with suppress(FactmemError, OSError):  # each page reports the error of its own read
+                await self.refresh()
+            took = time.monotonic() - began
+            await anyio.sleep(max(_IDLE, _SHARE * took))
+
+    async def refresh(self) -> None:
+        """Read the places that changed."""
+        places = await self._store.list_places()
+        for place in places:
+            await self.reread(place)
+        gone = self._known.keys() - {place.identity for place in places}
+        for identity in gone:
+            del self._known[identity]
+            self._note()
+        self.is_complete = True
+
+    async def reread(self, place: Place) -> None:
+        """Read a place if it changed."""
+        entries = await self._store.entries(place.subject, place.scope)
+        mark = (len(entries), entries[-1]["at"] if entries else "")
+        known = self._known.get(place.identity)
+        if known is None or known.mark != mark:
+            reading, since = Reading(place, entries), datetime.now(UTC) - self._span
+            self._known[place.identity] = await run_sync(_known, reading, mark, since)
+            self._note()
+
+    def waiting(self, place: Place | None = None, kind: str | None = None) -> Sequence[Waiting]:
+        """Return the values that wait: contradictions, proposals, doubtful and new ones."""
+        if self._sorted is None:
+            found = [each for known in self._known.values() for each in known.waiting]
+            found.sort(key=lambda each: each.at.timestamp() if each.at else 0.0, reverse=True)
+            self._sorted = sorted(found, key=lambda each: _ORDER.index(each.kind))
+        if place is None and kind is None:
+            return self._sorted
+        return [
+            each
+            for each in self._sorted
+            if kind in (None, each.kind)
+            and (place is None or each.place.identity == place.identity)
+        ]
+
+    def _note(self) -> None:
+        self._sorted = None
+        self.version += 1
+
+    def changed_last(self, actor: str | None = None) -> list[tuple[str, Place]]:
+        """Return the places, or those that an actor changed, with the time of their last change.
+
+        The place that changed last is the first.
+        """
+        known = [each for each in self._known.values() if actor is None or actor in each.actors]
+        found = [(each.mark[1], each.place) for each in known]
+        return sorted(found, key=lambda each: each[0], reverse=True)
+
+    def matching(self, question: str) -> list[Place]:
+        """Return the places with most of a question's words, rare words counting more."""
+        asked = {crc32(term.encode()) for word in words(question) for term in word}
+        held = {known.place: asked.intersection(known.terms) for known in self._known.values()}
+        counts = {term: sum(term in terms for terms in held.values()) for term in asked}
+        scored = [(sum(1 / counts[t] for t in terms), place) for place, terms in held.items()]
+        best = sorted((each for each in scored if each[0]), key=lambda each: -each[0])
+        return [place for _, place in best[:_MOST_SEARCHED]]
+
+
+def _known(reading: Reading, mark: tuple[int, str], since: datetime) -> _Known:
+    rows = reading.rows
+    waiting = [
+        Waiting(row.item.kind, row.item.at, row.place, row.fact.id, row.position)
+        for row in reading.waiting(since)
+        if row.item is not None
+    ]
+    text = "\n".join(f"{row.fact.concept.keyword} {value_words([row.value])}" for row in rows)
+    terms = {crc32(term.encode()) for word in words(text) for term in word}
+    actors = frozenset(intern(entry["actor"]) for entry in reading.entries if "actor" in entry)
+    return _Known(mark, reading.place, waiting, actors, array("I", terms))

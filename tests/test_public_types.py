@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 
 from openai import AsyncOpenAI
 
+from factmem.ledger.changes import FactChange
 from factmem.memory.review import MemoryReview
 from factmem.sync.review import ReviewSync
 from tests.tables import table
 
 NAMED_FOR_CHECKERS = {
     "AsyncOpenAI": AsyncOpenAI,
+    "FactChange": FactChange,
     "MemoryReview": MemoryReview,
     "ReviewSync": ReviewSync,
 }

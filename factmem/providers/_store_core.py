@@ -10,13 +10,14 @@ from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
 from factmem._arguments import expect_function
-from factmem.ledger._presentation import is_misfit, misfit_of
+from factmem.ledger._presentation import Proposal, is_misfit, misfit_of
 from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concept
 from factmem.models._values import JsonValue
+from factmem.models.clock import stamp, system_clock
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
@@ -118,6 +119,26 @@ class StoreCore(AgentMemoryProvider):
         """
         checked_concept(concept)
         return history(await self.entries(subject, scope), concept)
+
+    async def proposals(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> list[Proposal]:
+        """Return what waits for a decision in a place: values, and ends of confirmed values.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            concepts: The concepts whose value types are known.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        ledger = Ledger(await self.entries(subject, scope))
+        return ledger.proposals(concepts, max(stamp(system_clock()), ledger.recorded_at))
 
     @abstractmethod
     async def forget(

@@ -6,15 +6,13 @@ provider that is no `FactStore` into one, with `as_store`. The suites in `factme
 contract of both.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from factmem.errors import StorageError
-from factmem.ledger._presentation import Proposal
-from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.clock import stamp, system_clock
+from factmem.models.clock import stamp
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
@@ -32,6 +30,9 @@ from factmem.providers.results import (
     ShredReceipt,
 )
 from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
+
+if TYPE_CHECKING:
+    from factmem.ledger.changes import FactChange
 
 __all__ = ["AgentMemoryProvider", "FactStore"]
 
@@ -132,25 +133,30 @@ class FactStore(StoreCore):
         """
         return None
 
-    async def proposals(
+    def watch(
         self,
-        subject: MemorySubject,
-        scope: MemoryScope,
+        places: Iterable[Place],
         *,
+        since: datetime | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> list[Proposal]:
-        """Return what waits for a decision in a place: values, and ends of confirmed values.
+    ) -> AsyncGenerator["FactChange"]:
+        """Yield the changes of places as they are recorded, by any process, until it is closed.
+
+            async for change in store.watch(memory.places):
+                print(change.actor, change.kind, [fact.text for fact in change.facts])
+
+        Each is yielded once, those of a place in order. After a kill, `since=change.at` of the last
+        change continues and misses none: it may yield that one again. 50 times a second the versions
+        of the places are compared, and those that have changed are read.
 
         Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
+            places: The places; they need not exist yet.
+            since: Changes from this time on are new; by default those after the first look.
             concepts: The concepts whose value types are known.
-
-        Raises:
-            StorageError: The store could not be read.
         """
-        ledger = Ledger(await self.entries(subject, scope))
-        return ledger.proposals(concepts, max(stamp(system_clock()), ledger.recorded_at))
+        from factmem.providers._watching import watched  # few programs need it
+
+        return watched(self, places, since=since, concepts=concepts)
 
     async def changes(
         self,

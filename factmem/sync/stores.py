@@ -181,25 +181,6 @@ class StoreSync(WrapsContext[S]):
         """
         return self._portal.call(self._wrapped.version, subject, scope)
 
-    def proposals(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> list[Proposal]:
-        """Return what waits for a decision in a place: values, and ends of confirmed values.
-
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            concepts: The concepts whose value types are known.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        return self._portal.call(self._wrapped.proposals, subject, scope, concepts=concepts)
-
     def changes(
         self,
         subject: MemorySubject,
@@ -491,6 +472,25 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)
+
+    def proposals(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> list[Proposal]:
+        """Return what waits for a decision in a place: values, and ends of confirmed values.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            concepts: The concepts whose value types are known.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.proposals, subject, scope, concepts=concepts)
 
     def forget(
         self,

@@ -66,8 +66,8 @@ WRAPPED = {
 }
 """The classes that a method may return and that have a twin: its module and name."""
 
-LEFT_OUT = {"aclose"}
-"""The methods without a twin: a `with` block closes."""
+LEFT_OUT = {"aclose", "watch"}
+"""The methods without a twin: a `with` block closes, and a loop that never ends needs a task."""
 
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"

@@ -41,7 +41,7 @@ from factmem.sync import (
     StoreSync,
     ToolSync,
 )
-from tests.sync.generate import FILES, ROOM, WRAPPED, made
+from tests.sync.generate import FILES, LEFT_OUT, ROOM, WRAPPED, made
 from tests.tables import table
 
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
@@ -65,11 +65,11 @@ TWINS: dict[type, type] = {
 
 
 def _public(owner: type) -> list[str]:
-    """The public names, without `aclose`, whose twin is `close`, and without class methods.
+    """The public names, without those that have no twin, and without class methods.
 
     A store's conversations are reached through a memory.
     """
-    names = [name for name in dir(owner) if not name.startswith("_") and name != "aclose"]
+    names = [name for name in dir(owner) if not name.startswith("_") and name not in LEFT_OUT]
     names = [name for name in names if owner is AgentMemory or name != "conversations"]
     return [name for name in names if not isinstance(getattr_static(owner, name), classmethod)]
 

@@ -1,0 +1,115 @@
+"""`watch` yields every change once, of any process, and continues where it was killed."""
+
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import anyio
+import pytest
+
+from factmem.ledger.changes import FactChange
+from factmem.models.actors import acting
+from factmem.models.facts import SingleFact
+from factmem.models.places import Place
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from tests.world import AGENT, ALICE, BOB, KINDS, THEME, LocalStore, memory_of, store_of
+
+PLACES = [Place(AGENT, ALICE), Place(AGENT, BOB)]
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> LocalStore:
+    """Return an empty store of each kind."""
+    return store_of(request.param, tmp_path)
+
+
+async def values_of(found: AsyncGenerator[FactChange], count: int) -> list[object]:
+    """Return the new values of the next changes."""
+    values: list[object] = []
+    with anyio.fail_after(60):
+        while len(values) < count:
+            change = await anext(found)
+            values += [value for fact in change.added for value in fact.values]
+    return values
+
+
+async def test_it_yields_what_is_new_after_the_first_look() -> None:
+    """With the actor, and in the order of each place."""
+    store = InMemoryProvider()
+    await store.save(SingleFact(THEME, "old"), ALICE, AGENT)
+    got: list[FactChange] = []
+
+    async with aclosing(store.watch(PLACES)) as found:
+
+        async def follow() -> None:
+            got.extend([await anext(found) for _ in range(2)])
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(follow)
+                await anyio.wait_all_tasks_blocked()  # it has looked once
+                with acting("jane"):
+                    await store.save(SingleFact(THEME, "dark"), BOB, AGENT)
+                    await store.save(SingleFact(THEME, "new"), BOB, AGENT)
+
+    assert [(each.actor, each.place, each.kind) for each in got] == [
+        ("jane", PLACES[1], "saved"),
+        ("jane", PLACES[1], "replaced"),
+    ]
+
+
+async def test_it_continues_after_its_last_change(store: LocalStore) -> None:
+    """With `since` nothing is missed that was recorded while nobody watched."""
+    async with store:
+        for number in range(5):
+            await store.save(SingleFact(THEME, f"{number}"), ALICE, AGENT)
+        (first,) = [PLACES[0]]
+        async with aclosing(store.watch([first], since=_LONG_AGO)) as found:
+            assert await values_of(found, 3) == ["0", "1", "2"]
+            last = (await anext(found)).at
+        for number in range(5, 8):
+            await store.save(SingleFact(THEME, f"{number}"), ALICE, AGENT)
+        async with aclosing(store.watch([first], since=last)) as found:
+            assert (await values_of(found, 5))[-4:] == ["4", "5", "6", "7"]
+
+
+async def test_it_sees_another_process(tmp_path: Path) -> None:
+    """A local store is shared by its folder."""
+    folder = tmp_path / "store"
+    async with LocalFileMemoryProvider(folder) as store:
+        await store.save(SingleFact(THEME, "old"), ALICE, AGENT)
+        async with aclosing(store.watch(PLACES[:1], since=_LONG_AGO)) as found:
+            assert await values_of(found, 1) == ["old"]
+            await anyio.to_thread.run_sync(
+                subprocess.run, [sys.executable, "-c", _SAVES, str(folder)]
+            )
+            assert await values_of(found, 20) == [f"{number}" for number in range(20)]
+
+
+async def test_a_view_watches_its_own_places() -> None:
+    """Places outside yield nothing."""
+    store = InMemoryProvider()
+    view = memory_of(store).view(subjects=[ALICE])
+    await store.save(SingleFact(THEME, "hers"), BOB, AGENT)
+    await store.save(SingleFact(THEME, "own"), ALICE, AGENT)
+
+    async with aclosing(view.store.watch(PLACES[::-1], since=_LONG_AGO)) as found:
+        assert await values_of(found, 1) == ["own"]
+
+
+_LONG_AGO = SingleFact(THEME, "").timestamp.replace(year=2000)
+
+_SAVES = """
+import sys
+from factmem.models.facts import SingleFact
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.sync import LocalStoreSync
+from tests.world import AGENT, ALICE, THEME
+
+with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
+    for number in range(20):
+        store.save(SingleFact(THEME, f"{number}"), ALICE, AGENT)
+"""

@@ -1,17 +1,20 @@
 """Profiles: a memory shaped like a class."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, IntEnum
+from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, ValidationError, create_model, field_validator
+from pydantic import BaseModel, Field, RootModel, ValidationError, create_model, field_validator
+from typing_extensions import TypedDict
 
 from factmem.detection.request import Detection
 from factmem.memory.agent_memory import AgentMemory
@@ -20,6 +23,7 @@ from factmem.models.profile import Profile, remembered
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+from tests.properties import examples
 from tests.world import AGENT, ALICE, KINDS, PROFILE, USER, item, store_of, user
 
 
@@ -241,6 +245,53 @@ async def test_validators_and_aliases_are_those_of_pydantic() -> None:
         me.nights = 0
 
 
+class Size(IntEnum):
+    """A size."""
+
+    SMALL = 1
+    LARGE = 2
+
+
+class Seat(NamedTuple):
+    """A seat."""
+
+    row: int
+    letter: str
+
+
+class Stay(TypedDict):
+    """A stay."""
+
+    nights: int
+    hotel: str
+
+
+@dataclass(frozen=True)
+class Money:
+    """An amount."""
+
+    amount: Decimal
+    currency: str
+
+
+class Walk(BaseModel):
+    """A walk, told apart from a ride by its kind."""
+
+    kind: Literal["walk"] = "walk"
+    steps: int
+
+
+class Ride(BaseModel):
+    """A ride."""
+
+    kind: Literal["ride"] = "ride"
+    pets: list[Pet] = []
+    stops: frozenset[str] = frozenset()
+
+
+Names = RootModel[list[str]]
+Trip = Annotated[Walk | Ride, Field(discriminator="kind")]
+
 TYPES: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(),
     int: st.integers(),
@@ -260,20 +311,48 @@ TYPES: dict[Any, st.SearchStrategy[Any]] = {
     dict[str, list[float]]: st.dictionaries(st.text(), st.lists(st.integers(0, 9).map(float))),
     tuple[int, str]: st.tuples(st.integers(), st.text()),
     bytes: st.text().map(str.encode),
+    Size: st.sampled_from(Size),
+    Seat: st.builds(Seat, st.integers(), st.text()),
+    Stay: st.builds(Stay, nights=st.integers(), hotel=st.text()),
+    Money: st.builds(Money, st.decimals(allow_nan=False, allow_infinity=False), st.text()),
+    Names: st.lists(st.text()).map(Names),
+    Trip: st.builds(Walk, steps=st.integers())
+    | st.builds(
+        Ride, pets=st.lists(st.builds(Pet, name=st.text())), stops=st.frozensets(st.text())
+    ),
+    IPv4Address: st.ip_addresses(v=4),
+    Path: st.just(Path("home") / "notes.txt"),
+    Annotated[str, Field(min_length=1, max_length=9)]: st.text(min_size=1, max_size=9),
+    Annotated[int, Field(ge=0)]: st.integers(min_value=0),
+    dict[str, Pet | None]: st.dictionaries(
+        st.text(), st.none() | st.builds(Pet, name=st.text()), max_size=3
+    ),
+    datetime | date: st.dates(),
 }
 SINGLE = st.sampled_from(list(TYPES)).flatmap(
     lambda kind: st.tuples(st.just(kind | None), TYPES[kind] | st.none())
 )
 
 
-MANY = st.sampled_from([str, int, date, UUID, Diet, Pet, tuple[int, str]]).flatmap(
-    lambda kind: st.lists(TYPES[kind], max_size=4, unique_by=repr).map(
-        lambda values: (list[kind], values)  # type: ignore[valid-type]
+def many_of(kind: Any) -> st.SearchStrategy[tuple[Any, Any]]:
+    """Draw a list or a tuple of values of a type, or a set of strings."""
+    values = st.lists(TYPES[kind], max_size=4, unique_by=repr)
+    return (
+        values.map(lambda each: (list[kind], each))
+        | values.map(lambda each: (tuple[kind, ...], tuple(each)))
+        | st.sets(st.text(), max_size=4).map(lambda each: (set[str], each))
     )
-)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+MANY = st.sampled_from(list(TYPES)).flatmap(many_of)
+
+
+def test_there_are_thirty_types_of_fields() -> None:
+    """The property draws each of them alone and in lists."""
+    assert len(TYPES) == 30
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(fields=st.lists(SINGLE | MANY, min_size=1, max_size=6))
 async def test_any_profile_is_loaded_as_it_was_saved(fields: list[tuple[Any, Any]]) -> None:
     """Each type of a field, alone and in lists."""

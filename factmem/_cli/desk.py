@@ -4,6 +4,7 @@ The terminal browser and the page work on a desk.
 """
 
 from dataclasses import replace
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -18,6 +19,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.review import MemoryReview
 from factmem.models.actors import FactState, acting
 from factmem.models.places import Place
+from factmem.providers.local_file import LocalFileMemoryProvider
 
 __all__ = ["Desk"]
 
@@ -34,7 +36,15 @@ class Desk:
     def __init__(self, store: Store, options: Options, *, days: int = 7) -> None:
         self.store = store
         self._options = options
-        self.recent = Recent(store, days=days)
+        self.recent = Recent(store, days=days, stamp=self.stamp)
+
+    def stamp(self) -> int | None:
+        """Return a number that changes with the store, also by other processes; None if unknown."""
+        if not isinstance(self.store, LocalFileMemoryProvider):
+            return None
+        folder = Path(self._options.location)
+        found = (folder / name for name in ("facts.db", "facts.db-wal"))
+        return sum(path.stat().st_mtime_ns for path in found if path.exists())
 
     async def reading(self, place: Place) -> Reading:
         """Read a place.

@@ -6,7 +6,7 @@ kept, and for each waiting value its id: no values.
 
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,6 +29,8 @@ __all__ = ["Recent", "Waiting"]
 _IDLE = 2.0
 """The least seconds between two looks at the store; a look that takes longer is rarer."""
 _SHARE = 10
+_MOST_NEW = 20
+"""The new values that are kept of a place, its newest; the next follow when these are decided."""
 _MOST_SEARCHED = 5
 """The places that a search of the whole store reads."""
 
@@ -51,6 +53,8 @@ class _Known:
     mark: tuple[int, str]
     place: Place
     waiting: list[Waiting]
+    more: int
+    """The number of further new values."""
     actors: frozenset[str]
     terms: "array[int]"
     """Hashes of the words of its values."""
@@ -62,10 +66,13 @@ class Recent:
     Args:
         store: The store.
         days: For how many days a value is new.
+        stamp: Returns a number that changes with the store; None if that is unknown.
     """
 
-    def __init__(self, store: FactStore, *, days: int) -> None:
-        self._store, self._span = store, timedelta(days=days)
+    def __init__(
+        self, store: FactStore, *, days: int, stamp: Callable[[], int | None] = lambda: None
+    ) -> None:
+        self._store, self._span, self._stamp = store, timedelta(days=days), stamp
         self._known: dict[Identity, _Known] = {}
         self._sorted: list[Waiting] | None = None
         self.version = 0
@@ -75,12 +82,15 @@ class Recent:
 
     async def follow(self) -> None:
         """Read the store, and again what changed, until cancelled."""
+        read: int | None = None
         while True:
-            began = time.monotonic()
-            with suppress(FactmemError, OSError):  # each page reports the error of its own read
-                await self.refresh()
+            was_complete, began, now = self.is_complete, time.monotonic(), self._stamp()
+            if now is None or now != read:
+                with suppress(FactmemError, OSError):  # each page reports the error of its own read
+                    await self.refresh()
+                    read = now
             took = time.monotonic() - began
-            await anyio.sleep(max(_IDLE, _SHARE * took))
+            await anyio.sleep(max(_IDLE, _SHARE * took if was_complete else 0))
 
     async def refresh(self) -> None:
         """Read the places that changed."""
@@ -107,16 +117,22 @@ class Recent:
         """Return the values that wait: contradictions, proposals, doubtful and new ones."""
         if self._sorted is None:
             found = [each for known in self._known.values() for each in known.waiting]
-            found.sort(key=lambda each: each.at.timestamp() if each.at else 0.0, reverse=True)
+            found.sort(key=_at, reverse=True)
             self._sorted = sorted(found, key=lambda each: _ORDER.index(each.kind))
-        if place is None and kind is None:
-            return self._sorted
+        since = datetime.now(UTC) - self._span
         return [
             each
             for each in self._sorted
             if kind in (None, each.kind)
             and (place is None or each.place.identity == place.identity)
+            and (each.kind != "new" or each.at is None or each.at >= since)
         ]
+
+    def count(self, place: Place | None = None) -> int:
+        """Return how many values wait."""
+        known = [*self._known.values()] if place is None else [self._known.get(place.identity)]
+        more = sum(each.more for each in known if each is not None)
+        return len(self.waiting(place)) + more
 
     def _note(self) -> None:
         self._sorted = None
@@ -148,7 +164,15 @@ def _known(reading: Reading, mark: tuple[int, str], since: datetime) -> _Known:
         for row in reading.waiting(since)
         if row.item is not None
     ]
+    new = [each for each in waiting if each.kind == "new"]
+    new.sort(key=_at, reverse=True)
+    waiting = [each for each in waiting if each.kind != "new"] + new[:_MOST_NEW]
+    more = len(new[_MOST_NEW:])
     text = "\n".join(f"{row.fact.concept.keyword} {value_words([row.value])}" for row in rows)
     terms = {crc32(term.encode()) for word in words(text) for term in word}
     actors = frozenset(intern(entry["actor"]) for entry in reading.entries if "actor" in entry)
-    return _Known(mark, reading.place, waiting, actors, array("I", terms))
+    return _Known(mark, reading.place, waiting, more, actors, array("I", terms))
+
+
+def _at(each: Waiting) -> float:
+    return each.at.timestamp() if each.at else 0.0

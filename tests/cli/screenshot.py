@@ -25,6 +25,7 @@ from factmem import (
 )
 from factmem._cli.browse.browser import Browser
 from factmem._cli.browse.fact_table import FactTable
+from factmem._cli.browse.places_tree import PlacesTree
 from factmem._cli.browse.session import BrowserSession
 from factmem._cli.options import Options
 from factmem.models.facts import AnyFact
@@ -58,6 +59,7 @@ async def _picture(folder: str) -> str:
         browser = Browser(session)
         async with browser.run_test(size=(120, 18)) as pilot:
             await pilot.pause(0.3)
+            browser.query_one(PlacesTree).focus()
             await pilot.press("down", "down", "enter")
             with anyio.fail_after(60):
                 while not browser.query_one(FactTable).shown:

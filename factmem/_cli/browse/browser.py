@@ -114,21 +114,21 @@ class Browser(App[None]):
         )
         self.run_worker(self.session.desk.recent.follow())
         self._inbox = 0
-        is_local = self.session.is_local
+        is_local = self.session.desk.stamp() is not None
         self.set_interval(_LOCAL_INTERVAL if is_local else _DATABASE_INTERVAL, self._follow)
 
     def _set_status(self, words: str) -> None:
         self.query_one("#where", Static).update(Text(shown(words), no_wrap=True))
 
     async def _load_places(self) -> None:
-        self._stamp = self.session.stamp_of_places()
+        self._stamp = self.session.desk.stamp()
         self._places = await self.session.places()
         self.query_one(PlacesTree).show(self._places, self.query_one("#filter", Input).value)
 
     async def _follow(self) -> None:
         """Show the changes of other processes."""
         try:
-            stamp = self.session.stamp_of_places()
+            stamp = self.session.desk.stamp()
             if stamp is not None and stamp != self._stamp:
                 places = await self.session.places()
                 self._stamp = stamp
@@ -151,7 +151,7 @@ class Browser(App[None]):
         self._all, self._texts = rows, None
         self.query_one(FactTable).show(rows, keep_cursor=True)
         more = "" if recent.is_complete else "; the store is still being read"
-        self._set_status(f"Inbox: {counted(len(recent.waiting()), 'value')} to review{more}")
+        self._set_status(f"Inbox: {counted(recent.count(), 'value')} to review{more}")
 
     def _show_new_rows(self, rows: Sequence[Row]) -> None:
         """Show new rows of the open place, unless search results are shown."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from getpass import getuser
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
@@ -18,7 +17,6 @@ from factmem.memory.origin import FactOrigin, origin_of
 from factmem.models._display import shown
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.providers.local_file import LocalFileMemoryProvider
 
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory
@@ -58,7 +56,7 @@ class BrowserSession:
         actor: str | None = None,
         reason: str = "",
     ) -> None:
-        self._store, self._options = store, options
+        self._store = store
         self.actor, self.reason = actor, reason
         self.desk = Desk(store, options)
         self._embedder = embedder
@@ -67,20 +65,11 @@ class BrowserSession:
         self._followed: tuple[Place, str] | None = None
         """The place that is shown, and its version."""
         self.title = options.location if not options.is_database else "PostgreSQL"
-        self.is_local = isinstance(store, LocalFileMemoryProvider)
 
     async def places(self) -> list[Place]:
         """Return all places, sorted."""
         found = await self._store.list_places()
         return sorted(found, key=lambda place: tuple(map(str, place.identity)))
-
-    def stamp_of_places(self) -> int | None:
-        """Return a number that changes with the store, also by other processes; None if unknown."""
-        if not self.is_local:
-            return None
-        folder = Path(self._options.location)
-        found = (folder / name for name in ("facts.db", "facts.db-wal"))
-        return sum(path.stat().st_mtime_ns for path in found if path.exists())
 
     async def rows(self, place: Place) -> Sequence[Row]:
         """Return the current values of a place, in the order of their keywords."""

@@ -46,6 +46,7 @@ HEADERS = {
 
 _ON_A_PAGE = 20
 _USERS = 100
+_CHANGES = 30
 _AT_ONCE = 1
 """The pages that are made at the same time: more would need more memory, and no page came sooner."""
 
@@ -138,7 +139,7 @@ class Pages:
             may_change=visitor.may(Role.REVIEWER),
             may_issue=visitor.may(Role.ADMINISTRATOR),
             form=self._tokens.form_token(request.state.token),
-            waiting=len(self._desk.recent.waiting(_only(visitor))),
+            waiting=self._desk.recent.count(_only(visitor)),
             is_complete=self._desk.recent.is_complete,
             here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             done=_DONE.get(request.query_params.get("done", "")),
@@ -285,17 +286,17 @@ class Pages:
 
     async def _timeline(self, request: Request) -> Response:
         place, number = self._chosen(request), _number(request)
-        first = (number - 1) * _USERS
+        first = (number - 1) * _CHANGES
         actor = request.query_params.get("actor") or None
-        found = await self._desk.changes(place, actor, skip=first, most=_USERS + 1)
+        found = await self._desk.changes(place, actor, skip=first, most=_CHANGES + 1)
         return self._page(
             request,
             "timeline",
             place=place,
             actor=actor,
-            changes=found[:_USERS],
+            changes=found[:_CHANGES],
             number=number,
-            is_more=len(found) > _USERS,
+            is_more=len(found) > _CHANGES,
         )
 
     # Changes.

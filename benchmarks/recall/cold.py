@@ -15,7 +15,7 @@ import tempfile
 import anyio
 
 from benchmarks.recall.speed import AGENT, PEOPLE, made_up
-from factmem import LocalFileMemoryProvider
+from factmem import Concept, LocalFileMemoryProvider, SingleFact
 
 QUESTION = "Where does Mara live?"
 
@@ -27,6 +27,12 @@ async def fill(folder: str, count: int, people: int) -> None:
             own = facts[number::people]
             for start in range(0, len(own), 5000):
                 await store.save_many(own[start : start + 5000], person, AGENT)
+
+
+async def add(folder: str) -> None:
+    async with LocalFileMemoryProvider(folder) as store:
+        fact = SingleFact(Concept("new-city", "Where she lives now"), "Haeundae")
+        await store.save(fact, PEOPLE[0], AGENT)
 
 
 def recalled(folder: str) -> tuple[str, float]:
@@ -49,9 +55,11 @@ def main() -> None:
                 if any(printed != found for printed, _ in later):
                     raise SystemExit("A stored index found other facts")
                 best, most = min(s for _, s in later), max(s for _, s in later)
+                anyio.run(add, folder)
+                _, followed = recalled(folder)
                 print(
                     f"{count:8,} facts, {people} place(s): the first {first:.2f} s, "
-                    f"five later ones {best:.2f} to {most:.2f} s",
+                    f"five later ones {best:.2f} to {most:.2f} s, after a save {followed:.2f} s",
                     flush=True,
                 )
 

@@ -152,8 +152,8 @@ def compare(
     old, new = (
         EvalReport.from_json(Path(path).read_text(encoding="utf-8")) for path in (before, after)
     )
-    found = compared(old, new)
-    for line in found.to_text().splitlines():
+    broken, lines = compared(old, new)
+    for line in lines:
         print_line(line)
-    if found.broken:
+    if broken:
         raise typer.Exit(ExitCode.FAILED)

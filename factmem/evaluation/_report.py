@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-__all__ = ["CaseResult", "Comparison", "EvalReport", "Outcome", "compared"]
+__all__ = ["CaseResult", "EvalReport", "Outcome", "compared"]
 
 
 class Outcome(StrEnum):
@@ -132,41 +132,20 @@ def _reports() -> TypeAdapter[EvalReport]:
     return TypeAdapter(EvalReport)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What changed between two reports."""
-
-    broken: Sequence[CaseResult]
-    """Cases that passed before, and fail now."""
-    mended: Sequence[CaseResult]
-    """Cases that failed before, and pass now."""
-    is_same_cases: bool
-    before: dict[str, Any]
-    after: dict[str, Any]
-
-    def to_text(self) -> str:
-        """Return the changes as lines."""
-        lines = [] if self.is_same_cases else ["The two reports are about different cases"]
-        lines += [f"broken: {_line(each)}" for each in self.broken]
-        lines += [f"mended: {each.id} ({each.outcome.value})" for each in self.mended]
-        lines += [
-            f"{name}: {self.before[name]} before, {self.after[name]} after"
-            for name in ("cases", "failed", "tokens", "milliseconds")
-        ]
-        return "\n".join(lines)
-
-
-def compared(before: EvalReport, after: EvalReport) -> Comparison:
-    """Return what changed between two reports."""
-    old, new = ({each.id: each for each in report.results} for report in (before, after))
-    both = [each for each in new if each in old]
-    return Comparison(
-        broken=[new[each] for each in both if old[each].is_passed and not new[each].is_passed],
-        mended=[new[each] for each in both if new[each].is_passed and not old[each].is_passed],
-        is_same_cases=before.cases == after.cases,
-        before=before.summary(),
-        after=after.summary(),
-    )
+def compared(before: EvalReport, after: EvalReport) -> tuple[list[CaseResult], list[str]]:
+    """Return the cases that passed before and fail now, and all changes as lines."""
+    old = {each.id: each for each in before.results}
+    both = [(old[each.id], each) for each in after.results if each.id in old]
+    broken = [new for was, new in both if was.is_passed and not new.is_passed]
+    lines = [] if before.cases == after.cases else ["The two reports are about different cases"]
+    lines += [f"broken: {_line(each)}" for each in broken]
+    lines += [f"mended: {_line(new)}" for was, new in both if new.is_passed and not was.is_passed]
+    one, two = before.summary(), after.summary()
+    lines += [
+        f"{name}: {one[name]} before, {two[name]} after"
+        for name in ("cases", "failed", "tokens", "milliseconds")
+    ]
+    return broken, lines
 
 
 def _line(result: CaseResult) -> str:

@@ -180,12 +180,12 @@ async def test_a_report_comes_back_from_json_and_is_compared() -> None:
     await memory.store.save(SingleFact(CITY, "Seoul"), ALICE, DESK)
 
     after = await evaluate(memory, cases)
-    found = compared(before, after)
+    broken, lines = compared(before, after)
 
-    assert ([e.id for e in found.broken], [e.id for e in found.mended]) == (["new"], ["old"])
-    assert found.is_same_cases
+    assert [each.id for each in broken] == ["new"]
+    assert lines[:2] == [f"broken: new missed: {LIVES}", f"mended: old found: {LIVES}"]
     fewer = await evaluate(memory, cases[:1])
-    assert "different cases" in compared(before, fewer).to_text()
+    assert "different cases" in compared(before, fewer)[1][0]
     with pytest.raises(ValueError, match="no report"):
         EvalReport.from_json('{"cases": 3}')
 

@@ -1,5 +1,6 @@
 """SearchedFileProvider: recalls by stored indexes of words, which a change outdates."""
 
+import random
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -7,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from factmem import AgentMemory, Concept, FactType, MemoryScopesProfile, MultipleFacts, SingleFact
+from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.facts import AnyFact
 from factmem.providers._searched_files import SearchedFileProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.results import RetractedFact
 from factmem.providers.storages import Storage
 from factmem.testing._contracts.search_questions import HERE, asking, describe, found_in
 from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters, Searching
 from factmem.testing._contracts.stores import SecondInstances
-from factmem.testing._facts import AGENT, THEME, USER, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.providers.local_stores import ALICE, run
 
@@ -66,10 +69,8 @@ async def test_a_second_process_reads_no_entry(root: Path, searched: Searched) -
     assert await values(searched(), "dark") == [("dark",)]
 
 
-async def test_a_change_of_another_process_outdates_an_index(
-    root: Path, searched: Searched
-) -> None:
-    """The next recall reads the place, and stores a new index."""
+async def test_an_index_is_followed_by_what_was_saved_since(root: Path, searched: Searched) -> None:
+    """Only the new entries are read: the old ones could be gone."""
     async with searched() as store:
         await store.save(theme("dark"), USER, AGENT)
     await values(searched(), "dark")
@@ -78,8 +79,77 @@ async def test_a_change_of_another_process_outdates_an_index(
 
     assert await values(searched(), "dark", "light") == [("light",)]
 
-    run(root, "DELETE FROM entries")
+    run(root, "DELETE FROM entries WHERE number = 1")
     assert await values(searched(), "dark", "light") == [("light",)]
+    run(root, "DELETE FROM entries")
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        await values(searched(), "dark")
+
+
+OPERATIONS = (
+    "theme",
+    "language",
+    "languages",
+    "forget",
+    "forget all",
+    "learn",
+    "retract",
+    "purge",
+    "pass",
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_followed_index_is_as_good_as_a_new_one(
+    root: Path, searched: Searched, clock: SettableClock, seed: int
+) -> None:
+    """After each of some random changes: the same facts, counts and statistics."""
+    chance = random.Random(seed)
+    words = ("dark", "light", "java", "rust", "python", "green")
+    async with searched() as first:
+        await first.save_many([theme("dark"), languages("java", "rust")], USER, AGENT)
+    await values(searched(), "dark")
+    for _ in range(12):
+        async with searched() as store:
+            await _change(store, chance.choice(OPERATIONS), chance.choice(words), clock)
+
+        async def asked() -> list[object]:
+            async with searched() as store:
+                answer = await store.candidates([HERE], asking(*words), describe)
+            found = [(found_in(answer), sorted(str(dict(c.counts)) for c in answer.candidates))]
+            return [found, [(e.facts, e.length, dict(e.holders)) for e in answer.places.values()]]
+
+        followed = await asked()
+        kept = run(root, "SELECT * FROM indexes")
+        run(root, "DELETE FROM indexes")
+        assert followed == await asked()
+        if kept and chance.random() < 0.7:  # else go on with the new index
+            run(root, "DELETE FROM indexes")
+            run(root, "INSERT INTO indexes VALUES (?, ?, ?, ?)", *kept[0])
+
+
+async def _change(
+    store: SearchedFileProvider, operation: str, word: str, clock: SettableClock
+) -> None:
+    clock.now += timedelta(minutes=10)
+    if operation == "theme":
+        await store.save(theme(word), USER, AGENT)
+    elif operation == "language":
+        until = clock.now + timedelta(minutes=25)
+        await store.save(MultipleFacts(LANGUAGES, [word], expires_at=until), USER, AGENT)
+    elif operation == "languages":
+        await store.save(languages(word, "green"), USER, AGENT)
+    elif operation == "forget":
+        await store.forget(USER, AGENT, concept=LANGUAGES, value=word)
+    elif operation == "forget all":
+        await store.forget(USER, AGENT, concept=LANGUAGES)
+    elif operation == "learn":
+        said = MultipleFacts(LANGUAGES, [word], timestamp=clock.now - timedelta(minutes=15))
+        await store.learn([said], USER, AGENT)
+    elif operation == "retract":
+        await store.learn([], USER, AGENT, retracted=[RetractedFact(LANGUAGES, word, clock.now)])
+    elif operation == "purge":
+        await store.forget(USER, AGENT, concept=LANGUAGES, value=word, purge=True)
 
 
 async def test_an_expired_fact_outdates_an_index(searched: Searched, clock: SettableClock) -> None:

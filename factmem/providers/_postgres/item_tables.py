@@ -15,11 +15,10 @@ from factmem.providers._postgres.items import (
     conversations_in,
     hashed,
     item_row,
-    keywords_in,
 )
 from factmem.providers._postgres.schema import extension_schema
 from factmem.providers._postgres.session import PostgresSession, byte_strings, keys, numbers
-from factmem.providers._sql.items import StoredItem
+from factmem.providers._sql.items import StoredItem, keywords_in
 from factmem.providers.searched import SearchDocument
 
 

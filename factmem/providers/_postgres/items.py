@@ -49,16 +49,6 @@ def message_of(fact: AnyFact) -> tuple[int, int] | None:
     return hashed(source.conversation), -1 if source.message is None else source.message
 
 
-def keywords_in(entries: Iterable[Entry]) -> set[str]:
-    """Return the keywords whose current facts entries may have changed."""
-    found: set[str] = set()
-    for entry in entries:
-        found.update(fact["keyword"] for fact in entry.get("facts", ()))
-        found.update(keyword for keyword, _, _ in entry.get("forget", ()))
-        found.update(retracted["keyword"] for retracted in entry.get("retract", ()))
-    return found
-
-
 def conversations_in(entries: Iterable[Entry]) -> set[int]:
     """Return the numbers of the conversations in the sources of facts."""
     sources = (fact.get("source") for entry in entries for fact in entry.get("facts", ()))

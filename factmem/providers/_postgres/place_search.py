@@ -19,13 +19,12 @@ from factmem.providers._postgres import search_statements as sql
 from factmem.providers._postgres.item_tables import add_items, drop_vectors, remove_items
 from factmem.providers._postgres.items import (
     hashed,
-    keywords_in,
     message_of,
 )
 from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.search_states import SearchedPlace, read_places
 from factmem.providers._postgres.session import PostgresSession, numbers
-from factmem.providers._sql.items import StoredItem, current_facts
+from factmem.providers._sql.items import StoredItem, current_facts, keywords_in
 from factmem.providers._sql.lines import micros
 from factmem.providers._sql.places import UNKNOWN, PlaceReader, Position
 from factmem.providers._sql.rewriting import PlaceRewriter

@@ -9,13 +9,16 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import log
 from typing import Any, NamedTuple
 
 import orjson
 
+from factmem.ledger._items import Item, KeywordItems, LedgerState
+from factmem.ledger.ledger import Ledger
+from factmem.models._values import canonical
 from factmem.providers._sql.items import StoredItem
 from factmem.providers._sql.sealing import Extent
 from factmem.providers.searched import SearchDocument
@@ -41,6 +44,8 @@ class State(NamedTuple):
     extent: Extent
     tag: bytes
     """The tag of its last line."""
+    size: int
+    """The bytes of all its lines."""
 
 
 class Hit(NamedTuple):
@@ -101,12 +106,13 @@ class WordIndex:
     @property
     def state(self) -> State:
         """The end of the place that it was made from."""
-        return State(Extent(*self._head["extent"]), bytes.fromhex(self._head["tag"]))
+        head = self._head
+        return State(Extent(*head["extent"]), bytes.fromhex(head["tag"]), head["size"])
 
-    def is_current(self, state: State, now: str) -> bool:
-        """Whether a place still ends there, and no fact has expired."""
+    def is_valid(self, now: str) -> bool:
+        """Whether none of its facts has expired."""
         until = self._head["until"]
-        return self.state == state and (until is None or now < until)
+        return until is None or now < until
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -117,9 +123,14 @@ class WordIndex:
         length: float = self._head["length"]
         return length
 
-    def holders(self, term: str) -> int:
-        """Return how many facts have a term themselves."""
-        return len(self._term(term).own)
+    def length_of(self, documents: Iterable[int]) -> float:
+        """Return the sum of the lengths of some documents."""
+        return sum(self._lengths[number] for number in documents) / _STEP
+
+    def holders(self, term: str, hidden: Sequence[int] = ()) -> int:
+        """Return how many facts have a term themselves, apart from the hidden documents."""
+        found = self._term(term)
+        return len(found.own) - sum((found.counted(n) or (0, False))[1] for n in hidden)
 
     def best(self, terms: Iterable[str]) -> Iterator[Hit]:
         """Yield the documents that have a term, in the order of their BM25 with these terms."""
@@ -145,8 +156,33 @@ class WordIndex:
 
     def of_keyword(self, keyword: str) -> range:
         """Return the documents of a keyword's facts."""
-        spans: Mapping[str, tuple[int, int]] = orjson.loads(self._keywords)
-        return range(*spans.get(keyword, (0, 0)))
+        return range(*self._topics.get(keyword, (0, 0))[:2])
+
+    def ledger(self, keywords: set[str]) -> Ledger | None:
+        """Return a ledger of some keywords, as it was at the end of the place.
+
+        None if one of them had superseded or retracted values, which an index does not have.
+        """
+        held: dict[str, KeywordItems] = {}
+        expiries: list[tuple[str, str]] = []
+        for keyword in keywords & self._topics.keys():
+            _, _, description, fact_type, has_past = self._topics[keyword]
+            if has_past:
+                return None
+            topic = held[keyword] = KeywordItems(description, fact_type)
+            for item in (i for at in self.of_keyword(keyword) for i in self.item(at).items):
+                topic.add(canonical(item.value), item)
+                if item.expires_at is not None:
+                    expiries.append((item.expires_at, keyword))
+        return Ledger.restored(
+            LedgerState(self._head["recorded_at"], 0, [], {}, held, {}, expiries)
+        )
+
+    @cached_property
+    def _topics(self) -> dict[str, Any]:
+        """The first document of each keyword and the end of them, description, type, whether it has a past."""
+        found: dict[str, Any] = orjson.loads(self._keywords)
+        return found
 
     def _read_block(self, number: int) -> list[bytes]:
         start = self._block_ends[number - 1] if number else 0
@@ -186,16 +222,21 @@ def _written(term: str) -> bytes:
 
 def _start(stems: str) -> bytes:
     """Return the first line of an index."""
-    return orjson.dumps([_FORM, sys.byteorder, stems]) + b"\n"
+    return orjson.dumps([_FORM, sys.byteorder, stems, Item.__slots__]) + b"\n"
 
 
 def encoded(
-    state: State, items: Sequence[StoredItem], documents: Iterable[SearchDocument], stems: str
+    state: State,
+    ledger: Ledger,
+    items: Sequence[StoredItem],
+    documents: Iterable[SearchDocument],
+    stems: str,
 ) -> bytes:
     """Return the index of a place's current facts.
 
     Args:
         state: The end of the place.
+        ledger: Its ledger.
         items: The facts, those of a keyword side by side.
         documents: Their terms.
         stems: What the terms depend on beside the facts.
@@ -207,21 +248,33 @@ def encoded(
     spans: dict[str, tuple[int, int]] = {}
     for number, each in enumerate(items):
         spans[each.keyword] = spans.get(each.keyword, (number, 0))[0], number + 1
+    whole = ledger.state()
+    topics = {
+        keyword: (
+            *spans.get(keyword, (0, 0)),
+            held.description,
+            held.fact_type,
+            held.retractions is not None or keyword in whole.passed,
+        )
+        for keyword, held in whole.by_keyword.items()
+    }
     blocks = [
         zlib.compress(b"\n".join(each.stored for each in items[at : at + _BLOCK]), 1)
         for at in range(0, len(items), _BLOCK)
     ]
     block_ends = array("I", accumulate(map(len, blocks)))
-    parts = [*columns.parts(), block_ends.tobytes(), b"".join(blocks), orjson.dumps(spans)]
+    parts = [*columns.parts(), block_ends.tobytes(), b"".join(blocks), orjson.dumps(topics)]
     head = {
         "extent": [*state.extent],
         "tag": state.tag.hex(),
+        "size": state.size,
         "until": min(expiries, default=None),
+        "recorded_at": whole.recorded_at,
         "length": columns.length,
         "parts": list(map(len, parts)),
     }
-    whole = orjson.dumps(head)
-    return b"".join((_start(stems), len(whole).to_bytes(4, "little"), whole, *parts))
+    written = orjson.dumps(head)
+    return b"".join((_start(stems), len(written).to_bytes(4, "little"), written, *parts))
 
 
 class _Columns:

@@ -1,12 +1,14 @@
 """WordSearch: finds candidates by the stored indexes of words. Every method blocks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from factmem._concurrency.garbage import paused_collection
 from factmem.errors import StorageError
+from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import seen_together
 from factmem.models._values import canonical
@@ -14,7 +16,8 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.providers._sql import statements as sql
-from factmem.providers._sql.items import StoredItem, current_facts
+from factmem.providers._sql.items import StoredItem, current_facts, keywords_in
+from factmem.providers._sql.places import Position
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import Session
 from factmem.providers._sqlite.places import SqlitePlaces
@@ -29,6 +32,18 @@ from factmem.providers.searched import (
 
 _MOST_OTHERS = 1000
 """The most facts of a keyword in another place that are compared with a candidate."""
+
+
+_MOST_CHANGED = 2000
+"""The most facts of changed keywords that are searched beside an index; with more, it is made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An index, and its documents that are no longer current."""
+
+    index: WordIndex
+    hidden: frozenset[int] = frozenset()
 
 
 class WordSearch:
@@ -66,68 +81,105 @@ class WordSearch:
             describe: Returns the documents of facts.
             keep: Whether to store the indexes that had to be made.
         """
-        indexes: dict[Identity, WordIndex] = {}
+        parts: dict[Identity, Sequence[_Part]] = {}
         new: dict[Identity, bytes] = {}
         for place in places:
-            data = self._stored(place.identity)
-            if data is None:
+            found = self._stored(place, describe)
+            if found is None:
                 data = new[place.identity] = self._made(place, describe)
-            indexes[place.identity] = WordIndex(data)
+                found = [_Part(WordIndex(data))]
+            parts[place.identity] = found
         if keep and new:
             self._keep(new)
-        found: list[SearchCandidate] = []
-        for identity, index in indexes.items():
-            found += islice(_inside(identity, index, question), question.limit)
-        statistics = {
-            identity: PlaceStatistics(
-                len(index), index.length, {term: index.holders(term) for term in question.terms}
-            )
-            for identity, index in indexes.items()
-            if len(index)
-        }
-        return SearchAnswer(found, statistics, list(_others(places, indexes, found)))
+        candidates: list[SearchCandidate] = []
+        for identity, those in parts.items():
+            for part in those:
+                candidates += islice(_inside(identity, part, question), question.limit)
+        counted = {identity: _counted(those, question.terms) for identity, those in parts.items()}
+        statistics = {identity: each for identity, each in counted.items() if each.facts}
+        return SearchAnswer(candidates, statistics, list(_others(places, parts, candidates)))
 
-    def _stored(self, identity: Identity) -> bytes | None:
-        """Return the stored index of a place; None if there is none that is current."""
+    def _stored(self, place: Place, describe: Describe) -> "Sequence[_Part] | None":
+        """Return the stored index of a place and what was saved since; None if it is of no use."""
+        identity = place.identity
 
-        def read(session: Session, _: int) -> tuple[State, bytes] | None:
+        def read(session: Session, _: int) -> tuple[WordIndex, Sequence[Entry]] | None:
             reader = self._places.reading(session)
             if reader is None:
                 return None
             key = reader.key(identity)
-            for made, snapshot, last, _, _, data_key, tail in session.rows(sql.READ_HEAD, [key]):
+            for made, snapshot, last, size, _, data_key, tail in session.rows(sql.READ_HEAD, [key]):
                 for _, stored in session.rows(sql.READ_INDEX, [key, sql.WORDS]):
                     sealer, extent = reader.sealer(key, data_key), Extent(made, snapshot, last)
                     data = sealer.open_index(stored)
                     if data is None or not WordIndex.is_readable(data, self._stems):
                         return None
-                    state = WordIndex(data).state
-                    if state.extent == extent:
-                        sealer.check_tail(extent, state.tag, tail)
-                        return state, data
+                    index = WordIndex(data)
+                    known = index.state
+                    if (known.extent, known.size) == (extent, size):
+                        sealer.check_tail(extent, known.tag, tail)
+                        return index, ()
+                    if known.extent[:2] != extent[:2]:
+                        return None
+                    position = Position(known.extent, last, known.tag, size, known.size)
+                    answer = reader.read(session, {identity: position})[identity]
+                    is_whole = answer.position.extent.last == answer.position.end
+                    return (index, answer.entries) if is_whole else None
             return None
 
-        found = self._places.run(read)
-        if found is None or not WordIndex(found[1]).is_current(found[0], self._places.time()):
+        found, now = self._places.run(read), self._places.time()
+        if found is None or not found[0].is_valid(now):
             return None
-        return found[1]
+        index, entries = found
+        return (
+            [_Part(index)] if not entries else self._followed(place, index, entries, describe, now)
+        )
+
+    def _followed(
+        self,
+        place: Place,
+        index: WordIndex,
+        entries: Sequence[Entry],
+        describe: Describe,
+        now: str,
+    ) -> "Sequence[_Part] | None":
+        """Return an index without the keywords that changed since, and one of these; None if too much did.
+
+        A fact that was saved since is found by its own words, and not by those of older messages.
+        """
+        keywords = keywords_in(entries)
+        hidden = [number for keyword in keywords for number in index.of_keyword(keyword)]
+        if len(hidden) > _MOST_CHANGED:
+            return None
+        ledger = index.ledger(keywords)
+        if ledger is None:
+            return None
+        for entry in entries:
+            # A value whose id was used before the index is named by a position that it does not know.
+            if not all(ledger.is_current(name, "") for name in entry.get("forget", ())):
+                return None
+            ledger.apply(entry)
+        items = [each for keyword in keywords for each in current_facts(ledger, keyword, now)]
+        documents = describe([each.fact() for each in items], place.identity[3])
+        recent = encoded(index.state, ledger, items, documents, self._stems)
+        return [_Part(index, frozenset(hidden)), _Part(WordIndex(recent))]
 
     def _made(self, place: Place, describe: Describe) -> bytes:
         """Read a place, and return its index."""
         view = self._places.view(place.identity)
 
-        def present(ledger: Ledger, now: str) -> tuple[State, list[StoredItem]]:
+        def present(ledger: Ledger, now: str) -> bytes:
             position, items = view.position, list[StoredItem]()
             for keyword in ledger.state().by_keyword:
                 items += current_facts(ledger, keyword, now)
-            if position is None:
-                return State(Extent(0, 0, 0), b""), items
-            return State(position.extent, position.tag), items
+            state = State(Extent(0, 0, 0), b"", 0)
+            if position is not None:
+                state = State(position.extent, position.tag, position.size)
+            documents = describe([each.fact() for each in items], place.identity[3])
+            return encoded(state, ledger, items, documents, self._stems)
 
         with paused_collection(len(view)):
-            state, items = self._places.present_view(view, present)
-            facts = [each.fact() for each in items]
-            return encoded(state, items, describe(facts, place.identity[3]), self._stems)
+            return self._places.present_view(view, present)
 
     def _keep(self, made: Mapping[Identity, bytes]) -> None:
         """Store indexes in one transaction, but those of places that have changed meanwhile.
@@ -155,13 +207,23 @@ class WordSearch:
             return
 
 
-def _inside(
-    identity: Identity, index: WordIndex, question: SearchQuestion
-) -> Iterator[SearchCandidate]:
+def _counted(parts: Iterable[_Part], terms: Iterable[str]) -> PlaceStatistics:
+    """Return the statistics of a place."""
+    asked, parts = list(terms), list(parts)
+    return PlaceStatistics(
+        sum(len(each.index) - len(each.hidden) for each in parts),
+        sum(each.index.length - each.index.length_of(each.hidden) for each in parts),
+        {term: sum(e.index.holders(term, list(e.hidden)) for e in parts) for term in asked},
+    )
+
+
+def _inside(identity: Identity, part: _Part, question: SearchQuestion) -> Iterator[SearchCandidate]:
     """Yield the candidates of a place that a filter allows, best first."""
     wanted = question.filter
-    for hit in index.best(question.terms):
-        item = index.item(hit.number)
+    for hit in part.index.best(question.terms):
+        if hit.number in part.hidden:
+            continue
+        item = part.index.item(hit.number)
         if wanted.is_open or _allows(wanted, item.fact()):
             yield _candidate(identity, item, hit)
 
@@ -185,7 +247,7 @@ def _load(item: StoredItem, known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
 
 def _others(
     places: Sequence[Place],
-    indexes: Mapping[Identity, WordIndex],
+    indexes: Mapping[Identity, Sequence[_Part]],
     candidates: Sequence[SearchCandidate],
 ) -> Iterator[SearchCandidate]:
     """Yield the facts of other places that may take precedence over candidates.
@@ -201,10 +263,14 @@ def _others(
             asked = values.setdefault((other, fact.concept.keyword), set())
             asked.update(map(canonical, fact.values))
     for (identity, keyword), asked in values.items():
-        index = indexes[identity]
-        for at, number in enumerate(islice(index.of_keyword(keyword), _MOST_OTHERS)):
-            item = index.item(number)
+        items = (
+            part.index.item(number)
+            for part in indexes[identity]
+            for number in part.index.of_keyword(keyword)
+            if number not in part.hidden
+        )
+        for at, item in enumerate(islice(items, _MOST_OTHERS)):
             has_common = not asked.isdisjoint(canonical(each.value) for each in item.items)
             name = identity, keyword, item.items[0].fact_id
             if name not in held and (at == 0 or has_common):
-                yield _candidate(identity, item, Hit(number, {}, 0.0))
+                yield _candidate(identity, item, Hit(0, {}, 0.0))

@@ -13,6 +13,7 @@ from factmem._cli import (
     backups,
     changes,
     concept_changes,
+    decisions,
     doctor,
     evaluating,
     keys,
@@ -76,6 +77,7 @@ app: typer.Typer = typer.Typer(
 
 _GROUPS = (
     reads,
+    decisions,
     timeline,
     changes,
     concept_changes,

@@ -10,13 +10,14 @@ import typer
 
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, run
-from factmem._cli.options import Json, Yes, confirm, options_of
+from factmem._cli.options import Json, Name, Reason, Yes, confirm, named, options_of
 from factmem._cli.output import counted, print_json, print_line
 from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.reads import facts_of
 from factmem._cli.targets import known_facts, target_of
 from factmem._cli.times import parse_age
 from factmem._cli.value_kinds import Kind
+from factmem.models.actors import FactState
 from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
@@ -42,11 +43,13 @@ def set_(
         str | None, typer.Option(help="A description of the keyword for models.")
     ] = None,
     multiple: Annotated[bool, typer.Option(help="A new keyword has many values.")] = False,
+    name: Name = None,
+    reason: Reason = None,
     as_json: Json = False,
 ) -> None:
     """Save a value: replace that of a SINGLE keyword, or add to those of a MULTIPLE keyword.
 
-    The value must have the JSON type of the keyword's current values.
+    The value must have the JSON type of the keyword's current values. No model replaces it.
     """
     options = options_of(ctx)
     source = FactSource(SourceKind.CODE, conversation="command line")
@@ -62,14 +65,15 @@ def set_(
         if concept.fact_type is FactType.SINGLE and len(given) != 1:
             raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
         fact: AnyFact = (
-            SingleFact(concept, given[0], source=source)
+            SingleFact(concept, given[0], source=source, state=FactState.CONFIRMED)
             if concept.fact_type is FactType.SINGLE
-            else MultipleFacts(concept, given, source=source)
+            else MultipleFacts(concept, given, source=source, state=FactState.CONFIRMED)
         )
         await store.save(fact, where.subject, where.scope)
         return where, fact
 
-    where, saved = run(ctx, work, creates=True)
+    with named(name, reason, "set"):
+        where, saved = run(ctx, work, creates=True)
     if as_json:
         print_json({"place": place_name(where), "keyword": keyword, "id": saved.id})
     else:
@@ -87,6 +91,8 @@ def forget(
         str | None, typer.Option(help="Only values last confirmed longer ago: 30d.")
     ] = None,
     purge: Annotated[bool, typer.Option(help="Also remove the values from history.")] = False,
+    name: Name = None,
+    reason: Reason = None,
     as_json: Json = False,
     yes: Yes = False,
 ) -> None:
@@ -108,7 +114,8 @@ def forget(
             given.update(await _condition(store, ctx, where, keyword, value))
         return where, await store.forget(where.subject, where.scope, **given)
 
-    where, count = run(ctx, work)
+    with named(name, reason, "forget"):
+        where, count = run(ctx, work)
     if as_json:
         left = {name: list(getattr(count, name, ())) for name in ("quoting", "mentioning")}
         print_json({"place": place_name(where), "forgotten": count, **left})

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -10,16 +11,20 @@ import typer
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.output import is_terminal, print_error
 from factmem.models._display import shown
+from factmem.models.actors import acting
 from factmem.models.facts import Concept
 
 __all__ = [
     "AsOf",
     "EmbedderName",
     "Json",
+    "Name",
     "Options",
+    "Reason",
     "Reveal",
     "Yes",
     "confirm",
+    "named",
     "options_of",
 ]
 
@@ -91,6 +96,17 @@ Reveal: TypeAlias = Annotated[
 ]
 """The option --reveal."""
 
+Name: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--name", envvar="FACTMEM_ACTOR", help="Your name, kept with the change."),
+]
+"""The option --name."""
+Reason: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--reason", envvar="FACTMEM_REASON", help="The reason, kept with the change."),
+]
+"""The option --reason."""
+
 AsOf: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="As of a day, a time or a time span ago: 2026-03-01, 7d."),
@@ -113,6 +129,11 @@ def options_of(ctx: typer.Context) -> Options:
     found = ctx.find_root().obj
     assert isinstance(found, Options)  # noqa: S101 - the callback of the application sets it
     return found
+
+
+def named(name: str | None, reason: str | None, command: str) -> AbstractContextManager[None]:
+    """Return a context whose changes name a person, or the command if there is no name."""
+    return acting(name or f"factmem {command}", reason=reason or None)
 
 
 def confirm(question: str, yes: bool) -> None:

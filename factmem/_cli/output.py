@@ -32,7 +32,25 @@ _ASCII = re.compile(r"[ -~]*")
 _MOST = 200
 """The most characters of a line in a file or a pipe."""
 _LEAST_VALUE = 40
-_COLOURS = {"saved": "green", "added": "green", "forgotten": "red", "removed": "red"}
+_END = 6
+"""The characters of an id that a terminal shows: `undo` takes its end."""
+_COLOURS = {
+    "added": "green",
+    "confirmed": "green",
+    "saved": "green",
+    "replaced": "green",
+    "new": "cyan",
+    "undone": "cyan",
+    "proposed": "yellow",
+    "doubtful": "yellow",
+    "superseded": "dim",
+    "contradiction": "red",
+    "ended": "red",
+    "forgotten": "red",
+    "rejected": "red",
+    "removed": "red",
+}
+"""The colours of states and changes; the variable NO_COLOR switches them off."""
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -69,10 +87,15 @@ def print_error(text: str) -> None:
     sys.stderr.write(f"{shown(text)}\n")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows, whose first cell is the most important one; cells are never parsed as markup."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, headed: bool = True
+) -> None:
+    """Print rows, whose first cell is the most important one; cells are never parsed as markup.
+
+    Rows without a head continue those that were printed before, so no empty column is left out.
+    """
     if is_terminal():
-        _print_for_people(columns, [*rows])
+        _print_for_people(columns, [*rows], headed=headed)
         return
     for row in rows:
         first, *others = (_words(cell, time_words) for cell in row)
@@ -82,27 +105,32 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         sys.stdout.write(f"{_cut(line, _MOST)}\n")
 
 
-def _print_for_people(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table, without columns that are empty."""
+def _print_for_people(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, headed: bool
+) -> None:
+    """Print a table, without columns that are empty. Of an id its end is enough."""
     console = Console(highlight=False, emoji=False, markup=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    used = [at for at in range(len(columns)) if at == 0 or any(row[at] for row in rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=headed)
+    whole = range(len(columns))
+    used = [at for at in whole if at == 0 or not headed or any(row[at] for row in rows)]
     most = max(6, console.width // 2 // len(used) - 1)
     for at in used:
         is_number = bool(rows) and all(isinstance(row[at], int) for row in rows)
         justify: Any = "right" if is_number else "left"
         if columns[at] == "value":
             table.add_column("value", min_width=console.width // 2, overflow="fold")
+        elif columns[at] == "id":
+            table.add_column("id", width=_END)
         elif "value" in columns:
             table.add_column(columns[at], justify=justify, max_width=most, no_wrap=True)
         else:
             table.add_column(columns[at], justify=justify, overflow="fold")
     for row in rows:
-        cells = [_words(row[at], ago) for at in used]
+        cells = [_words(row[at], ago)[-_END if columns[at] == "id" else None :] for at in used]
         if "value" in columns and "place" in columns:  # the end of a name can be typed
             index = used.index(columns.index("place"))
             cells[index] = cells[index].rpartition("/")[2]
-        table.add_row(*(Text(cell, _COLOURS.get(cell, "")) for cell in cells))
+        table.add_row(*(Text(cell, _COLOURS.get(cell.split(" ")[-1], "")) for cell in cells))
     console.print(table)
 
 

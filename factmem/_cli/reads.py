@@ -17,18 +17,19 @@ from factmem._cli.options import AsOf, EmbedderName, Json, Reveal, options_of
 from factmem._cli.output import print_json, print_line, print_table
 from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.records import (
+    author,
     fact_record,
     history_record,
     origin_record,
     place_record,
     source_words,
-    speaker,
     value_words,
 )
 from factmem._cli.times import parse_time
 from factmem.ledger._presentation import as_plain
 from factmem.ledger.history import HistoryEntry
 from factmem.memory.origin import FactOrigin, origin_of
+from factmem.models.actors import FactState
 from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Place
@@ -93,13 +94,14 @@ def show(
         print_json([fact_record(fact, where) for fact in facts])
         return
     print_table(
-        ("value", "keyword", "said", "by", "expires"),
+        ("value", "keyword", "said", "by", "state", "expires"),
         [
             (
                 value_words(fact.values),
                 fact.concept.keyword,
                 fact.timestamp,
-                speaker(fact.source),
+                author(fact.actor, fact.source),
+                "✓ confirmed" if fact.state is FactState.CONFIRMED else "",
                 fact.expires_at,
             )
             for fact in facts
@@ -134,13 +136,14 @@ def history(
 
 def _print_history(entries: list[HistoryEntry]) -> None:
     print_table(
-        ("value", "action", "recorded", "by"),
+        ("value", "action", "recorded", "by", "reason"),
         [
             (
                 "" if entry.fact is None else value_words(entry.fact.values),
                 entry.action.value,
                 entry.recorded_at,
-                "" if entry.fact is None else speaker(entry.fact.source),
+                author(entry.actor, None if entry.fact is None else entry.fact.source),
+                entry.reason,
             )
             for entry in entries
         ],

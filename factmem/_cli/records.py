@@ -11,10 +11,11 @@ from factmem.memory.origin import FactOrigin
 from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.models.sources import FactSource
+from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.results import PlaceInfo
 
 __all__ = [
+    "author",
     "fact_record",
     "history_record",
     "origin_record",
@@ -35,7 +36,9 @@ def value_words(values: Iterable[object]) -> str:
 def fact_record(fact: AnyFact, place: Place) -> dict[str, Any]:
     """Return a fact with plain JSON values as JSON."""
     confirmed = {} if fact.confirmed_at is None else {"confirmed_at": stamp(fact.confirmed_at)}
-    return {"place": place_name(place), **stored(fact), **confirmed}
+    by = {"actor": fact.actor, "reason": fact.reason}
+    named = {name: text for name, text in by.items() if text is not None}
+    return {"place": place_name(place), **stored(fact), **confirmed, **named}
 
 
 def history_record(entry: HistoryEntry) -> dict[str, Any]:
@@ -81,6 +84,12 @@ def speaker(source: FactSource | None) -> str:
     if source is None:
         return ""
     return ", ".join(part for part in (source.kind.value, source.conversation) if part)
+
+
+def author(actor: str | None, source: FactSource | None) -> str:
+    """Describe who made a change, or who said the fact."""
+    said = "" if source is None or (actor and source.kind is SourceKind.CODE) else speaker(source)
+    return said if actor is None else f"{actor}: {said}" if said else actor
 
 
 def place_record(info: PlaceInfo) -> dict[str, Any]:

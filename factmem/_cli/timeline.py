@@ -1,9 +1,9 @@
 """Commands that show what changed: log, diff."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from operator import attrgetter
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from pydantic import JsonValue
@@ -14,30 +14,19 @@ from factmem._cli.options import Json, Reveal, options_of
 from factmem._cli.output import print_json, print_table
 from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.reads import facts_of
-from factmem._cli.records import history_record, speaker, value_words
+from factmem._cli.records import author, value_words
 from factmem._cli.times import parse_time
-from factmem.ledger._presentation import as_plain
-from factmem.ledger.entries import Entry
-from factmem.ledger.history import HistoryAction, HistoryEntry, history
-from factmem.models.facts import Concept
-from factmem.models.places import Place
+from factmem.ledger.changes import FactChange, changes_of
+from factmem.ledger.entries import stored
+from factmem.models.clock import stamp
+from factmem.models.facts import AnyFact
 
-__all__ = ["app"]
+__all__ = ["app", "change_records", "change_rows"]
 
 app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 _TIME = "A day, a time or a time span: 2026-03-01, 7d."
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A change of a keyword in a place; the values of a forgetting are those that it ended."""
-
-    place: Place
-    keyword: str
-    entry: HistoryEntry
-    values: tuple[JsonValue, ...]
 
 
 @app.command()
@@ -48,21 +37,23 @@ def log(
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help=_TIME)] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help=_TIME)] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only changes of this name.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="The maximum of changes.")] = 50,
     as_json: Json = False,
     reveal: Reveal = False,
 ) -> None:
-    """Show what was saved, confirmed and forgotten, by whom, newest first."""
+    """Show what was saved, proposed, confirmed and forgotten, by whom, newest first."""
     options_of(ctx).check_revealed(reveal)
-    begin, end = parse_time(since), parse_time(until)
+    begin, end = stamp_of(parse_time(since)), stamp_of(parse_time(until))
 
-    async def work(store: Store) -> list[_Change]:
+    async def work(store: Store) -> list[FactChange]:
         where = await store.list_places() if place is None else [await find_place(store, place)]
-        found: list[_Change] = []
+        found: list[FactChange] = []
         for each in where:
             entries = await store.entries(each.subject, each.scope)
-            found += (change for change in _changes(each, entries) if _is_in(change, begin, end))
-            found.sort(key=lambda change: change.entry.recorded_at, reverse=True)
+            changes = changes_of(each, entries, {}, since=begin or "", until=end)
+            found += [change for change in changes if name in (None, change.actor)][::-1]
+            found.sort(key=attrgetter("at"), reverse=True)
             del found[limit:]
         return found
 
@@ -70,50 +61,78 @@ def log(
     if not changes:
         raise CommandError("Nothing changed in that time", ExitCode.NOTHING)
     if as_json:
-        print_json(
-            [
-                {
-                    "place": place_name(change.place),
-                    "keyword": change.keyword,
-                    "values": [*change.values],
-                    **history_record(change.entry),
-                }
-                for change in changes
-            ]
-        )
-        return
-    print_table(
-        ("value", "action", "keyword", "place", "recorded", "by"),
-        [
-            (
-                value_words(change.values),
-                change.entry.action.value,
-                change.keyword,
-                place_name(change.place),
-                change.entry.recorded_at,
-                "" if change.entry.fact is None else speaker(change.entry.fact.source),
+        print_json([record for change in changes for record in change_records(change)])
+    else:
+        print_table(*change_rows(changes))
+
+
+_Part: TypeAlias = tuple[str, AnyFact]
+
+
+def _parts(change: FactChange) -> Iterator[_Part]:
+    """Yield each fact of a change, with what became of it; a replaced one is in its successor."""
+    replaced = {fact.concept.keyword for fact in change.added if change.kind == "replaced"}
+    yield from (("saved", fact) for fact in change.added)
+    yield from (("confirmed", fact) for fact in change.confirmed)
+    yield from (("proposed", fact) for fact in change.proposed)
+    yield from (("superseded", fact) for fact in change.superseded)
+    yield from (("rejected", fact) for fact in change.rejected)
+    for fact in change.removed:
+        if fact.concept.keyword not in replaced:
+            yield "forgotten", fact
+
+
+def change_records(change: FactChange) -> list[dict[str, Any]]:
+    """Return a change as JSON: an object for each of its facts."""
+    about: dict[str, Any] = {"place": place_name(change.place)}
+    by: dict[str, Any] = {"id": change.id, "actor": change.actor}
+    by |= {"reason": change.reason} if change.reason else {}
+    by |= {"undoes": change.undoes} if change.undoes else {}
+    return [
+        {
+            **about,
+            "keyword": fact.concept.keyword,
+            "values": [*fact.values],
+            "action": action,
+            "recorded_at": stamp(change.at),
+            **({"forgotten": [fact.id]} if action == "forgotten" else {"fact": stored(fact)}),
+            **by,
+        }
+        for action, fact in _parts(change)
+    ]
+
+
+def change_rows(changes: Sequence[FactChange]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return the columns and rows of changes: one for each of their facts."""
+    rows: list[tuple[Any, ...]] = []
+    for change in changes:
+        was = {fact.concept.keyword: value_words(fact.values) for fact in change.removed}
+        for action, fact in _parts(change):
+            value = value_words(fact.values)
+            if action == "saved" and (old := was.get(fact.concept.keyword)) is not None:
+                value = f"{value} (was {old})"
+            by = change.actor if action in _DECIDED else author(change.actor, fact.source)
+            rows.append(
+                (
+                    value,
+                    "undone" if change.undoes and action == "saved" else action,
+                    change.id,
+                    fact.concept.keyword,
+                    place_name(change.place),
+                    change.at,
+                    f"{by}: {change.reason}" if change.reason else by,
+                )
             )
-            for change in changes
-        ],
-    )
+    return ("value", "action", "id", "keyword", "place", "recorded", "by"), rows
 
 
-def _is_in(change: _Change, begin: datetime | None, end: datetime | None) -> bool:
-    at = change.entry.recorded_at
-    return (begin is None or at >= begin) and (end is None or at <= end)
+_DECIDED = frozenset({"forgotten", "rejected"})
+"""What a program or a person does, whoever said the value."""
 
 
-def _changes(place: Place, entries: Sequence[Entry]) -> Iterator[_Change]:
-    keywords = {fact["keyword"]: None for entry in entries for fact in entry.get("facts", ())}
-    for keyword in keywords:
-        known: dict[str, tuple[JsonValue, ...]] = {}
-        for each in history(entries, as_plain(Concept(keyword, ""))):
-            if each.fact is not None:
-                known[each.fact.id] = each.fact.values
-                yield _Change(place, keyword, each, each.fact.values)
-            elif each.action is HistoryAction.FORGOTTEN:
-                ended = [value for name in each.forgotten for value in known.get(name, ())]
-                yield _Change(place, keyword, each, tuple(ended))
+def stamp_of(when: datetime | None) -> str | None:
+    """Return a time as a stamp."""
+    return None if when is None else stamp(when)
 
 
 @app.command()

@@ -229,7 +229,7 @@ class Rest:
             saved.fact["keyword"]: saved
             for saves in trace.saved
             for saved in saves
-            if saved.at <= cutoff and not saved.is_superseded
+            if saved.at <= cutoff and not (saved.is_superseded or saved.is_proposed)
         }
 
     def of(self, entries: Sequence[Entry]) -> list[Entry | None]:

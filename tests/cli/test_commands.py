@@ -14,8 +14,18 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from factmem import Concept, LocalFileMemoryProvider, MemoryScope, MemorySubject, Place
-from factmem._cli import opening, options, reads
+from factmem import (
+    Concept,
+    FactSource,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    Place,
+    SingleFact,
+    SourceKind,
+    acting,
+)
+from factmem._cli import opening, options, output, reads
 from factmem._cli.application import app
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.guide import EXAMPLES, GROUPS
@@ -587,7 +597,7 @@ def test_the_log_and_the_difference_of_two_times(store: list[str]) -> None:
 
     changes = ask(*store, "log", "--reveal")
     assert [(each["keyword"], each["action"], each["values"]) for each in changes] == [
-        ("pets", "forgotten", ["Miso", "Rex"]),
+        ("pets", "forgotten", ["Rex"]),
         ("age", "saved", [37]),
         ("pets", "saved", ["Miso", "Rex"]),
         ("age", "saved", [36]),
@@ -613,6 +623,85 @@ def test_the_log_and_the_difference_of_two_times(store: list[str]) -> None:
     call(*store, "diff", "alice", then, then, "--reveal", code=ExitCode.NOTHING)
 
 
+def test_a_person_decides_what_waits(store: list[str]) -> None:
+    """Approve, reject and correct name who and why; undo takes an id or its end."""
+    call(*store, "set", ALICE, "plan", "Silver", "--type", "text", "--name", "jane")
+    learn(store, "plan", "Gold")
+    call(*store, "inbox", "--reveal", code=0)
+    [waits] = ask(*store, "inbox", "alice", "--reveal")
+    assert (waits["kind"], waits["value"], waits["current"]) == (
+        "contradiction",
+        "Gold",
+        ["Silver"],
+    )
+    assert waits["actor"] == "bot"
+
+    call(*store, "reject", "alice", "plan", "--name", "joe", "--reason", "a joke")
+    call(*store, "inbox", "--reveal", code=ExitCode.NOTHING)
+    call(*store, "reject", "alice", "plan", code=ExitCode.NOTHING)
+    learn(store, "plan", "Gold")
+    said = call(*store, "approve", "alice", "plan")
+    assert ask(*store, "show", "alice", "plan", "--reveal")[0]["value"] == "Gold"
+    call(*store, "undo", re.findall(r"undo ([0-9a-f]{16})", said)[0][-6:], "--name", "jane")
+    assert ask(*store, "show", "alice", "plan", "--reveal")[0]["value"] == "Silver"
+    call(*store, "correct", "alice", "plan", "Bronze", "--reason", "she called")
+    [shown_fact] = ask(*store, "show", "alice", "plan", "--reveal")
+    assert (shown_fact["value"], shown_fact["confirmed"]) == ("Bronze", True)
+    assert (shown_fact["actor"], shown_fact["reason"]) == ("factmem correct", "she called")
+
+    changes = ask(*store, "log", "--reveal")
+    told = dict.fromkeys((each["id"], each["actor"]) for each in changes)
+    assert [actor for _, actor in told] == [
+        *("factmem correct", "jane", "factmem approve", "bot", "joe", "bot", "jane")
+    ]
+    call(*store, "undo", "zzz", code=ExitCode.NOTHING)
+    assert "rests on" in call(*store, "undo", [*told][2][0], code=ExitCode.USAGE)
+    seen = call(*store, "watch", "alice", "--since", "1h", "--limit", "7", "--json", "--reveal")
+    ids = dict.fromkeys(json.loads(line)["id"] for line in seen.splitlines())
+    assert [*ids] == [change for change, _ in told][::-1]
+
+
+def test_one_of_several_values_must_be_named(store: list[str]) -> None:
+    """The error lists them; the others stay."""
+    fill(store)
+
+    assert "Miso" in call(*store, "correct", "alice", "pets", "Rax", code=ExitCode.USAGE)
+    call(*store, "correct", "alice", "pets", "Rax", "--value", "Rex")
+
+    found = ask(*store, "show", "alice", "pets", "--reveal")
+    assert sorted(value for fact in found for value in fact["values"]) == ["Miso", "Rax"]
+
+
+def learn(store: list[str], keyword: str, value: str) -> None:
+    """State a value as a program that learns."""
+    given = opening.open_store(options.Options(store[1], key_file=store[3] if store[3:] else None))
+    assert isinstance(given, LocalFileMemoryProvider)
+    source = FactSource(SourceKind.USER, "chat", quote=f"I have {value}")
+    fact = SingleFact(Concept(keyword, keyword), value, source=source)
+    place = parse_place(ALICE)
+    with acting("bot"), LocalStoreSync(given) as opened:
+        opened.learn([fact], place.subject, place.scope)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_terminal_gives_the_value_half_of_the_width(
+    store: list[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """States have signs, and colours unless NO_COLOR is set; the end of an id can be typed."""
+    fill(store)
+    learn(store, "age", "37")
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+
+    for command in (["show", "alice"], ["log"], ["inbox"]):
+        head, *lines = call(*store, *command, "--reveal").splitlines()
+        assert head.index(head.split()[1]) >= width // 2
+        assert max(map(len, lines)) <= width
+    assert "✓" in call(*store, "show", "alice", "--reveal")
+    [newest, *_] = ask(*store, "log", "--reveal")
+    assert newest["id"][-6:] in call(*store, "log", "--reveal")
+
+
 def test_a_pipe_gets_one_short_line_for_each_row(store: list[str]) -> None:
     """The value is first; no line has more than 200 characters."""
     fill(store)
@@ -624,6 +713,7 @@ def test_a_pipe_gets_one_short_line_for_each_row(store: list[str]) -> None:
         ["why", "alice", "story"],
         ["log"],
         ["diff", "alice", "1d"],
+        ["watch", "alice", "--since", "1d", "--limit", "5"],
         ["recall", "once upon"],
     ]
     for command in commands:

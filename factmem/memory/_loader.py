@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from factmem._arguments import expect
+from factmem._concurrency.per_loop import Workers
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.llm.messages import History, checked_history
 from factmem.memory._instructions import Instructions
@@ -14,7 +15,7 @@ from factmem.models._checked import checked_concept
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport, MemoryMessage
-from factmem.providers._reader import FactReader
+from factmem.providers._reader import MANY, FactReader
 from factmem.providers.base import FactStore
 
 __all__ = ["FactLoader"]
@@ -50,6 +51,7 @@ class FactLoader:
         self._events = events
         self._message = message
         self._instructions = instructions
+        self._workers = Workers()
 
     async def load_into(self, messages: list[History], concept: Concept[Any, L]) -> LoadReport[L]:
         """Put the facts of one concept into a chat; facts of other concepts stay."""
@@ -64,7 +66,12 @@ class FactLoader:
         places = await self._places(lambda: checked_history(messages))
         resolution = await self._reader.everything(places)
         facts, followed = await self._instructions.separated(resolution)
-        return self._message.put(messages, facts, places, None, instructions=followed)
+        if len(facts.placed) <= MANY:
+            return self._message.put(messages, facts, places, None, instructions=followed)
+        rendering = await self._workers.run(
+            lambda: self._message.rendered("", facts, places, None, instructions=followed)
+        )
+        return self._message.placed(messages, facts, followed, rendering)
 
     async def current(self, concept: Concept[Any, L]) -> list[L]:
         """Return the current facts of one concept."""

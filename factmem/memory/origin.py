@@ -68,7 +68,7 @@ def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]
     sources: dict[FactSource, None] = {}  # an ordered set
     for entry in history:
         saved = entry.fact
-        if saved is None or saved.source is None or saved.source in sources:
+        if saved is None or saved.source is None:
             continue
         if saved.id == fact.id or ours & _keys(saved):
             sources[saved.source] = None
@@ -78,4 +78,6 @@ def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]
 def _keys(fact: AnyFact) -> set[Canonical]:
     """Return the values of a fact in canonical form, for comparison."""
     codec = fact.concept.codec
+    if codec.is_plain_text:
+        return set(fact.values)
     return {canonical(codec.dump(value, fact.concept.keyword)) for value in fact.values}

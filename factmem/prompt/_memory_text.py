@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
+from factmem.ledger.resolution import PlacedFact
 from factmem.models.places import LOWEST_PRIORITY
 from factmem.prompt._escaping import NAME, name_text, value_text
 from factmem.prompt.message_form import Frame, LineForm, name_of, weight_text
+from factmem.prompt.tokens import estimate_tokens
 
-__all__ = ["QUOTES", "UNRANKED", "Line", "MemoryParts", "Part", "Quoted", "Rank"]
+__all__ = ["QUOTES", "UNRANKED", "Line", "MemoryParts", "Part", "Quoted", "Rank", "fit_budget"]
 
 
 Rank: TypeAlias = tuple[int, float, float]
@@ -44,6 +46,13 @@ class Quoted(NamedTuple):
     said_at: datetime
     number: int
     """The number of the message in its conversation."""
+
+    def line(self, form: LineForm, position: int) -> "Line":
+        """Return its line, ranked by its position."""
+        value, day = value_text(self.text), self.said_at.date().isoformat()
+        text = form.write_line(value, name_text(self.speaker), day, "")
+        order = f"{self.said_at.astimezone(UTC).isoformat()} {self.number:09}"
+        return Line(order, value, text, (0, 0.0, position))
 
 
 class Line(NamedTuple):
@@ -84,6 +93,8 @@ class Part:
     lines: list[Line] = field(default_factory=list[Line])
     left_out: int = 0
     """The number of its values that did not fit."""
+    beyond: int = 0
+    """The number of its values that were not even written, as they cannot fit."""
 
     def head(self, form: LineForm) -> str:
         """Return the first line of the part, without the line break."""
@@ -122,6 +133,15 @@ class MemoryParts:
                 part.left_out += before.left_out
             self.parts[keyword] = part
 
+    def leave_out(self, facts: Iterable[PlacedFact]) -> None:
+        """Count the values of facts that are not written."""
+        for placed in facts:
+            concept = placed.fact.concept
+            part = self.parts.get(concept.keyword)
+            if part is None:
+                part = self.parts[concept.keyword] = Part(concept.keyword, concept.description)
+            part.beyond += len(placed.fact.values)
+
     def lines(self) -> Iterator[tuple[Part, Line]]:
         """Yield every line with its part."""
         for part in self.parts.values():
@@ -141,7 +161,7 @@ class MemoryParts:
             new.lines.append(line)
         for keyword, part in self.parts.items():
             new = fewer.parts.get(keyword)
-            missing = part.left_out + len(part.lines) - (len(new.lines) if new else 0)
+            missing = part.left_out + part.beyond + len(part.lines) - (len(new.lines) if new else 0)
             if new is not None:
                 new.left_out = missing
             elif keyword in asked:
@@ -213,3 +233,41 @@ class MemoryParts:
             keyword = name_of(named.group(1))
             if keyword is not None:
                 self.named[keyword] = int(named.group(2))
+
+
+def fit_budget(
+    parts: MemoryParts,
+    frame: Frame,
+    asked: Collection[str],
+    max_tokens: int,
+) -> MemoryParts:
+    """Return the parts with as many lines as fit the budget, in the order of their rank."""
+    kept: list[tuple[Part, Line]] = []
+    costs: list[int] = []
+    empty = used = estimate_tokens(frame.opening) + estimate_tokens(frame.closing)
+    begun: set[str] = set()
+    for part, line in sorted(parts.lines(), key=_in_rank):
+        cost = estimate_tokens(f"{line.text}\n")
+        head = estimate_tokens(f"{part.head(frame.lines)}\n")
+        if empty + head + cost > max_tokens:
+            continue  # it would not fit into an empty text
+        cost += 0 if part.keyword in begun else head
+        if used + cost > max_tokens:
+            break
+        kept.append((part, line))
+        costs.append(cost)
+        begun.add(part.keyword)
+        used += cost
+    while True:
+        fitted = parts.only(kept, asked)
+        over = estimate_tokens(fitted.text(frame)) - max_tokens
+        if over <= 0 or not kept:
+            return fitted
+        while kept and over > 0:
+            over -= costs.pop()
+            kept.pop()
+
+
+def _in_rank(candidate: tuple[Part, Line]) -> tuple[Rank, str, Line]:
+    part, line = candidate
+    return line.rank, part.keyword, line

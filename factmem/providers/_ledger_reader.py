@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
@@ -11,7 +11,7 @@ from typing_extensions import override
 from factmem._concurrency.garbage import paused_collection
 from factmem.ledger._presentation import Proposal
 from factmem.ledger.entries import Entry
-from factmem.ledger.history import History, history
+from factmem.ledger.history import Histories, History, history
 from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models.boundary import UNBOUNDED
@@ -36,6 +36,15 @@ _FEW = 1000
 """The most values of a place that is presented on the event loop, about 4 ms."""
 
 
+class _Asked(NamedTuple):
+    """The place whose history was asked for last."""
+
+    identity: Identity | None = None
+    version: str = ""
+    histories: Histories | None = None
+    """Read when a second history of the place is asked for."""
+
+
 class LedgerReader(FactStore):
     """The reading half of a `LedgerStore`.
 
@@ -48,6 +57,7 @@ class LedgerReader(FactStore):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._is_closed = False
+        self._asked = _Asked()
 
     @override
     async def load(
@@ -106,6 +116,17 @@ class LedgerReader(FactStore):
     ) -> History:
         checked_concept(concept)
         identity = self._enter(subject, scope)
+        asked, kept = self._asked, None
+        if asked.identity == identity:  # a series of histories of one place
+            version = await self.version(subject, scope)
+            kept = asked.histories if asked.version == version else None
+            if kept is None:
+                kept = await self._backend.entries(identity, Histories)
+                self._asked = _Asked(identity, version, kept)
+            if kept.size(concept) <= _FEW:
+                return kept.of(concept)
+            return await run_sync(kept.of, concept)
+        self._asked = _Asked(identity)
         return await self._backend.entries(identity, lambda entries: history(entries, concept))
 
     @override

@@ -439,3 +439,19 @@ def test_the_budget_includes_both_lines_of_the_frame() -> None:
     with pytest.raises(ValueError, match=f"alone has {around}"):
         check_budget(around, MEMORY)
     check_budget(around + 1, MEMORY)
+
+
+def test_a_budget_does_not_write_what_cannot_fit() -> None:
+    """Of thousands of facts the same ones are shown, and the same number is left out."""
+    facts = placed(
+        note(f"k{n % 700}", f"value {n}", importance=(n * 37 % 4001) / 4001) for n in range(4000)
+    )
+    many = render(facts, max_tokens=200)
+    best = sorted(facts, key=lambda each: -each.fact.importance)[:100]
+    few = render(best, max_tokens=200)
+
+    shown = [line for line in many.text.splitlines() if line.startswith("- ")]
+    assert shown
+    assert shown == [line for line in few.text.splitlines() if line.startswith("- ")]
+    assert many.left_out == 4000 - len(shown)
+    assert f"Left out for lack of room: {many.left_out}" in many.text

@@ -17,9 +17,11 @@ from zlib import crc32
 import anyio
 from anyio.to_thread import run_sync
 
+from factmem._cli.place_names import place_name
 from factmem._cli.readings import Reading
 from factmem._cli.records import value_words
 from factmem.errors import FactmemError
+from factmem.models.clock import moment
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.recall._lexical.analysis import words
@@ -106,7 +108,11 @@ class Recent:
     async def reread(self, place: Place) -> None:
         """Read a place if it changed."""
         entries = await self._store.entries(place.subject, place.scope)
-        mark = (len(entries), entries[-1]["at"] if entries else "")
+        if not entries:  # erased
+            if self._known.pop(place.identity, None) is not None:
+                self._note()
+            return
+        mark = (len(entries), entries[-1]["at"])
         known = self._known.get(place.identity)
         if known is None or known.mark != mark:
             reading, since = Reading(place, entries), datetime.now(UTC) - self._span
@@ -146,6 +152,13 @@ class Recent:
         known = [each for each in self._known.values() if actor is None or actor in each.actors]
         found = [(each.mark[1], each.place) for each in known]
         return sorted(found, key=lambda each: each[0], reverse=True)
+
+    def places(self, containing: str = "") -> list[tuple[Place, datetime]]:
+        """Return the places whose name contains a string, by name, with their last change."""
+        wanted = containing.casefold()
+        named = [(place_name(known.place).casefold(), known) for known in self._known.values()]
+        found = sorted((each for each in named if wanted in each[0]), key=lambda each: each[0])
+        return [(known.place, moment(known.mark[1])) for _, known in found]
 
     def matching(self, question: str) -> list[Place]:
         """Return the places with most of a question's words, rare words counting more."""

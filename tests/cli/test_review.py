@@ -364,6 +364,22 @@ async def test_a_value_that_changed_meanwhile_is_not_touched(tmp_path: Path) -> 
         assert await site.values() == {"plan": ["Bronze"]}
 
 
+async def test_an_erased_user_is_gone(tmp_path: Path) -> None:
+    """From the inbox, the users and the timeline, after the store was read again."""
+    async with _site(tmp_path) as site:
+        await _fill(site)
+        async with site.visit() as client:
+            await site.store.erase(USER.of("bob"), APP)
+            assert (await client.get(f"/user/{BOB}")).status_code == 404
+            for path in ("/", "/users", "/timeline"):
+                assert (await client.get(path)).status_code == 200, path
+            await site.desk.recent.refresh()
+            for path in ("/", "/users", "/timeline"):
+                answer = await client.get(path)
+                assert answer.status_code == 200
+                assert "bob" not in answer.text
+
+
 async def test_only_pages_of_this_site_are_returned_to(tmp_path: Path) -> None:
     """A form cannot send its visitor elsewhere."""
     async with _site(tmp_path) as site:

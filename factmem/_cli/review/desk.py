@@ -12,7 +12,7 @@ from anyio.to_thread import run_sync
 from factmem._cli.desk import Desk
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
-from factmem._cli.readings import Row
+from factmem._cli.readings import Reading, Row
 from factmem._cli.records import value_words
 from factmem.embedding.base import Embedder
 from factmem.errors import StorageError
@@ -64,10 +64,6 @@ class PageDesk(Desk):
         super().__init__(store, options, days=days)
         self._embedder = embedder
 
-    async def places(self, after: Place | None = None, limit: int | None = None) -> list[Place]:
-        """Return a page of the places, in the order of the store."""
-        return await self.store.list_places(after=after, limit=limit)
-
     async def lines(self, row: Row) -> list[Line]:
         """Return the messages around the one that states a value, as far as they are stored."""
         source = row.fact.source
@@ -115,7 +111,8 @@ class PageDesk(Desk):
             found.sort(key=lambda change: change.at, reverse=True)
             if len(found) >= skip + most and stamp(found[skip + most - 1].at) >= at:
                 break
-            made = await run_sync(getattr, await self.reading(each), "changes")
+            entries = await self.store.entries(each.subject, each.scope)  # none if it was erased
+            made = await run_sync(getattr, Reading(each, entries), "changes")
             found += [change for change in made if actor is None or change.actor == actor]
         found.sort(key=lambda change: change.at, reverse=True)
         return found[skip : skip + most]

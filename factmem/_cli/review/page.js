@@ -33,7 +33,7 @@ document.addEventListener("keydown", (event) => {
   if (found.matches("input")) { found.focus(); found.select(); return; }
   found.click();
   const field = found.matches("summary") && found.parentElement.querySelector("textarea, [name=reason]");
-  if (field) field.focus();
+  if (field) { field.focus(); field.select(); }
 });
 // After a change the next value is open.
 const after = document.getElementById(location.hash.slice(1)) || cards[cards.length - 1];

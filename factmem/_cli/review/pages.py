@@ -208,17 +208,12 @@ class Pages:
         return self._page(request, "inbox", cards=cards, show=kind, number=number, pages=pages)
 
     async def _users(self, request: Request) -> Response:
-        visitor: Visitor = request.state.visitor
-        wanted, after = request.query_params.get("find", ""), request.query_params.get("after", "")
-        if (only := _only(visitor)) is not None:
-            found = [only]
-        elif wanted:
-            every = await self._desk.places()
-            found = [p for p in every if wanted.casefold() in place_name(p).casefold()][:_USERS]
-        else:
-            found = await self._desk.places(parse_place(after) if after else None, _USERS)
-        is_more = len(found) == _USERS and not wanted
-        return self._page(request, "users", found=found, find=wanted, is_more=is_more)
+        wanted, number = request.query_params.get("find", ""), _number(request)
+        only, found = _only(request.state.visitor), self._desk.recent.places(wanted)
+        if only is not None:
+            found = [each for each in found if each[0].identity == only.identity]
+        shown, pages = found[(number - 1) * _USERS : number * _USERS], -(-len(found) // _USERS)
+        return self._page(request, "users", found=shown, find=wanted, number=number, pages=pages)
 
     async def _user(self, request: Request) -> Response:
         place = self._place(request, request.path_params["place"])

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from factmem.ledger._condition import Condition
+from factmem.ledger._presentation import last_said
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.ledger import Ledger
@@ -83,14 +84,17 @@ async def update_record(
         fact = stored(new)
         items = ledger.items(keyword, now)
         kept = {canonical(each) for each in fact.get("values", [fact.get("value")])}
+        own = [item for item in items.values() if item.fact_id == new.id]
+        if "value" in fact and own:  # of the values of another program only the one that was shown
+            own = [last_said(own)]
         if not kept <= items.keys():
             fact["timestamp"] = now
         if update.metadata is not ...:
             fact["metadata"] = dict(checked_metadata(update.metadata))
         gone = {
             (keyword, item.fact_id, item.position)
-            for key, item in items.items()
-            if key not in kept and item.fact_id == new.id
+            for item in own
+            if canonical(item.value) not in kept
         }
         former = [name for name in names if name[0] != keyword]
         forget = (

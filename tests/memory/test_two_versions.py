@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.storms.two_versions import KINDS, run, stores
+from factmem.errors import PlaceFullError
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.limits import PlaceLimit
+from tests.storms.two_versions import KINDS, USERS, New, Old, Service, run, stores
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -20,3 +23,24 @@ async def test_two_versions_hide_nothing_from_each_other(
 
     assert not outcome.faults, outcome
     assert (outcome.writes, outcome.reads > 50, outcome.unreadable > 0) == (48, True, True)
+
+
+async def test_an_older_version_changes_only_the_value_that_it_sees() -> None:
+    """By updates, forgettings and edits; the limit of a place counts what the newer one saved."""
+    store = InMemoryProvider(limit=PlaceLimit(values=5))
+    old, new = (Service(store, profile).of(USERS[0]) for profile in (Old, New))
+    await new.save(New(pet=["Miso", "Tom", "Rex"]))
+    (seen,) = [fact for fact in await old.current() if fact.concept.keyword == "pet"]
+    assert seen.values == ("Rex",)
+
+    await old.contents.update(seen.id, value="Max")
+    assert (await new.current(New)).pet == ["Miso", "Tom", "Max"]
+    async with old.edit(Old) as me:
+        me.pet = "Ant"
+    assert (await new.current(New)).pet == ["Miso", "Tom", "Max", "Ant"]
+    await old.contents.forget(concept=Old.profile_concepts()["pet"], value="Ant")
+    assert (await old.current(Old)).pet == "Max"
+    await old.save(Old(pet="Lux", plan="gold"))
+    with pytest.raises(PlaceFullError, match="would have 6"):
+        await old.save(Old(pet="Kim"))
+    assert (await new.current(New)).pet == ["Miso", "Tom", "Max", "Lux"]

@@ -47,7 +47,7 @@ def waiting(
     marked: Collection[int] = fact.get("proposed", ())
     if held is None or not ("stated" in fact or marked):
         return marked
-    is_single = "SINGLE" in {fact["type"], held.fact_type}
+    is_single = fact["type"] == "SINGLE" or held.fact_type == "SINGLE"
     is_guarded = is_single and any(item.state == "confirmed" for item in held.alive(at))
     if "stated" not in fact:
         is_guarded = False

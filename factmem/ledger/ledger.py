@@ -107,7 +107,8 @@ class Ledger(LedgerReads):
                 self._passed[keyword] = description
             return
         waits = waiting(held, fact, at, past)
-        if self._is_waiting(description, fact, at, past=past, waits=waits):
+        may_wait = waits or (held is not None and held.fact_type == "SINGLE")
+        if may_wait and self._is_waiting(description, fact, at, past=past, waits=waits):
             return
         self._passed.pop(keyword, None)
         # Not the string of the entry, so that 100,000 keywords share two strings.
@@ -223,7 +224,7 @@ class Ledger(LedgerReads):
         past: Collection[int],
         waits: Collection[int] = (),
     ) -> None:
-        values = [value for _, value in values_of(fact)]
+        values = fact.get("values") or ([fact["value"]] if "value" in fact else ())
         if not values:
             return
         fact_id, position = fact["id"], 0
@@ -253,7 +254,8 @@ class Ledger(LedgerReads):
                 held.add(key, item)
             self._note(fact["keyword"], item.fact_id, value)
             self._touched(item, fact, position)
-            self._settle(held, key, fact, at)
+            if held.proposals is not None or held.retractions is not None:
+                self._settle(held, key, fact, at)
         if not is_alone:
             self._free[fact_id] = position + 1
 

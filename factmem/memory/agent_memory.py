@@ -363,9 +363,15 @@ class AgentMemory:
             UnboundSubjectError: The subject is per entity and has no entity.
             ValueError: The name is not valid, or the memory has no scope.
         """
-        store, place = fact_store(self._parts.provider), self._parts.selection.conversation_place()
+        selection = self._parts.selection
         return Conversation(
-            store, place, name, learn_after=learn_after, keep=keep, clock=self._settings.clock
+            fact_store(self._parts.provider),
+            selection.conversation_place(),
+            name,
+            learnt_to=selection.places(),
+            learn_after=learn_after,
+            keep=keep,
+            clock=self._settings.clock,
         )
 
     @property

@@ -4,8 +4,8 @@
     MemoryConversations     lists the chats of a user, and the state of the queue
     ConversationLearning    takes due chats from the queue, in any process, and detects their facts
 
-A message is queued for learning in the write that stores it, before the answer goes out. So neither a
-failing endpoint nor a killed process loses what the user said.
+A message is queued in the write that stores it, before the answer goes out. So neither a failing
+endpoint nor a killed process loses what the user said.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,6 +58,9 @@ _MOST_ATTEMPTS = 8
 _CONTEXT = 20
 """The messages before the new ones that a model sees."""
 
+_TRIM_EVERY = 64
+"""Old messages are removed at every 64th message: it rewrites the conversation."""
+
 
 @dataclass(frozen=True, slots=True)
 class RemovedTurns(Displayed):
@@ -76,9 +79,9 @@ class Conversation:
         await chat.append({"role": "user", "content": "I moved to Busan"})
         messages = await chat.messages(last=20)
 
-    Messages are OpenAI chat-completions dicts and come back as they were appended. They are
-    encrypted, restricted by views and erased like facts. Concurrent appends of any number of
-    processes each get numbers of their own. factmem's own messages are not stored.
+    Messages are OpenAI chat-completions dicts and come back as they were appended. They are encrypted,
+    restricted by views and erased like facts. Concurrent appends of any number of processes each get
+    numbers of their own. factmem's own messages are not stored.
 
     Args:
         store: The store, restricted to the places of the memory.
@@ -87,6 +90,7 @@ class Conversation:
         learn_after: How long the chat rests before facts are learnt from it; None never learns.
         keep: How long messages are kept; None keeps them until they are removed.
         clock: The clock of the memory.
+        learnt_to: The places of the facts that are learnt from it.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class Conversation:
         place: Place,
         name: str,
         *,
+        learnt_to: Sequence[Place],
         learn_after: timedelta | None,
         keep: timedelta | None,
         clock: TimeProvider,
@@ -102,6 +107,7 @@ class Conversation:
         self._store = store
         self._clock = clock
         self._learn_after = learn_after
+        self._learnt_to = learnt_to
         self._keep = None if keep is None else checked_span(keep, "keep")
         self.id: str = checked_name(name, "name of a conversation")
         """The application's name for the chat."""
@@ -183,12 +189,10 @@ class Conversation:
     async def _removed(
         self, *, before: datetime | None = None, ids: Sequence[str] | None = None
     ) -> RemovedTurns:
-        subject, scope = self.place.subject, self.place.scope
-        facts = [
-            fact
-            for fact in await self._store.load_all(subject, scope)
-            if fact.source is not None and fact.source.conversation == self.id
-        ]
+        subject, scope, facts = self.place.subject, self.place.scope, list[AnyFact]()
+        for place in self._learnt_to:
+            found = await self._store.load_all(place.subject, place.scope)
+            facts += [each for each in found if each.source and each.source.conversation == self.id]
         left = await self._stored.turns(self.id, subject, scope) if facts else []
         gone = {
             turn.number
@@ -208,10 +212,6 @@ def is_own(turn: NewTurn) -> bool:
     """Whether a message is factmem's own."""
     message = turn.body["message"]
     return isinstance(message, dict) and message.get("name") in OWN_MESSAGES
-
-
-_TRIM_EVERY = 64
-"""Old messages are removed at every 64th message: it rewrites the conversation."""
 
 
 class MemoryConversations:
@@ -266,8 +266,8 @@ class LearningRun(Displayed):
 class ConversationLearning:
     """Takes due chats from the queue and detects their facts.
 
-    A chat that fails is tried again after a pause that doubles each time, and given up after eight
-    attempts. What a killed worker had taken is due again when its lease ends.
+    A chat that fails is tried again after a pause that doubles each time, and given up after eight attempts.
+    What a killed worker had taken is due again when its lease ends.
 
     Args:
         store: The store of the queue.

@@ -78,10 +78,9 @@ class MemoryRuns(Generic[C]):
         text = await runs.prompt(context, chat)         # before a model call
         await runs.learn(context, chat, since=1)        # after the answer
 
-    A failure of the store or of the memory's models does not end a run: `on_failure` gets the
-    error, and the model reads that the memory cannot be reached. Errors of the application are
-    raised before the first call to a model: a subject without its entity, a view that is not
-    writable, a missing key or extra.
+    A failure of the store or of the memory's models does not end a run: `on_failure` gets the error,
+    and the model reads that the memory cannot be reached. Errors of the application are raised before
+    the first call to a model: a subject without its entity, a read-only view, a missing key or extra.
 
     Use it as an async context manager to detect facts after the run has returned; the end of the
     block waits for that. Elsewhere, or in another event loop, `learn` detects facts immediately.
@@ -89,12 +88,10 @@ class MemoryRuns(Generic[C]):
     Args:
         memory: The memory. `C` is the framework's context of a run.
         user: The user of all runs, or a function of the context. See `Who`.
-        recall: The maximum of facts that `prompt` returns, those relevant to the question; else
-            all.
+        recall: The most facts and quotes of `prompt`, those relevant to the question; else all facts.
         auto_detect: Whether `learn` detects facts in the user's words. One model call each.
         conversations: Whether `learn` stores the messages of the run, under its conversation. With
-            `auto_detect` facts are then detected by `AgentMemory.learn_pending`, in any process, and
-            a failing model loses nothing.
+            `auto_detect`, `AgentMemory.learn_pending` then detects facts; a failing model loses nothing.
         detection: How `learn` detects facts; by default the memory's `detection`.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
@@ -221,11 +218,14 @@ class MemoryRuns(Generic[C]):
         view = self.view(context)
         if self._recall is None:
             text = await self.attempt(view.text)
-        else:
-            said = [{"role": "user", "content": chat}] if isinstance(chat, str) else chat
-            limit, asked = self._recall, self._question(said) or ""
-            text = await self.attempt(lambda: view.text(asked, limit)) if asked.strip() else ""
-        return UNREACHABLE if text is None else text
+            return UNREACHABLE if text is None else text
+        said = [{"role": "user", "content": chat}] if isinstance(chat, str) else chat
+        most, asked = self._recall, self._question(said) or ""
+        if not asked.strip():
+            return ""
+        recall = view.recall_facts_to_agent  # with the chat, so that nothing of it is quoted
+        found = await self.attempt(lambda: recall([*said], asked, limit=most))
+        return UNREACHABLE if found is None else found.text
 
     async def load(
         self, context: C, messages: list[History], question: str | None = None

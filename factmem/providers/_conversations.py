@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+import orjson
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import override
 
 from factmem.events import MemoryOperation
 from factmem.models._names import checked_name
-from factmem.models.boundary import Boundary
+from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import stamp, utc
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.providers._backend import ConversingBackend
@@ -41,7 +42,7 @@ class ConversingStore(LedgerStore):
 
     def __init__(self, backend: ConversingBackend, limit: PlaceLimit | None = None) -> None:
         super().__init__(backend, limit)
-        self._conversations = StoreConversations(backend, self._enter)
+        self._conversations = StoreConversations(backend, self._enter, self._limit)
 
     @property
     @override
@@ -55,13 +56,18 @@ class StoreConversations(ConversationStore):
     Args:
         backend: The backend of the store.
         enter: Checks a place, and that the store is open.
+        limit: The most that one place may have.
     """
 
     def __init__(
-        self, backend: ConversingBackend, enter: Callable[[MemorySubject, MemoryScope], Identity]
+        self,
+        backend: ConversingBackend,
+        enter: Callable[[MemorySubject, MemoryScope], Identity],
+        limit: PlaceLimit | None,
     ) -> None:
         self._backend = backend
         self._enter = enter
+        self._limit = limit
 
     @override
     async def append(
@@ -78,6 +84,11 @@ class StoreConversations(ConversationStore):
         if not turns:
             await checkpoint()
             return []
+        if self._limit is not None and self._limit.bytes is not None:
+            boundary = UNBOUNDED.narrowed(places=[Place.of_identity(place)])
+            size = sum(info.bytes for info in await self._backend.places(boundary))
+            new = sum(len(orjson.dumps(turn.body)) for turn in turns)
+            self._limit.check_bytes(place, size + new)
         return await self._backend.converse(lambda stored: stored.append(place, name, turns, rest))
 
     @override

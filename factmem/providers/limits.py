@@ -26,8 +26,8 @@ class PlaceLimit:
     values: int | None = None
     """The maximum number of current values."""
     bytes: int | None = None
-    """The maximum size in bytes, history included; `contents.tidy` frees some. The entry being
-    saved counts without the framing and padding of its file."""
+    """The maximum size in bytes, history and conversations included; `contents.tidy` frees some. What
+    is being saved counts without the framing and padding of its file."""
 
     def __post_init__(self) -> None:
         given = [each for each in (self.values, self.bytes) if each is not None]
@@ -61,5 +61,6 @@ class PlaceLimit:
         if self.bytes is not None and size > self.bytes:
             raise PlaceFullError(
                 f"{str(Place.of_identity(identity))!r} may use {self.bytes} bytes and would use "
-                f"{size}; nothing was saved. Remove history with contents.tidy, or raise the limit"
+                f"{size}; nothing was saved. Remove history with contents.tidy or messages of "
+                "conversations, or raise the limit"
             )

@@ -12,12 +12,25 @@ import pytest
 from factmem.errors import ChatModelError, MemoryAccessError, StorageError, UnboundSubjectError
 from factmem.events import MemoryEvent
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import MemoryRuns
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
 from tests.providers.delayed_backend import DelayedStore, Server
-from tests.world import AGENT, ALICE, BOB, KINDS, PROFILE, THEME, USER, item, store_of, theme
+from tests.world import (
+    AGENT,
+    ALICE,
+    BOB,
+    COMPANY,
+    KINDS,
+    PROFILE,
+    THEME,
+    USER,
+    item,
+    store_of,
+    theme,
+)
 
 DARK = {"facts": [item()]}
 NOTHING: dict[str, Any] = {"facts": []}
@@ -289,6 +302,34 @@ async def test_removed_messages_name_their_facts(store: FactStore, clock: Settab
     assert (await chat.clear()).count == 1
     assert await chat.messages() == []
     assert await themes(store) == ["dark"]
+
+
+async def test_facts_of_other_places_are_named(store: FactStore, clock: SettableClock) -> None:
+    """A chat of a user may have taught something about their company."""
+    memory = AgentMemory(store, scopes=PROFILE, subjects=[USER, COMPANY], clock=clock).of("alice")
+    chat = memory.conversation("chat")
+    (said,) = await chat.append(SAID)
+    fact = theme("dark", source=FactSource(SourceKind.USER, "chat", said.number))
+    other = theme("light", source=FactSource(SourceKind.USER, "other", said.number))
+    await store.save(fact, COMPANY, AGENT)
+    await store.save(other, ALICE, AGENT)
+
+    assert [each.id for each in (await chat.clear()).facts] == [fact.id]
+
+
+async def test_the_present_chat_is_not_quoted_in_a_prompt(
+    store: FactStore, clock: SettableClock
+) -> None:
+    """Adapters pass the chat, of which a part may be stored already."""
+    memory = memory_on(store, clock).of("alice")
+    await memory.conversation("old").append({"role": "user", "content": "The theme was grey"})
+    await memory.conversation("chat").append(SAID)
+    runs = MemoryRuns[None](memory, recall=10)
+
+    text = await runs.prompt(None, [SAID, {"role": "user", "content": "Which theme?"}])
+
+    assert "The theme was grey" in text
+    assert str(SAID["content"]) not in text
 
 
 async def test_old_messages_go(store: FactStore, clock: SettableClock) -> None:

@@ -8,6 +8,7 @@ from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryPr
 from factmem.errors import PlaceFullError
 from factmem.ledger.entries import Entry, stored
 from factmem.providers.base import FactStore
+from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.limits import PlaceLimit
 from factmem.testing._facts import AGENT, PERSON, USER, languages, theme
@@ -73,3 +74,21 @@ def test_a_limit_must_be_positive(limits: dict[str, int]) -> None:
     """The error shows a correct one."""
     with pytest.raises(ValueError, match="PlaceLimit\\(values"):
         PlaceLimit(**limits)
+
+
+@KINDS
+async def test_messages_count_in_a_full_place(kind: str, tmp_path: Path) -> None:
+    """Facts and messages share the room of a place; removed messages free it."""
+    async with made(kind, tmp_path, PlaceLimit(bytes=7000)) as store:
+        turns = [new_turn({"role": "user", "content": "x" * 2400}, None, f"{n}") for n in range(3)]
+        for turn in turns[:2]:
+            await store.conversations.append([turn], "chat", USER, AGENT)
+
+        with pytest.raises(PlaceFullError, match="may use 7000 bytes"):
+            await store.conversations.append([turns[2]], "other", USER, AGENT)
+        with pytest.raises(PlaceFullError):
+            await store.save(languages("x" * 2400), USER, AGENT)
+        await store.conversations.append([turns[2]], "chat", PERSON.of("alice"), AGENT)
+        assert len(await store.conversations.turns("chat", USER, AGENT)) == 2
+        await store.conversations.remove("chat", USER, AGENT, ids=["0"])
+        await store.conversations.append([turns[2]], "chat", USER, AGENT)

@@ -59,6 +59,9 @@ async def _picture(folder: str) -> str:
         browser = Browser(session)
         async with browser.run_test(size=(120, 18)) as pilot:
             await pilot.pause(0.3)
+            with anyio.fail_after(60):
+                while not browser.query_one(FactTable).has_focus:
+                    await pilot.pause(0.05)
             browser.query_one(PlacesTree).focus()
             await pilot.press("down", "down", "enter")
             with anyio.fail_after(60):

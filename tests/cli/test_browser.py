@@ -78,6 +78,7 @@ async def _browsing(
         async with browser.run_test(size=(200, 30)) as pilot:
             tree = browser.query_one(PlacesTree)
             await _until(pilot, lambda: tree.last_line >= 3 and tree.cursor_line == 0)
+            await _until(pilot, lambda: browser.query_one(FactTable).has_focus)
             tree.focus()
             await pilot.press("down", "down", "enter")
             await _until(pilot, lambda: len(browser.query_one(FactTable).shown) == 4)
@@ -113,7 +114,7 @@ def test_places_values_and_a_value(tmp_path: Path) -> None:
             drawn = _shown(browser)
             assert not set(drawn) & set("\x1b\x9b\u202e")
             assert "\\x1b[31m[bold red]x[/]" in drawn
-            assert 'user, chat-7, message 3, "I like it \\x1b[2Jdark' in drawn
+            assert 'user: "I like it \\x1b[2Jdark [b]really[/b]" chat-7' in drawn
             assert "👨👩 한국 مرحبا" in drawn
 
             await pilot.press("end", "enter")
@@ -336,6 +337,7 @@ def test_a_hundred_thousand_rows_are_shown_in_part(tmp_path: Path) -> None:
             async with browser.run_test(size=(120, 30)) as pilot:
                 tree = browser.query_one(PlacesTree)
                 await _until(pilot, lambda: tree.last_line >= 2 and tree.cursor_line == 0)
+                await _until(pilot, lambda: browser.query_one(FactTable).has_focus)
                 tree.focus()
                 await pilot.press("down", "down", "enter")
                 table = browser.query_one(FactTable)

@@ -54,7 +54,7 @@ class Browser(App[None]):
     TITLE = "factmem"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
-    #left { width: 30%; min-width: 24; max-width: 60; }
+    #left { width: 25%; min-width: 20; max-width: 50; }
     #places { height: 1fr; background: $surface; }
     #where { height: 1; padding: 0 1; background: $panel; color: $foreground; }
     FactTable { height: 1fr; }
@@ -147,7 +147,10 @@ class Browser(App[None]):
     async def _show_inbox(self) -> None:
         recent = self.session.desk.recent
         self._inbox, self._place, self._question = recent.version, None, None
+        shown = recent.version
         rows = await self.session.inbox()
+        if self._inbox != shown:  # another list was opened meanwhile
+            return
         self._all, self._texts = rows, None
         self.query_one(FactTable).show(rows, keep_cursor=True)
         more = "" if recent.is_complete else "; the store is still being read"

@@ -11,9 +11,11 @@ from textual.widgets import DataTable
 
 from factmem._cli.place_names import place_name
 from factmem._cli.readings import Row
-from factmem._cli.records import source_words, value_words
+from factmem._cli.records import speaker, value_words
 from factmem._cli.times import ago
 from factmem.models._display import shown
+from factmem.models.places import Place
+from factmem.models.sources import FactSource
 
 __all__ = ["MOST_ROWS", "FactTable"]
 
@@ -21,6 +23,8 @@ MOST_ROWS = 1_000
 """The most rows of the table: more than anyone reads, and drawn at once. The filter finds others."""
 _LONGEST = 400
 """The maximum of characters of a value in a cell; no screen shows more."""
+_LEAST = 16
+"""The least width of a value."""
 _WIDE = 100
 """The width of a screen from which on the table shows who said a value, and its quote."""
 
@@ -51,13 +55,22 @@ _Columns = dict[str, tuple[int, Callable[[Row], str]]]
 _VALUE: _Columns = {
     " ": (1, _sign),
     "value": (0, lambda row: value_words([row.value])[:_LONGEST]),
-    "keyword": (18, lambda row: row.fact.concept.keyword),
-    "said": (10, lambda row: ago(row.fact.timestamp)),
 }
-_PLACE: _Columns = {"place": (24, lambda row: place_name(row.place))}
-_BY: _Columns = {
-    "by": (22, lambda row: source_words([row.fact.source] if row.fact.source else [])),
-}
+_BY: _Columns = {"said by": (0, lambda row: _words(row.fact.source))}
+_KEYWORD: _Columns = {"keyword": (18, lambda row: row.fact.concept.keyword)}
+_PLACE: _Columns = {"of": (12, lambda row: _entity(row.place))}
+_SAID: _Columns = {"said": (10, lambda row: ago(row.fact.timestamp))}
+
+
+def _entity(place: Place) -> str:
+    return "/".join(place.subject.levels) or place_name(place)
+
+
+def _words(source: FactSource | None) -> str:
+    """Return who said something, with the quote first, as a cell shows only its beginning."""
+    if source is None or source.quote is None:
+        return speaker(source)
+    return f'{source.kind.value}: "{source.quote}" {source.conversation or ""}'.rstrip()
 
 
 class FactTable(DataTable[Text]):
@@ -87,11 +100,13 @@ class FactTable(DataTable[Text]):
         has_places = any(row.item is not None or row.relevance is not None for row in rows)
         width = self.size.width or self.app.size.width
         is_wide = self.app.size.width >= _WIDE
-        columns = _VALUE | (_PLACE if has_places else {}) | (_BY if is_wide else {})
-        used = sum(cells + 2 for cells, _ in columns.values())
+        columns = _VALUE | (_BY if is_wide else {}) | _KEYWORD
+        columns |= (_PLACE if has_places else {}) | _SAID
+        used = sum(cells + 2 for cells, _ in columns.values()) + 2
+        share = max((width - used) // (2 if is_wide else 1), _LEAST)
         self.clear(columns=True)
         for name, (cells, _) in columns.items():
-            self.add_column(name, width=cells or max(width - used - 2, 20))
+            self.add_column(name, width=cells or share)
         self.add_rows([[_cell(words(row)) for _, words in columns.values()] for row in self.shown])
         self.move_cursor(row=stays)
 

@@ -289,8 +289,12 @@ class FactIndex:
         named = days = None
         if entity is not None:
             number = self._entities[entity]
+            np = numpy_or_none()
+            two = (
+                2 if np is None else np.uint8(2)
+            )  # with a wider number numpy takes three times as long
             # 1 for the named entity, 2 for others, 0 without one
-            named = self._where(self._entity_of, lambda of: (of >= 0) * (1 + (of != number)))
+            named = self._where(self._entity_of, lambda of: (of >= 0) * two - (of == number))
         asked = asked_days(question)
         if asked:
             days = self._where(

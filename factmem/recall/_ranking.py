@@ -195,6 +195,11 @@ class Ranking:
             fused = self._lexical * lexical + self._semantic * semantic
         support = self._dense_support(np, slots, fused, candidates.loose)
         weights = self._query.weights
+        least = weights.relevance / self._whole  # of a score, by recency and importance
+        some = _promising(np, fused + support, self._query.limit, least)
+        slots, lexical, semantic, fused, support = (
+            column[some] for column in (slots, lexical, semantic, fused, support)
+        )
         heard_at = np.frombuffer(candidates.heard_at)[slots]
         recency = np.exp2(-np.maximum(self._now - heard_at, 0.0) / self._half_life)
         importance = np.frombuffer(candidates.importance)[slots]
@@ -260,6 +265,19 @@ class Ranking:
             winners = scores >= least[group_of]
             support[order[winners]] += gain[winners]
         return support
+
+
+def _promising(np: Array, sums: Array, limit: int, least: float) -> Array:
+    """Return an index of the facts that may be among the best, by the sums before other factors.
+
+    The factors are from `least` to 1. Most facts have one common word of the question, and need no
+    recency and no order.
+    """
+    most = float(sums.max())
+    for share in (0.8, 0.6, 0.4, 0.2):
+        if np.count_nonzero(sums >= share * most) >= limit:
+            return np.flatnonzero(sums >= share * most * least * (1 - 10.0**-_DIGITS))
+    return slice(None)
 
 
 def _stretched(np: Array, near: Nearness, known: Array) -> Array:

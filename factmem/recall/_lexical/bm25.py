@@ -19,6 +19,7 @@ The text around a document counts in tf and length too, multiplied by its weight
 in n(t) and coverage, because a document is not about the content of its neighbours.
 """
 
+import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -307,7 +308,11 @@ def _similar(word: Word, known: Iterable[str]) -> Iterator[str]:
     are not removed, compounds and misspellings. The measure is the coefficient of Dice.
     """
     asked = [set(pairs(term)) for term in word if len(term) > 2 and not term.isdecimal()]
-    for term in (each for each in known if asked and len(each) > 2):
+    if not asked:
+        return
+    # Most terms have no common pair, and a pattern finds that in a third of the time.
+    has_common = re.compile("|".join(map(re.escape, set().union(*asked)))).search
+    for term in (each for each in known if len(each) > 2 and has_common(each)):
         own = set(pairs(term))
         if any(2 * len(own & each) >= _LEAST_SHARED * (len(own) + len(each)) for each in asked):
             yield term

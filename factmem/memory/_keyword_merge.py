@@ -5,7 +5,7 @@ If not, an appended entry first moves the current values; the history of a forme
 still change them stays under that keyword.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from secrets import token_hex
@@ -86,8 +86,30 @@ class KeywordMerge:
         renamed = [self._renamed(entry) for entry in entries]
         after = Ledger(renamed).items(self._concept.keyword, self._now)
         history = renamed if after.keys() == wanted.keys() else None
-        entry = self._entry(held, wanted) if moved else None
+        entry = self._moving(entries, held, wanted) if moved else None
+        if moved and history is None and entry is None:
+            problem = "Its values contradict each other: pass a function as if_both"
+            return Merged(moved, has_both, problem)
         return Merged(moved, has_both, history=history, entry=entry)
+
+    def _moving(
+        self,
+        entries: Sequence[Entry],
+        held: dict[str, list[Item]],
+        wanted: dict[Canonical, StoredFact],
+    ) -> Entry | None:
+        """Return the entry that leaves the wanted values; None if what was said before forbids it.
+
+        The values keep their times, unless a later retraction would end them: then they count as
+        said now, and in the end as saved by the application.
+        """
+        now = {"timestamp": self._now}
+        for changes, is_saved in (({}, False), (now, False), (now, True)):
+            entry = self._entry(held, wanted, changes, is_saved=is_saved)
+            after = Ledger([*entries, entry])
+            if after.items(self._concept.keyword, self._now).keys() == wanted.keys():
+                return entry
+        return None
 
     def _held(self, ledger: Ledger) -> dict[str, list[Item]]:
         """Return the current items of each keyword that has any, the concept's keyword last."""
@@ -105,7 +127,7 @@ class KeywordMerge:
             old.sort(key=attrgetter("said"))
             return self._made(rule([each.value for each in old], [each.value for each in new]))
         if len(held) > 1 and rule == "later":
-            last = last_said(items)
+            last = last_said([item for item in items if item.state == "confirmed"] or items)
             items = next(each for each in held.values() if last in each)
         is_many = len(items) > 1
         return {canonical(item.value): self._fact(item, is_many=is_many) for item in items}
@@ -132,6 +154,13 @@ class KeywordMerge:
             fact["since"] = item.since
         if item.until is not None:
             fact["until"] = item.until
+        if item.state == "learnt":
+            fact["stated"] = True
+        elif item.state == "confirmed":
+            fact["confirmed"] = True
+        fact["actor"] = item.by.actor or ""
+        if item.by.reason is not None:
+            fact["reason"] = item.by.reason
         if (source := item.sources[-1]) is not None:
             fact["source"] = source
         if item.metadata is not None:
@@ -150,8 +179,15 @@ class KeywordMerge:
             return {**fact, "value": value}
         return {**fact, "type": "MULTIPLE", "values": [value]}
 
-    def _entry(self, held: dict[str, list[Item]], wanted: dict[Canonical, StoredFact]) -> Entry:
-        """Return the entry that leaves the wanted values, all under the concept's keyword."""
+    def _entry(
+        self,
+        held: dict[str, list[Item]],
+        wanted: dict[Canonical, StoredFact],
+        changes: Mapping[str, str],
+        *,
+        is_saved: bool,
+    ) -> Entry:
+        """Return an entry with the wanted values under the concept's keyword, and all others forgotten."""
         own = {canonical(item.value): item for item in held.get(self._concept.keyword, ())}
         ids = {item.fact_id for item in own.values()}
         gone: list[ForgottenItem] = [
@@ -160,10 +196,12 @@ class KeywordMerge:
             for item in items
             if keyword in self._former or canonical(item.value) not in wanted
         ]
-        new = [fact for key, fact in wanted.items() if key not in own]
+        new: list[Any] = [{**fact, **changes} for key, fact in wanted.items() if key not in own]
         for fact in new:
             if fact["id"] in ids:  # an id that `gone` names
                 fact["id"] = token_hex(16)
+            if is_saved:
+                fact.pop("stated", None)
         return {"at": self._now, "facts": new, "forget": gone}
 
     def _renamed(self, entry: Entry) -> Entry:

@@ -1,6 +1,7 @@
 """Changes of concepts over all users: rename, merge, convert."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from factmem.memory._keyword_merge import KeywordMerge
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models.actors import FactState
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject
 from factmem.providers.base import FactStore
+from factmem.providers.results import RetractedFact
 from tests.ledgers import KEYWORDS, Step, entries_of, ledgers, searched, stamp
 from tests.world import AGENT, ALICE, BOB, KINDS, USER, memory_of, store_of
 
@@ -221,3 +224,31 @@ def test_a_merge_loses_nothing(steps: list[Step], rule: str, fact_type: FactType
     assert _saved(entries) <= _saved(after)
     again = merge.of(after)
     assert again is None or again.values == 0
+
+
+async def test_what_a_person_confirmed_stays_so(store: FactStore, memory: AgentMemory) -> None:
+    """A value that a model learnt later does not end it, and the state of each value stays."""
+    await memory.save(HOME, "Busan", confirmed=True)
+    await store.learn([SingleFact(CITY, "Seoul")], ALICE, AGENT)
+    await store.learn([SingleFact(HOME, "Jeju")], BOB, AGENT)
+    await store.save(MultipleFacts(PETS, ["Miso"]), BOB, AGENT)
+
+    await memory.contents.rename("home-city", CITY, if_both="later")
+
+    (alice,) = await store.load(CITY, ALICE, AGENT)
+    (bob,) = await store.load(CITY, BOB, AGENT)
+    assert (alice.value, alice.state) == ("Busan", FactState.CONFIRMED)
+    assert (bob.value, bob.state) == ("Jeju", FactState.STATED)
+
+
+async def test_a_retraction_under_the_new_keyword_ends_no_value(
+    store: FactStore, memory: AgentMemory
+) -> None:
+    """What holds under the former keyword holds under the new one."""
+    home = SingleFact(HOME, "Busan")
+    await store.save(home, ALICE, AGENT)
+    await store.learn([], ALICE, AGENT, retracted=[RetractedFact(CITY, "Busan", datetime.now(UTC))])
+
+    await memory.contents.rename("home-city", CITY)
+
+    assert await values(store, ALICE) == {"city": ["Busan"]}

@@ -97,6 +97,12 @@ class Reading:
                 items.append(InboxItem(kind, self.place, fact, at, fact.actor, source))
         return [row for item in items for row in _rows(self.place, [item.fact], item)]
 
+    def with_proposals(self) -> list[Row]:
+        """Return the current values and, beside them, those that are proposed."""
+        waits = self.waiting(datetime.now(UTC))
+        proposed = [r for r in waits if r.is_proposed and r.item and not r.item.is_ending]
+        return sorted([*proposed, *self.rows], key=lambda row: row.fact.concept.keyword)
+
     def row(self, fact_id: str, position: int) -> Row | None:
         """Return a value that waits or is current; None if it was changed or forgotten."""
         keyword = self._keyword(fact_id)

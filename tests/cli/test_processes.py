@@ -4,12 +4,14 @@ import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 import factmem
@@ -291,6 +293,50 @@ def test_a_store_is_served_to_mcp_clients(tmp_path: Path) -> None:
         check=False,
     )
     assert json.loads(done.stdout.splitlines()[0])["id"] == 1, done.stderr
+
+
+def _answer(client: httpx.Client, link: str) -> httpx.Response:
+    """Return the answer of a server that is starting."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return client.get(link)
+        except httpx.ConnectError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+@pytest.mark.storm
+def test_a_store_is_served_to_reviewers(tmp_path: Path) -> None:
+    """`factmem review` serves its page to whoever has a link, also of an encrypted store."""
+    key, store = str(tmp_path / "key"), str(tmp_path / "memory")
+    assert _call("keys", "generate", key).returncode == 0
+    options = ("--store", store, "--key-file", key)
+    assert _call(*options, "set", ALICE, "age", "36", "--type", "integer").returncode == 0
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+    env = {**os.environ, "REVIEW_SECRET": "s" * 40}
+    command = [*FACTMEM, *options, "review", "--port", port, "--token-env", "REVIEW_SECRET"]
+    made = subprocess.run(
+        [*command, "--link", "reader", "--name", "tom"],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=True,
+    )
+    link = made.stdout.strip()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as server:
+        try:
+            with httpx.Client(follow_redirects=True, timeout=60) as client:
+                page = _answer(client, link)
+                assert page.status_code == 200
+                assert "36" in client.get(page.url.join(f"/user/{ALICE}")).text
+                assert httpx.get(str(page.url)).status_code == 401
+        finally:
+            server.terminate()
+        _, printed = server.communicate()
+    assert f"Serving on http://127.0.0.1:{port}" in printed
+    assert "token=" not in printed
 
 
 @pytest.mark.storm

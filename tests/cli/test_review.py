@@ -339,6 +339,8 @@ async def test_a_proposal_is_shown_with_the_value_that_it_contradicts(tmp_path: 
             assert "Now: <b><bdi>Bronze</bdi></b>" in page
             assert "billing says so" in page
             assert "Miso" not in page
+            user = (await client.get(f"/user/{ALICE}")).text
+            assert user.index("Gold") < user.index("Bronze")
             rejected = await _send(client, "/", "/forget", {"place": ALICE}, reason="no")
             assert rejected.status_code == 303
             assert await site.values() == {"plan": ["Bronze"]}

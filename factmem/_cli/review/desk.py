@@ -63,6 +63,8 @@ class PageDesk(Desk):
     ) -> None:
         super().__init__(store, options, days=days)
         self._embedder = embedder
+        self.is_remote = embedder is not None
+        """Whether a search may wait for an answer from elsewhere."""
 
     async def lines(self, row: Row) -> list[Line]:
         """Return the messages around the one that states a value, as far as they are stored."""

@@ -5,7 +5,7 @@ of the browser forbids scripts and styles of other origins and inside the page.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
@@ -117,7 +117,8 @@ class Pages:
                 if not compare_digest(given, self._tokens.form_token(token).encode()):
                     words = "This form is too old. Go back, reload the page and try again."
                     return self._page(request, "problem", 403, words=words)
-            async with self._turns:
+            is_remote = path == "/search" and self._desk.is_remote
+            async with nullcontext() if is_remote else self._turns:
                 response = await page(request)
             response.headers.update(HEADERS)
             return response
@@ -204,7 +205,7 @@ class Pages:
         only, first = _only(visitor), (number - 1) * _ON_A_PAGE
         rows = await self._desk.inbox(only, kind or None, skip=first, most=_ON_A_PAGE)
         cards = [(row, await self._desk.lines(row)) for row in rows]
-        pages = max(-(-len(self._desk.recent.waiting(only, kind or None)) // _ON_A_PAGE), 1)
+        pages = -(-len(self._desk.recent.waiting(only, kind or None)) // _ON_A_PAGE)
         return self._page(request, "inbox", cards=cards, show=kind, number=number, pages=pages)
 
     async def _users(self, request: Request) -> Response:
@@ -218,9 +219,9 @@ class Pages:
     async def _user(self, request: Request) -> Response:
         place = self._place(request, request.path_params["place"])
         reading = await self._desk.reading(place)
-        first, most = (_number(request) - 1) * _USERS, len(reading.rows)
-        rows = reading.rows[first : first + _USERS]
-        pages = max(-(-most // _USERS), 1)
+        found = reading.with_proposals()
+        first, most = (_number(request) - 1) * _USERS, len(found)
+        rows, pages = found[first : first + _USERS], -(-most // _USERS)
         return self._page(
             request,
             "user",

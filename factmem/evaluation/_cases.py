@@ -42,7 +42,7 @@ class EvalCase:
     stale: Sequence[str] = ()
     """Earlier values. None of them may come before the present one, or instead of it."""
     erased: Sequence[str] = ()
-    """Values that must be in no answer, and in no entry of the searched places."""
+    """Values that must be in no answer, and in no entry or message of the searched places."""
     message: int | None = None
     """The number of the message, from 0, that the fact must name as its source."""
     conversation: str | None = None

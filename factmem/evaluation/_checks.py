@@ -6,22 +6,22 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
+from typing import NamedTuple
 
 import orjson
 
 from factmem._arguments import expect_within
 from factmem.detection.report import DetectionReport
-from factmem.errors import FactmemError
+from factmem.errors import FactmemError, StorageError
 from factmem.evaluation._cases import EvalCase, digest, read_cases
 from factmem.evaluation._report import CaseResult, EvalReport, Outcome
 from factmem.evaluation._words import folded, has
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.models.sources import FactSource
 from factmem.prompt.tokens import estimate_tokens
 from factmem.recall._documents import plain_values
-from factmem.recall.match import Match
+from factmem.recall.match import Match, TurnMatch
 
 __all__ = ["assert_cases", "evaluate"]
 
@@ -89,56 +89,83 @@ async def _recalled(memory: AgentMemory, case: EvalCase, limit: int) -> CaseResu
     started = perf_counter()
     matches = await memory.recall(case.question, limit=limit)
     spent = (perf_counter() - started) * 1000
-    ranks = [_rank(matches, value) for value in case.expect]
+    found = [*map(_of_fact, matches), *map(_of_turn, matches.turns)]
+    ranks = [_rank(found, value) for value in case.expect]
     known = [rank for rank in ranks if rank is not None]
     rank = max(known, default=None) if len(known) == len(ranks) else None
     return CaseResult(
         case.id,
         case.question,
-        _outcome(case, matches, rank),
+        _outcome(case, found, rank),
         rank=rank,
-        tokens=estimate_tokens("\n".join(match.text for match in matches)),
+        tokens=estimate_tokens("\n".join(each.line for each in found)),
         milliseconds=spent,
         expected=list(case.expect),
-        got=[match.text for match in matches],
+        got=[each.line for each in found],
         is_semantic=matches.is_semantic,
     )
 
 
-def _outcome(case: EvalCase, matches: Sequence[Match], rank: int | None) -> Outcome:
-    if any(_rank(matches, value) for value in case.erased):
+class _Found(NamedTuple):
+    """A fact or a message that a recall found: facts come first, as in a prompt."""
+
+    words: str
+    line: str
+    message: int | None
+    conversation: str | None
+
+
+def _of_fact(match: Match) -> _Found:
+    source, words = match.fact.source, folded(_words(match.fact))
+    if source is None:
+        return _Found(words, match.text, None, None)
+    return _Found(words, match.text, source.message, source.conversation)
+
+
+def _of_turn(match: TurnMatch) -> _Found:
+    return _Found(folded(match.turn.text), match.text, match.turn.number, match.conversation)
+
+
+def _outcome(case: EvalCase, found: Sequence[_Found], rank: int | None) -> Outcome:
+    if any(_has_any(each, case.erased) for each in found):
         return Outcome.LEAKED
     if not case.expect:
-        return Outcome.ANSWERED if matches else Outcome.UNANSWERED
-    if not matches:
+        return Outcome.ANSWERED if found else Outcome.UNANSWERED
+    if not found:
         return Outcome.SILENT
-    others = [each for each in matches if not _has_any(each.fact, case.expect)]
-    earlier = [matches.index(each) + 1 for each in others if _has_any(each.fact, case.stale)]
+    others = [(at, each) for at, each in enumerate(found, 1) if not _has_any(each, case.expect)]
+    earlier = [at for at, each in others if _has_any(each, case.stale)]
     if earlier and (rank is None or min(earlier) < rank):
         return Outcome.STALE
     if rank is None:
         return Outcome.MISSED
-    answers = [each.fact.source for each in matches if _has_any(each.fact, case.expect)]
-    is_proven = any(_names(source, case) for source in answers)
+    is_proven = any(_has_any(each, case.expect) and _is_named(each, case) for each in found)
     return Outcome.FOUND if is_proven else Outcome.UNPROVEN
 
 
-def _names(source: FactSource | None, case: EvalCase) -> bool:
-    """Whether a source is the message of a case, as far as the case names one."""
-    message, conversation = (
-        (None, None) if source is None else (source.message, source.conversation)
-    )
-    return case.message in (None, message) and case.conversation in (None, conversation)
+def _is_named(found: _Found, case: EvalCase) -> bool:
+    """Whether a fact has the source of a case, or a message is it, as far as the case names one."""
+    is_message = case.message in (None, found.message)
+    return is_message and case.conversation in (None, found.conversation)
 
 
 async def _remaining(
     memory: AgentMemory, erased: Sequence[str], texts: dict[Place, str]
 ) -> list[str]:
-    """Return the erased values that an entry of the memory's places has, history included."""
+    """Return the erased values that the memory's places have, in their history or a message."""
     for place in memory.places if erased else ():
         if place not in texts:
-            entries = await memory.store.entries(place.subject, place.scope)
-            texts[place] = folded(orjson.dumps(entries, default=str).decode())
+            where = place.subject, place.scope
+            entries = await memory.store.entries(*where)
+            said = [orjson.dumps(entries, default=str).decode()]
+            try:
+                keeper = memory.store.conversations
+            except StorageError:  # this store keeps none
+                keeper = None
+            for chat in [] if keeper is None else await keeper.conversations(*where):
+                assert keeper is not None  # noqa: S101 - it has returned the conversations
+                said += [turn.text for turn in await keeper.turns(chat.id, *where)]
+            texts[place] = folded("\n".join(said))
     return [value for value in erased if any(has(texts[p], value) for p in memory.places)]
 
 
@@ -150,13 +177,15 @@ async def _detected(memory: AgentMemory, case: EvalCase) -> CaseResult:
             fact
             for fact in facts
             if wanted.get("keyword") in (None, fact.concept.keyword)
-            and _has_any(fact, [wanted["value"]])
+            and has(folded(_words(fact)), wanted["value"])
         ]
         for wanted in case.facts
     ]
     named = {fact.id for found in right for fact in found}
     lacking = [w["value"] for w, found in zip(case.facts, right, strict=True) if not found]
-    leaked = [value for value in case.erased if any(_has_any(fact, [value]) for fact in facts)]
+    leaked = [
+        value for value in case.erased if any(has(folded(_words(fact)), value) for fact in facts)
+    ]
     outcome = Outcome.LEAKED if leaked else Outcome.MISSED if lacking else Outcome.FOUND
     return CaseResult(
         case.id,
@@ -169,15 +198,13 @@ async def _detected(memory: AgentMemory, case: EvalCase) -> CaseResult:
     )
 
 
-def _rank(matches: Sequence[Match], value: str) -> int | None:
-    """Return the rank of the first match with a value, from 1."""
-    ranks = (at for at, match in enumerate(matches, 1) if _has_any(match.fact, [value]))
-    return next(ranks, None)
+def _rank(found: Sequence[_Found], value: str) -> int | None:
+    """Return the rank of the first fact or message with a value, from 1."""
+    return next((at for at, each in enumerate(found, 1) if has(each.words, value)), None)
 
 
-def _has_any(fact: AnyFact, values: Iterable[str]) -> bool:
-    text = folded(_words(fact))
-    return any(has(text, value) for value in values)
+def _has_any(found: _Found, values: Iterable[str]) -> bool:
+    return any(has(found.words, value) for value in values)
 
 
 def _words(fact: AnyFact) -> str:

@@ -104,6 +104,21 @@ async def test_a_forgotten_value_is_not_erased() -> None:
     assert await outcome(memory, **case) is Outcome.UNANSWERED
 
 
+async def test_a_message_answers_too() -> None:
+    """It is its own evidence, and an erased value may be left in one."""
+    memory = await memory_with()
+    said = {"role": "user", "content": "I have lived in Busan for years."}
+    await memory.conversation("chat-1").append(said)
+    case = {"question": "Where have I lived for years?", "expect": ["Busan"]}
+
+    assert await outcome(memory, **case) is Outcome.FOUND
+    assert await outcome(memory, **case, message=0, conversation="chat-1") is Outcome.FOUND
+    assert await outcome(memory, **case, message=1) is Outcome.UNPROVEN
+    assert await outcome(memory, question="xyzzy", erased=["Busan"]) is Outcome.LEAKED
+    await memory.conversation("chat-1").clear()
+    assert await outcome(memory, question="xyzzy", erased=["Busan"]) is Outcome.UNANSWERED
+
+
 def _found(quote: str, value: str, message: int = 0) -> dict[str, Any]:
     return {
         "message": message,

@@ -28,8 +28,9 @@ from factmem.recall._lexical.analysis import words
 
 __all__ = ["Recent", "Waiting"]
 
-_IDLE = 2.0
-"""The least seconds between two looks at the store; a look that takes longer is rarer."""
+_IDLE, _IDLE_UNKNOWN = 2.0, 30.0
+"""The least seconds between two looks at a store, and at one that has to be read to notice changes. A
+look that takes longer is rarer."""
 _SHARE = 10
 _MOST_NEW = 20
 """The new values that are kept of a place, its newest; the next follow when these are decided."""
@@ -81,6 +82,8 @@ class Recent:
         """A number that changes with what waits."""
         self.is_complete = False
         """Whether the whole store was read."""
+        self.unreadable = 0
+        """The number of places that could not be read."""
 
     async def follow(self) -> None:
         """Read the store, and again what changed, until cancelled."""
@@ -88,29 +91,33 @@ class Recent:
         while True:
             was_complete, began, now = self.is_complete, time.monotonic(), self._stamp()
             if now is None or now != read:
-                with suppress(FactmemError, OSError):  # each page reports the error of its own read
+                with suppress(FactmemError, OSError):  # pages report the errors of their own reads
                     await self.refresh()
                     read = now
             took = time.monotonic() - began
-            await anyio.sleep(max(_IDLE, _SHARE * took if was_complete else 0))
+            idle = _IDLE if now is not None else _IDLE_UNKNOWN
+            await anyio.sleep(max(idle, _SHARE * took if was_complete else 0))
 
     async def refresh(self) -> None:
         """Read the places that changed."""
-        places = await self._store.list_places()
+        places, failed = await self._store.list_places(), 0
         for place in places:
-            await self.reread(place)
+            try:
+                await self.reread(place)
+            except FactmemError:  # one damaged place hides no other; its own page reports the error
+                failed += 1
+                self._drop(place.identity)
+        self.unreadable = failed
         gone = self._known.keys() - {place.identity for place in places}
         for identity in gone:
-            del self._known[identity]
-            self._note()
+            self._drop(identity)
         self.is_complete = True
 
     async def reread(self, place: Place) -> None:
         """Read a place if it changed."""
         entries = await self._store.entries(place.subject, place.scope)
         if not entries:  # erased
-            if self._known.pop(place.identity, None) is not None:
-                self._note()
+            self._drop(place.identity)
             return
         mark = (len(entries), entries[-1]["at"])
         known = self._known.get(place.identity)
@@ -139,6 +146,10 @@ class Recent:
         known = [*self._known.values()] if place is None else [self._known.get(place.identity)]
         more = sum(each.more for each in known if each is not None)
         return len(self.waiting(place)) + more
+
+    def _drop(self, identity: Identity) -> None:
+        if self._known.pop(identity, None) is not None:
+            self._note()
 
     def _note(self) -> None:
         self._sorted = None

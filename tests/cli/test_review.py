@@ -1,9 +1,10 @@
 """`factmem review` by its answers: pages, changes, roles, and attacks on every route."""
 
 import re
+import sqlite3
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -380,6 +381,22 @@ async def test_an_erased_user_is_gone(tmp_path: Path) -> None:
                 answer = await client.get(path)
                 assert answer.status_code == 200
                 assert "bob" not in answer.text
+
+
+async def test_damage_of_one_user_hides_no_other(tmp_path: Path) -> None:
+    """Pages say how many users cannot be read, and the page of the user reports the error."""
+    async with _site(tmp_path) as site:
+        await _fill(site)
+    with closing(sqlite3.connect(tmp_path / "facts.db")) as database, database:
+        damage = "UPDATE entries SET line = X'00' WHERE CAST(line AS TEXT) LIKE '%Miso%'"
+        assert database.execute(damage).rowcount == 1
+    async with _site(tmp_path) as site:
+        await site.desk.recent.refresh()
+        async with site.visit() as client:
+            inbox = await client.get("/")
+            assert "Gold" in inbox.text
+            assert "The facts of 1 user cannot be read" in inbox.text
+            assert (await client.get(f"/user/{BOB}")).status_code == 500
 
 
 async def test_only_pages_of_this_site_are_returned_to(tmp_path: Path) -> None:

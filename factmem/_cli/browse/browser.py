@@ -154,6 +154,8 @@ class Browser(App[None]):
         self._all, self._texts = rows, None
         self.query_one(FactTable).show(rows, keep_cursor=True)
         more = "" if recent.is_complete else "; the store is still being read"
+        if recent.unreadable:
+            more += f"; {counted(recent.unreadable, 'place')} cannot be read: see `verify`"
         self._set_status(f"Inbox: {counted(recent.count(), 'value')} to review{more}")
 
     def _show_new_rows(self, rows: Sequence[Row]) -> None:

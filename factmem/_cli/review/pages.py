@@ -142,6 +142,7 @@ class Pages:
             form=self._tokens.form_token(request.state.token),
             waiting=self._desk.recent.count(_only(visitor)),
             is_complete=self._desk.recent.is_complete,
+            unreadable=self._desk.recent.unreadable,
             here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             done=_DONE.get(request.query_params.get("done", "")),
             change=request.query_params.get("change", ""),

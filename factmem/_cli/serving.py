@@ -1,6 +1,7 @@
 """Commands that serve a store: browse, review and mcp."""
 
 import os
+import re
 import sys
 from getpass import getuser
 from importlib.util import find_spec
@@ -88,6 +89,8 @@ def review(
     """Serve a page in the browser, to check what agents learnt."""
     if find_spec("jinja2") is None or find_spec("starlette") is None:
         raise CommandError("review needs more: pip install 'factmem[review]'", ExitCode.FAILED)
+    if address is not None and not re.fullmatch(r"https://[^/?#\s]+/?", address):
+        raise CommandError("--address must be https:// and a host: https://review.example.com")
     from factmem._cli.review.serving import Door, serve
 
     door = Door(port, address, secret_of(token_env))

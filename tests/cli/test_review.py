@@ -568,6 +568,8 @@ def test_the_command_prints_links(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     visitor = Tokens(DOOR.secret).visitor(link.partition("=")[2])
     assert visitor is not None
     assert (visitor.name, visitor.role, visitor.place) == ("tom", Role.READER, None)
+    for wrong in ("http://review.example.com", "https://example.com/review", "review.example.com"):
+        assert run(command, [*options, "--address", wrong]).exit_code == 2
     refused = run(command, ["--store", str(tmp_path), "review", "--name", "tom"])
     assert refused.exit_code == 6
     assert "--token-env" in refused.output

@@ -46,7 +46,7 @@ HEADERS = {
 
 _ON_A_PAGE = 20
 _USERS = 100
-_CHANGES = 30
+_CHANGES = 20
 _AT_ONCE = 1
 """The pages that are made at the same time: more would need more memory, and no page came sooner."""
 

@@ -40,7 +40,7 @@ class MemoryDefinitions:
 
         If the store fails, only the event says so: the comparison is no condition of any other call.
         """
-        is_told = self._told == self._declared.keys()
+        is_told = self._told >= set(self._declared)
         if is_told or is_read_only or not is_complete(self._store):
             return
         self._told.update(self._declared)

@@ -208,9 +208,12 @@ class KeywordMerge:
         """Return an entry with the concept's keyword and description instead of former ones."""
         entry, keyword = entry.copy(), self._concept.keyword
         if facts := entry.get("facts"):
-            about: Any = {"keyword": keyword, "description": self._concept.description}
+            text = self._concept.description
             entry["facts"] = [
-                {**fact, **about} if fact["keyword"] in self._former else fact for fact in facts
+                {**fact, "keyword": keyword, "description": text}
+                if fact["keyword"] in self._former
+                else fact
+                for fact in facts
             ]
         if forget := entry.get("forget"):
             entry["forget"] = [

@@ -13,8 +13,18 @@ _WORDS = frozenset(["title", "description", "default", "examples", "deprecated"]
 """Keywords of schemas that refuse no value."""
 _NAMED = frozenset(["properties", "$defs"])
 """Keywords whose values have names of the application as keys."""
-_STRUCTURE = frozenset(["$ref", "$defs", "type", "properties", "required", "items"])
-_STRUCTURE |= {"additionalProperties", "discriminator"}
+_STRUCTURE = frozenset(
+    (
+        "$ref",
+        "$defs",
+        "type",
+        "properties",
+        "required",
+        "items",
+        "additionalProperties",
+        "discriminator",
+    )
+)
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 
@@ -67,7 +77,7 @@ class _Fit:
         )
 
     def _fits_values(self, new: Schema, values: Iterable[Any]) -> bool:
-        return new.keys() == {"type"} and all(
+        return set(new) == {"type"} and all(
             _is_type(new["type"], _TYPES.get(type(each))) for each in values
         )
 

@@ -18,7 +18,7 @@ from rich.progress import Progress
 from factmem._cli.erasures import Erased, receipts_of
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, run
-from factmem._cli.options import Json, Options, Reveal, options_of
+from factmem._cli.options import Json, Options, Reveal, named, options_of
 from factmem._cli.output import counted, print_error, print_json, print_line
 from factmem._cli.place_names import find_place, parse_place, place_name
 from factmem._cli.rows import RowReader, csv_rows, json_rows
@@ -132,7 +132,10 @@ def import_(
         work = _memories(file, chosen, options_of(ctx), only, user_field)
     else:
         work = _rows(file, chosen, options_of(ctx), only, receipts)
-    with paused_collection(_MANY):  # it would scan all rows repeatedly
+    with (
+        named(None, None, "import"),
+        paused_collection(_MANY),  # it would scan all rows repeatedly
+    ):
         report = run(ctx, work, creates=True)
     problems = [*map(str, report.problems)]
     if as_json:

@@ -1,5 +1,7 @@
 """`watch` yields every change once, of any process, and continues where it was killed."""
 
+import json
+import random
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -99,6 +101,73 @@ async def test_a_view_watches_its_own_places() -> None:
     async with aclosing(view.store.watch(PLACES[::-1], since=_LONG_AGO)) as found:
         assert await values_of(found, 1) == ["own"]
 
+
+@pytest.mark.storm
+def test_nothing_is_missed_across_kills(tmp_path: Path) -> None:
+    """Writers and watchers are killed in turn; a watcher continues at its last change."""
+    folder, rng = str(tmp_path / "store"), random.Random(7)
+    acknowledged: list[int] = []
+    seen: dict[str, None] = {}
+    since = "2000-01-01T00:00:00Z"
+    while len(acknowledged) < 150:
+        writer = _started("-c", _WRITES, folder, str(len(acknowledged)))
+        acknowledged += [int(_line_of(writer)) for _ in range(rng.randint(5, 25))]
+        watcher = _watching(folder, since)
+        for _ in range(rng.randint(1, 40)):
+            since = _note(_line_of(watcher), seen)
+            if len(seen) >= len(acknowledged):
+                break
+        _killed(watcher)
+        acknowledged += map(int, _killed(writer).split())
+    watcher = _watching(folder, since)
+    while str(acknowledged[-1]) not in seen:
+        _note(_line_of(watcher), seen)
+    _killed(watcher)
+
+    assert {str(number) for number in acknowledged} <= seen.keys()
+
+
+def _started(*arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
+
+
+def _watching(folder: str, since: str) -> "subprocess.Popen[str]":
+    named = ["--store", folder, "watch", "alice", "--since", since, "--json"]
+    return _started("-m", "factmem", *named)
+
+
+def _killed(process: "subprocess.Popen[str]") -> str:
+    """Kill a process, and return what it had printed."""
+    process.kill()
+    return process.communicate()[0]
+
+
+def _line_of(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def _note(line: str, seen: dict[str, None]) -> str:
+    change = json.loads(line)
+    seen.update(dict.fromkeys(change["values"]))
+    recorded: str = change["recorded_at"]
+    return recorded
+
+
+_WRITES = """
+import sys
+from factmem.models.facts import SingleFact
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.sync import LocalStoreSync
+from tests.world import AGENT, ALICE, THEME
+
+with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
+    number = int(sys.argv[2])
+    while True:
+        store.save(SingleFact(THEME, f"{number}"), ALICE, AGENT)
+        print(number, flush=True)
+        number += 1
+"""
 
 _LONG_AGO = SingleFact(THEME, "").timestamp.replace(year=2000)
 

@@ -120,6 +120,17 @@ class Trace(Ledger):
         self.retracted.append([])
         super().apply(entry)
 
+    def forget_past(self) -> None:
+        """Drop the effects of the applied entries, and the lives that ended, for long readings."""
+        ended = [life for effects in self.forgotten for life in effects.values()]
+        for saved in (each for saves in self.saved for each in saves):
+            ended += saved.replaced
+            ended += [value.life for value in saved.values if value.is_superseded]
+        for life in ended:
+            self._lives.pop(id(life.item), None)
+        for effects in (self.recorded, self.saved, self.forgotten, self.retracted):
+            effects.clear()
+
     def _save(self, fact: StoredFact, at: str) -> None:
         self._saving = SavedFact(fact, at, self._by)
         self.saved[-1].append(self._saving)

@@ -88,11 +88,15 @@ def place_digits(identity: Identity) -> str:
     return blake2b(orjson.dumps(identity)).hexdigest()[:_PLACE_DIGITS]
 
 
-def change_ids(identity: Identity, entries: Iterable[Entry]) -> list[str]:
-    """Return the ids of entries; equal entries are told apart by their order."""
-    first, seen = place_digits(identity), dict[str, int]()
-    ids: list[str] = []
-    for entry in entries:
+class ChangeIds:
+    """Gives the entries of a place their ids, in order; equal ones are told apart by it."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._first = place_digits(identity)
+        self._seen: dict[str, int] = {}
+
+    def of(self, entry: Entry) -> str:
+        """Return the id of the next entry."""
         named = [
             entry["at"],
             [(fact["keyword"], fact["id"]) for fact in entry.get("facts", ())],
@@ -101,16 +105,20 @@ def change_ids(identity: Identity, entries: Iterable[Entry]) -> list[str]:
         ]
         body = orjson.dumps(named)
         digits = blake2b(body).hexdigest()[:_DIGITS]
-        seen[digits] = count = seen.get(digits, -1) + 1
+        self._seen[digits] = count = self._seen.get(digits, -1) + 1
         if count:
             digits = blake2b(body + str(count).encode()).hexdigest()[:_DIGITS]
-        ids.append(first + digits)
-    return ids
+        return self._first + digits
+
+
+def change_ids(identity: Identity, entries: Iterable[Entry]) -> list[str]:
+    """Return the ids of all entries of a place."""
+    return list(map(ChangeIds(identity).of, entries))
 
 
 def changes_of(
     place: Place,
-    entries: Sequence[Entry],
+    entries: Iterable[Entry],
     concepts: Mapping[str, AnyConcept],
     *,
     since: str = "",
@@ -125,46 +133,63 @@ def changes_of(
         since: Only changes from this time on, as a stamp.
         until: Only changes until this time.
     """
-    trace, ids = Trace(entries), change_ids(place.identity, entries)
-    shapes: dict[str, tuple[str, str]] = {}
-    for number, entry in enumerate(entries):
-        for saved in trace.saved[number]:
+    reader = ChangeReader(place, concepts)
+    for entry in entries:
+        change = reader.read(entry, since=since, until=until)
+        if change is not None:
+            yield change
+
+
+class ChangeReader:
+    """Reads the entries of a place one by one, as changes.
+
+    Args:
+        place: The place.
+        concepts: The concepts whose types are known, by each of their keywords.
+    """
+
+    def __init__(self, place: Place, concepts: Mapping[str, AnyConcept]) -> None:
+        self._place = place
+        self._concepts = concepts
+        self._trace = Trace(())
+        self._ids = ChangeIds(place.identity)
+        self._shapes: dict[str, tuple[str, str]] = {}
+
+    def read(self, entry: Entry, *, since: str = "", until: str | None = None) -> FactChange | None:
+        """Apply the next entry; return its change if it is one, in the time from `since` on."""
+        trace, change_id = self._trace, self._ids.of(entry)
+        trace.forget_past()
+        trace.apply(entry)
+        for saved in trace.saved[-1]:
             fact = saved.fact
-            shapes[fact["keyword"]] = fact["description"], fact["type"]
-        at = trace.recorded[number]
+            self._shapes[fact["keyword"]] = fact["description"], fact["type"]
+        at = trace.recorded[-1]
         if at < since or (until is not None and at > until):
-            continue
-        effects = _Effects(trace, number, shapes, concepts)
-        if any(parts := effects.parts()):
-            actor, reason = by_of(entry)
-            named = dict(zip(_PARTS, parts, strict=True))
-            undoes = entry.get("undoes")
-            yield FactChange(
-                ids[number],
-                place,
-                moment(at),
-                actor or "application",
-                reason,
-                undoes=undoes,
-                **named,
-            )
+            return None
+        parts = _Effects(trace, self._shapes, self._concepts).parts()
+        if not any(parts):
+            return None
+        actor, reason = by_of(entry)
+        named = dict(zip(_PARTS, parts, strict=True))
+        who = actor or "application"
+        undoes = entry.get("undoes")
+        return FactChange(change_id, self._place, moment(at), who, reason, undoes=undoes, **named)
 
 
 class _Effects:
-    """The effects of one entry, as facts."""
+    """The effects of the last entry, as facts."""
 
     def __init__(
         self,
         trace: Trace,
-        number: int,
         shapes: Mapping[str, tuple[str, str]],
         concepts: Mapping[str, AnyConcept],
     ) -> None:
-        self._saved = trace.saved[number]
+        self._saved = trace.saved[-1]
         gone: dict[Life, None] = {}
         for saved in self._saved:
             gone |= dict.fromkeys(saved.replaced)
-        gone |= dict.fromkeys(trace.forgotten[number].values())
+        gone |= dict.fromkeys(trace.forgotten[-1].values())
         self._gone = list(gone)
         self._shapes = shapes
         self._concepts = concepts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from factmem.ledger.changes import FactChange, changes_of
+from factmem.ledger.changes import ChangeReader, FactChange
 from factmem.ledger.entries import Entry
 from factmem.models._checked import checked_concepts, checked_places
 from factmem.models.clock import stamp, utc
@@ -23,7 +23,7 @@ _PAUSE = 0.02
 """Seconds between two looks. One at a warm place of a local store takes some microseconds."""
 _PAUSE_BLIND = 1.0
 """Seconds between two looks at a store without versions, which read the whole place."""
-_SHARE = 1
+_SHARE = 0.5
 """A pause is at least this many times as long as the look before it."""
 
 
@@ -65,11 +65,15 @@ class _Followed:
         """From when on changes are new; None before the first read of a place without `since`."""
         self._seen: set[str] = set()
         """The changes that were recorded at that time and are known."""
+        self._reader = ChangeReader(place, concepts)
+        self._count = 0
+        self._last: Entry | None = None
 
     def new_of(self, entries: Sequence[Entry]) -> list[FactChange]:
         """Return the changes that are not known yet. Entries are in the order of their times."""
         is_first, since = self._since is None, self._since or ""
-        found = list(changes_of(self.place, entries, self._concepts, since=since))
+        read = (self._reader.read(entry, since=since) for entry in self._unread(entries))
+        found = [each for each in read if each is not None]
         new = [] if is_first else [each for each in found if each.id not in self._seen]
         last = max([since, *(entry["at"] for entry in entries[-1:])])
         if last != since:
@@ -77,3 +81,12 @@ class _Followed:
         self._since = last
         self._seen.update(each.id for each in found if stamp(each.at) == last)
         return new
+
+    def _unread(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries to read: all of them, if history was removed from the place."""
+        count, last = self._count, self._last
+        self._count, self._last = len(entries), entries[-1] if entries else None
+        if count and len(entries) >= count and entries[count - 1] == last:
+            return entries[count:]
+        self._reader = ChangeReader(self.place, self._concepts)
+        return entries

@@ -172,7 +172,9 @@ class Recent:
         return [(known.place, moment(known.mark[1])) for _, known in found]
 
     def matching(self, question: str) -> list[Place]:
-        """Return the places with most of a question's words, rare words counting more."""
+        """Return the places with most of a question's words, rare words counting more; few are all."""
+        if len(self._known) <= _MOST_SEARCHED:
+            return [known.place for known in self._known.values()]
         asked = {crc32(term.encode()) for word in words(question) for term in word}
         held = {known.place: asked.intersection(known.terms) for known in self._known.values()}
         counts = {term: sum(term in terms for terms in held.values()) for term in asked}

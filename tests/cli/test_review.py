@@ -557,6 +557,23 @@ async def test_search_and_lists(tmp_path: Path) -> None:
             assert timeline.index("Miso") < timeline.index("Gold") < timeline.index("Silver")
 
 
+async def test_a_search_among_many_users(tmp_path: Path) -> None:
+    """Of many users those are searched who have the rare words of the question."""
+    async with _site(tmp_path) as site:
+        for number in range(20):
+            said = (
+                "has a parrot in Lima"
+                if number == 13
+                else f"has a dog and lives at number {number}"
+            )
+            await site.store.save(MultipleFacts(PETS, [said]), USER.of(f"user-{number}"), APP)
+        await site.desk.recent.refresh()
+        async with site.visit() as client:
+            page = (await client.get("/search?q=Who+has+a+parrot?")).text
+            assert page.index("parrot in Lima") < page.find("dog") or "dog" not in page
+            assert "Nothing was found" in (await client.get("/search?q=submarine")).text
+
+
 def test_the_command_prints_links(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A support tool issues links without the page; a link is never written to a log."""
     run = CliRunner().invoke

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from time import perf_counter
 from typing import NamedTuple
 
@@ -66,7 +66,7 @@ async def evaluate(memory: AgentMemory, cases: Iterable[EvalCase], *, limit: int
     run = [case for case in cases if case.accepted]
     texts: dict[Place, str] = {}
     results = [await _result(memory, case, limit, texts) for case in run]
-    return EvalReport(results, limit, digest(run), _version())
+    return EvalReport(results, limit, digest(run), version("factmem"))
 
 
 async def _result(
@@ -210,10 +210,3 @@ def _has_any(found: _Found, values: Iterable[str]) -> bool:
 def _words(fact: AnyFact) -> str:
     values = plain_values(fact)
     return ", ".join(v if isinstance(v, str) else orjson.dumps(v).decode() for v in values)
-
-
-def _version() -> str:
-    try:
-        return version("factmem")
-    except PackageNotFoundError:
-        return ""

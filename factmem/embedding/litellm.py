@@ -9,7 +9,6 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from factmem._arguments import expect_within
 from factmem._concurrency.per_loop import Workers
 from factmem.embedding._vectors import EmbeddingModel, batches
 from factmem.errors import EmbeddingError, MissingExtraError
@@ -19,6 +18,10 @@ __all__ = ["LiteLLMEmbedder"]
 
 _LONGEST_REQUEST = 100_000
 """The maximum of characters in one request: below the lowest limit of the services."""
+
+
+_MOST_STRINGS = 96
+"""The maximum of strings in one request: Cohere accepts no more."""
 
 
 class LiteLLMEmbedder(EmbeddingModel):
@@ -43,10 +46,9 @@ class LiteLLMEmbedder(EmbeddingModel):
             `num_retries` and so on.
         document_options: Further arguments for documents only.
         query_options: Further arguments for questions only.
-        batch_size: The maximum of strings in one request; Cohere accepts 96.
 
     Raises:
-        ValueError: `model` is empty, or a number is not positive.
+        ValueError: `model` is empty, or `dimensions` is not positive.
     """
 
     def __init__(
@@ -57,7 +59,6 @@ class LiteLLMEmbedder(EmbeddingModel):
         options: Mapping[str, Any] | None = None,
         document_options: Mapping[str, Any] | None = None,
         query_options: Mapping[str, Any] | None = None,
-        batch_size: int = 96,
     ) -> None:
         super().__init__(model, dimensions)
         shared: dict[str, Any] = dict(options or {})
@@ -65,7 +66,6 @@ class LiteLLMEmbedder(EmbeddingModel):
             shared["dimensions"] = dimensions
         self._for_documents: dict[str, Any] = {**shared, **(document_options or {})}
         self._for_queries: dict[str, Any] = {**shared, **(query_options or {})}
-        self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
         self._workers = Workers(abandon=True)
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -86,7 +86,7 @@ class LiteLLMEmbedder(EmbeddingModel):
         self, texts: Sequence[str], options: Mapping[str, Any]
     ) -> Sequence[Sequence[float]]:
         vectors: list[Sequence[float]] = []
-        for batch in batches(texts, most=self._batch_size, characters=_LONGEST_REQUEST):
+        for batch in batches(texts, most=_MOST_STRINGS, characters=_LONGEST_REQUEST):
             given = await self._workers.run(partial(self._request, list(batch), options))
             vectors += self._validated(given, len(batch))
         return vectors

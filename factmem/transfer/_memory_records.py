@@ -45,8 +45,8 @@ class Memory:
     expires_at: datetime | None = None
 
 
-def memory_of_mem0(fields: Mapping[str, Any], user_field: str) -> Memory:
-    """Convert an item of `get_all()`; `user_field` names the field of its user.
+def memory_of_mem0(fields: Mapping[str, Any]) -> Memory:
+    """Convert an item of `get_all()`.
 
     Raises:
         ValueError: A field is missing or of the wrong type.
@@ -62,7 +62,7 @@ def memory_of_mem0(fields: Mapping[str, Any], user_field: str) -> Memory:
         _text(fields, "memory"),
         _datetime(fields, "updated_at", "created_at"),
         FactSource(SourceKind.DOCUMENT, _string(fields, "run_id") or "mem0"),
-        _user({**metadata, **fields}, user_field),
+        _user({**metadata, **fields}, "user_id"),
         categories,
         _present(metadata),
         scope=MemoryScope.Agent(agent) if agent else MemoryScope.Product(app) if app else None,

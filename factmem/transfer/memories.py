@@ -42,7 +42,6 @@ async def import_mem0(
     *,
     scope: MemoryScope,
     subject: MemorySubject,
-    user_field: str = "user_id",
     concepts: Iterable[Concept[Any, Any]] = (),
 ) -> ImportReport:
     """Import the memories of mem0 into a store.
@@ -64,7 +63,6 @@ async def import_mem0(
         scope: The scope of memories without `agent_id` and `app_id`.
         subject: The subject of the facts: an unbound per-entity subject such as `USER`, which is
             bound to each memory's user, or one subject for all, such as `USER.of("alice")`.
-        user_field: The field of a memory, or of its metadata, that names its user.
         concepts: The application's concepts, matched by keyword. Other keywords become concepts of
             many strings.
 
@@ -72,9 +70,7 @@ async def import_mem0(
         TypeError: `into` is not a `FactStore`, or an argument is of the wrong type.
         StorageError: The store failed.
     """
-    expect(user_field, str, "user_field", "user_field='user_id'")
-    importing = _Import(into, scope, subject, concepts)
-    return await importing.run(memories, lambda fields: memory_of_mem0(fields, user_field))
+    return await _Import(into, scope, subject, concepts).run(memories, memory_of_mem0)
 
 
 async def import_crewai(

@@ -202,6 +202,10 @@ class LedgerReads:
         """Return the keywords with a current value, sorted."""
         return sorted(keyword for keyword, held in self._by_keyword.items() if held.alive(now))
 
+    def is_small(self, most: int) -> bool:
+        """Return whether there are at most so many items; quick for any number."""
+        return len(self._by_keyword) <= most and len(self) <= most
+
     def __len__(self) -> int:
         """The number of items, expired ones included."""
         return sum(len(held) for held in self._by_keyword.values())

@@ -88,12 +88,17 @@ class FactLoader:
 
     async def origin(self, fact: AnyFact) -> FactOrigin | None:
         """Return the sources and history of a fact; None if no place has or had it."""
-        async with self._events.before(MemoryOperation.HISTORY):
-            expect(fact, (SingleFact, MultipleFacts), "fact", "memory.why(facts[0])")
-            places = self._selection.places()
+        places = await self._places(
+            lambda: expect(fact, (SingleFact, MultipleFacts), "fact", "memory.why(facts[0])"),
+            MemoryOperation.HISTORY,
+        )
         return await origin_of(fact, places, self._provider)
 
-    async def _places(self, check: Callable[[], object] | None = None) -> list[Place]:
+    async def _places(
+        self,
+        check: Callable[[], object] | None = None,
+        operation: MemoryOperation = MemoryOperation.LOAD,
+    ) -> list[Place]:
         """Return the places of a load, after `check`.
 
         The provider reports each load as an event. A call that is rejected before it reaches the
@@ -103,7 +108,7 @@ class FactLoader:
             if check is not None:
                 check()
             return self._selection.places()
-        async with self._events.before(MemoryOperation.LOAD):
+        async with self._events.before(operation):
             if check is not None:
                 check()
             return self._selection.places()

@@ -101,7 +101,7 @@ class LedgerReader(FactStore):
             return ledger.load_all(named, now)
 
         def present_few(ledger: Ledger, now: str) -> list[AnyFact] | None:
-            return present(ledger, now) if len(ledger) <= _FEW else None
+            return present(ledger, now) if ledger.is_small(_FEW) else None
 
         await checkpoint_if_cancelled()
         if until is None:
@@ -238,7 +238,7 @@ class LedgerReader(FactStore):
             return None if changes is None else PlaceChanges(ledger.version(now), changes)
 
         def present_few(ledger: Ledger, now: str) -> PlaceChanges | None:
-            return present(ledger, now) if len(ledger) <= _FEW else None
+            return present(ledger, now) if ledger.is_small(_FEW) else None
 
         await checkpoint_if_cancelled()
         found = self._backend.warm(identity, present_few)

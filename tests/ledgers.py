@@ -136,6 +136,7 @@ def ledgers(draw: st.DrawFn, max_size: int = 10) -> list[Step]:
             retracted: RetractedValue = {
                 "keyword": keyword,
                 "timestamp": stamp(draw(seconds)),
+                "id": draw(ids),
                 "digest": digest_of(canonical(value)),
             }
             if draw(st.integers(0, 3)) == 0:
@@ -209,7 +210,7 @@ def names(ledger: Ledger, now: str) -> list[ForgottenItem]:
 def last_said(ledger: Ledger, keyword: str, now: str) -> list[tuple[str, Any]]:
     """The id and value that a SINGLE concept shows: what was said last, none of an empty keyword."""
     items = [item for name, _, items in _current(ledger, now) for item in items if name == keyword]
-    items.sort(key=lambda item: (item.said, item.confirmed_at, item.number))
+    items.sort(key=lambda item: (item.last, item.number))
     return [(item.fact_id, item.value) for item in items[-1:]]
 
 
@@ -232,7 +233,7 @@ class NaiveItem:
     latest: StoredFact
     confirmed_at: str
     sources: list[Any] = field(default_factory=list)
-    said: str = ""
+    said: tuple[str, str] = ("", "")
     state: str = ""
 
     def __post_init__(self) -> None:
@@ -254,8 +255,8 @@ class NaiveStore:
     items: list[NaiveItem] = field(default_factory=list)
     types: dict[str, tuple[str, str]] = field(default_factory=dict)
     now: str = ""
-    retracted: list[tuple[str, Any, str]] = field(default_factory=list)
-    floors: dict[str, str] = field(default_factory=dict)
+    retracted: list[tuple[str, Any, tuple[str, str]]] = field(default_factory=list)
+    floors: dict[str, tuple[str, str]] = field(default_factory=dict)
     waiting: list[NaiveItem] = field(default_factory=list)
     rejected: list[tuple[str, Any]] = field(default_factory=list)
 
@@ -270,14 +271,15 @@ class NaiveStore:
                 step.retracts, step.entry.get("retract", ()), strict=True
             ):
                 is_confirmed = "confirmed" in each
-                self.retract(keyword, value, min(each["timestamp"], self.now), is_confirmed)
+                said = min(each["timestamp"], self.now), each.get("id", "")
+                self.retract(keyword, value, said, is_confirmed)
             for fact in step.entry.get("facts", ()):
                 self.save(fact)
                 self.items = [item for item in self.items if item.is_alive(self.now)]
                 self.waiting = [item for item in self.waiting if item.is_alive(self.now)]
         return self
 
-    def retract(self, keyword: str, value: Any, said: str, is_confirmed: bool) -> None:
+    def retract(self, keyword: str, value: Any, said: tuple[str, str], is_confirmed: bool) -> None:
         for item in self.items:
             is_it = item.keyword == keyword and _same(item.value, value)
             if is_it and item.state == "confirmed" and not is_confirmed and item.said <= said:
@@ -293,17 +295,17 @@ class NaiveStore:
                 # Not `remove`, which treats 1.0 as 1.
                 self.items = [each for each in self.items if each is not item]
                 if self.types[keyword][1] == "SINGLE":
-                    self.floors[keyword] = max(self.floors.get(keyword, ""), item.said)
+                    self.floors[keyword] = max(self.floors.get(keyword, ("", "")), item.said)
 
-    def is_settled(self, fact: StoredFact, value: Any, said: str) -> bool:
+    def is_settled(self, fact: StoredFact, value: Any, said: tuple[str, str]) -> bool:
         keyword = fact["keyword"]
         if any(
-            (keyword, said) < (of, then) and of == keyword and _same(value, gone)
+            said <= then and of == keyword and _same(value, gone)
             for of, gone, then in self.retracted
         ):
             return True
         return self.replaces(fact) and (
-            said < self.floors.get(keyword, "")
+            said < self.floors.get(keyword, ("", ""))
             or any(
                 item.keyword == keyword and not _same(item.value, value) and item.said > said
                 for item in self.items
@@ -318,12 +320,11 @@ class NaiveStore:
         return fact["type"] == "SINGLE" and not (is_wide and has_values)
 
     def save(self, fact: StoredFact) -> None:
-        said, keyword = min(fact["timestamp"], self.now), fact["keyword"]
-        if "confirmed" in fact:
-            said = self.now
+        keyword = fact["keyword"]
+        when = self.now if "confirmed" in fact else min(fact["timestamp"], self.now)
+        said = when, fact["id"]
         given = [fact["value"]] if "value" in fact else fact["values"]
-        if "stated" in fact:
-            given = [value for value in given if not self.is_settled(fact, value, said)]
+        given = [value for value in given if not self.is_settled(fact, value, said)]
         if not given:
             return
         held = [item for item in self.items if item.keyword == keyword]
@@ -359,7 +360,7 @@ class NaiveStore:
             if found:
                 (item,) = found
                 is_kept = item.state == "confirmed" and "stated" in fact
-                if "stated" not in fact or (said >= item.said and not is_kept):
+                if said >= item.said and not is_kept:
                     item.latest = fact
                 if "confirmed" in fact:
                     item.state = "confirmed"
@@ -392,10 +393,10 @@ class NaiveStore:
             )
         )
 
-    def propose(self, fact: StoredFact, value: Any, said: str) -> None:
+    def propose(self, fact: StoredFact, value: Any, said: tuple[str, str]) -> None:
         for item in self.waiting:
             if item.is_of(fact, value):
-                if "stated" not in fact or said >= item.said:
+                if said >= item.said:
                     item.latest = fact
                 item.said, item.confirmed_at = max(item.said, said), self.now
                 if fact.get("source") not in item.sources:
@@ -422,6 +423,13 @@ class NaiveStore:
             ]
 
     def forget(self, condition: Condition) -> None:
+        for item in self.items:
+            if item.is_alive(self.now) and self.is_met(condition, item):
+                until = max((self.now, ""), item.said)
+                self.retracted.append((item.keyword, item.value, until))
+                if self.types[item.keyword][1] == "SINGLE":
+                    floor = self.floors.get(item.keyword, ("", ""))
+                    self.floors[item.keyword] = max(floor, item.said)
         self.items = [item for item in self.items if not self.is_met(condition, item)]
         self.waiting = [item for item in self.waiting if not self.is_met(condition, item)]
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from json import dumps
-from secrets import token_hex
 
 from pydantic import JsonValue
 
@@ -27,7 +26,7 @@ from factmem.detection.report import (
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
 from factmem.models.actors import FactState
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact, new_id
 from factmem.models.sources import FactSource
 
 __all__ = [
@@ -234,7 +233,8 @@ def _of_one_value(
         elif is_taken_back or each.is_retraction or current.confirmed(each) is not None:
             verdict.rejected.append(_refused(each, RejectionReason.SUPERSEDED))
         else:
-            verdict.superseded.append(PlacedFact(each.place, fact_of(each, each.importance)))
+            fact = fact_of(each, each.importance, is_superseded=True)
+            verdict.superseded.append(PlacedFact(each.place, fact))
     return held
 
 
@@ -298,7 +298,13 @@ def _doubtful(candidate: Candidate, *, is_kept: bool) -> DoubtfulItem:
     )
 
 
-def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None = None) -> AnyFact:
+def fact_of(
+    candidate: Candidate,
+    importance: float,
+    expires_at: datetime | None = None,
+    *,
+    is_superseded: bool = False,
+) -> AnyFact:
     """Return the fact that a candidate states; a proposal if its concept asks for review."""
     concept, source = candidate.concept, candidate.source
     if candidate.doubts:
@@ -313,7 +319,7 @@ def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None
             source=source,
             state=state,
             expires_at=expires_at,
-            id=_id_of(candidate),
+            id=_id_of(candidate, is_superseded),
         )
     return MultipleFacts(
         concept,
@@ -323,19 +329,23 @@ def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None
         source=source,
         state=state,
         expires_at=expires_at,
-        id=_id_of(candidate),
+        id=_id_of(candidate, is_superseded),
     )
 
 
-def _id_of(candidate: Candidate) -> str:
-    """Return the id of a fact: equal whenever the same message is read again, by any process."""
+def _id_of(candidate: Candidate, is_superseded: bool) -> str:
+    """Return the id of a fact: equal whenever the same message is read again, by any process.
+
+    Ids are in the order of the statements, as that decides between facts of one time.
+    """
     source, concept = candidate.source, candidate.concept
+    rank = f"{source.message or 0:08x}{0 if is_superseded else 1}"
     if source.conversation is None:
-        return token_hex(16)
+        return f"{rank}{new_id()}"[:32]
     key = candidate.key if isinstance(candidate.key, str) else candidate.key.decode()
     said = candidate.said_at.isoformat()
     named = dumps([source.conversation, source.message, said, concept.keyword, key])
-    return sha256(named.encode()).hexdigest()[:32]
+    return f"{rank}{sha256(named.encode()).hexdigest()}"[:32]
 
 
 def _message_of(source: FactSource) -> tuple[str, str | None, int | None]:

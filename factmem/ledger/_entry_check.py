@@ -132,7 +132,8 @@ class _Retracted(TypedDict):
     keyword: _Name
     timestamp: _Stamp
     digest: NotRequired[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]
-    floor: NotRequired[_Stamp]
+    id: NotRequired[_Name]
+    floor: NotRequired[Annotated[tuple[_Stamp, _Name], Strict(False)]]
     confirmed: NotRequired[Literal[True]]
     proposed: NotRequired[Literal[True]]
     source: NotRequired[_Source]
@@ -142,6 +143,7 @@ class _Entry(TypedDict):
     __pydantic_config__ = _CONFIG  # type: ignore[misc]
 
     at: _Stamp
+    origin: NotRequired[_Stamp]
     facts: NotRequired[list[Annotated[_Fact, AfterValidator(_whole)]]]
     forget: NotRequired[list[Annotated[tuple[_Name, _Name, _Count], Strict(False)]]]
     retract: NotRequired[list[_Retracted]]

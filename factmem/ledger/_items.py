@@ -1,19 +1,19 @@
 """The current values of a ledger: Item, and KeywordItems for the items of one keyword.
 
-`outdated` decides which values of a statement are already superseded when it is recorded.
+`outdated` decides which values of a save are already superseded when it is recorded.
 """
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from factmem.ledger._statements import Retractions, digest_of, said_at
+from factmem.ledger._statements import Retractions, Told, digest_of, told
 from factmem.ledger.entries import RetractedValue, SourceEntry, StoredFact
 from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import By
 from factmem.models.clock import moment, stamp
 
-__all__ = ["Item", "KeywordItems", "LedgerState", "Proposals", "outdated", "values_of"]
+__all__ = ["Item", "KeywordItems", "Proposals", "outdated", "values_of"]
 
 
 ItemState: TypeAlias = Literal["saved", "learnt", "confirmed", "proposed"]
@@ -27,6 +27,7 @@ class Item:
     """One current value of a keyword, and the save that it came from."""
 
     __slots__ = (
+        "_last",
         "_said",
         "by",
         "confirmed_at",
@@ -46,7 +47,14 @@ class Item:
     )
 
     def __init__(  # noqa: PLR0917 - keyword arguments would take a fifth of its time
-        self, number: int, value: JsonValue, fact: StoredFact, position: int, at: str, by: By
+        self,
+        number: int,
+        value: JsonValue,
+        fact: StoredFact,
+        position: int,
+        at: str,
+        by: By,
+        first: str,
     ) -> None:
         self.number: int = number
         self.value: JsonValue = value
@@ -55,8 +63,10 @@ class Item:
         timestamp = fact["timestamp"]
         self.timestamp: datetime = moment(timestamp)
         """When it was first said; all facts of this item share the object."""
-        # A decision of a person counts as said when it is recorded: it settles what was said before.
-        self._said: str | None = None if timestamp <= at and "confirmed" not in fact else at
+        is_said_before = timestamp <= first and "confirmed" not in fact  # see `told`
+        self._said: str | None = None if is_said_before else first
+        self._last: str | None = None
+        """The id of the last save, if that is another one."""
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
         self.since: str | None = fact.get("since")
@@ -73,8 +83,13 @@ class Item:
 
     @property
     def said(self) -> str:
-        """When it was last said, but no later than it was recorded; a stamp."""
+        """When it was last said, but no later than it was first recorded; a stamp."""
         return stamp(self.timestamp) if self._said is None else self._said
+
+    @property
+    def last(self) -> Told:
+        """The place of the last save of the value in the order."""
+        return self.said, self._last or self.fact_id
 
     def fields(self) -> list[Any]:
         """Return this item as plain JSON, for `restored`."""
@@ -121,27 +136,27 @@ class Item:
         item.confirmed_at = texts.setdefault(at, at)
         item.timestamp = moment(timestamp)
         item.sources = NO_SOURCE if sources is None else sources
-        item.source_keys = None
+        item.source_keys = item._last = None
         return item
 
-    def confirm(self, fact: StoredFact, at: str, by: By) -> None:
-        """Apply a later save of the same value; the item stays in its own save.
+    def confirm(self, fact: StoredFact, at: str, by: By, first: str) -> None:
+        """Apply another save of the same value; the item stays in its own save.
 
-        A statement that was said earlier does not change importance and expiry, and neither does
-        one of a confirmed value.
+        What was said earlier does not change importance and expiry, and neither does what a model
+        learnt of a confirmed value.
         """
-        said = at if "confirmed" in fact else min(fact["timestamp"], at)
-        last = self.said
+        place, last = told(fact, first), self.last
         if "confirmed" in fact:
             self.state, self.by = "confirmed", by if "actor" not in fact else _named(fact)
         elif self.state == "learnt" and "stated" not in fact and "proposed" not in fact:
             self.state = "saved"
-        if "stated" not in fact or (said >= last and self.state != "confirmed"):
+        is_open = self.state != "confirmed" or "stated" not in fact
+        if is_open and place >= last:
             self.importance = fact.get("importance", 0.5)
             self.expires_at = fact.get("expires_at")
             self.since = fact.get("since", self.since)
             self.until = fact.get("until", self.until)
-        self._said = max(last, said)
+        self._said, self._last = max(last, place)
         self.confirmed_at = at
         # Models confirm values without knowing their metadata, so a save without any keeps it.
         self.metadata = fact.get("metadata", self.metadata)
@@ -346,44 +361,28 @@ def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
         yield from enumerate(fact["values"])
 
 
-def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection[int]:
-    """Return the positions of the values of a statement that later statements supersede."""
+def outdated(held: KeywordItems | None, fact: StoredFact, at: str, first: str) -> Collection[int]:
+    """Return the positions of the values of a save that later statements supersede."""
     marked = fact.get("superseded", ())
-    said = said_at(fact, at)
-    is_single = fact["type"] == "SINGLE" and (held is None or not held.is_wide(at))
-    retractions = None if held is None else held.retractions
+    if held is None:
+        return marked
+    place = told(fact, first)
+    is_single, retractions = fact["type"] == "SINGLE" and not held.is_wide(at), held.retractions
     found: set[int] = set()
     for position, value in values_of(fact):
         key = canonical(value)
         if (
             position in marked
-            or (retractions is not None and retractions.ended_after(said, key))
-            or (is_single and retractions is not None and said < retractions.floor)
-            or (is_single and held is not None and _has_later(held, key, said, at))
+            or (retractions is not None and retractions.has_ended(place, key))
+            or (is_single and retractions is not None and place < retractions.floor)
+            or (is_single and _has_later(held, key, place, at))
         ):
             found.add(position)
     return found
 
 
-def _has_later(held: KeywordItems, key: Canonical, said: str, at: str) -> bool:
+def _has_later(held: KeywordItems, key: Canonical, place: Told, at: str) -> bool:
     return any(
-        item.said > said and other != key and item.is_alive(at)
+        item.last > place and other != key and item.is_alive(at)
         for other, item in held.items.items()
     )
-
-
-class LedgerState(NamedTuple):
-    """The state of a ledger, without history."""
-
-    recorded_at: str
-    number: int
-    """The number of the last item."""
-    late: list[str]
-    """The latest superseded statements."""
-    passed: dict[str, str]
-    """The last descriptions of keywords, if they are not current."""
-    by_keyword: dict[str, KeywordItems]
-    free: dict[str, int]
-    """The next free position of each fact."""
-    expiries: list[tuple[str, str]]
-    """The expiries of current values and possibly of others, each with its keyword."""

@@ -30,9 +30,8 @@ class KeywordSearch:
             if facts or forget or retract:
                 self._has_forgetting |= bool(forget)
                 self._has_positions |= any(fact["type"] == "MULTIPLE" for fact in facts)
-                ledger.apply(
-                    {"at": entry["at"], "facts": facts, "forget": forget, "retract": retract}
-                )
+                part: Entry = {**entry, "facts": facts, "forget": forget}
+                ledger.apply({**part, "retract": retract})
             ledger.recorded_at = max(ledger.recorded_at, entry["at"])
 
     def ledger(self) -> Ledger | None:

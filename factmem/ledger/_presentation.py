@@ -122,7 +122,7 @@ def _statement(each: tuple[str, Canonical, Item]) -> tuple[str, str, int]:
 
 
 def _said(item: Item) -> tuple[str, str, int]:
-    return item.said, item.confirmed_at, item.number
+    return *item.last, item.number
 
 
 def last_said(items: list[Item]) -> Item:

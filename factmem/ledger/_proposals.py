@@ -7,7 +7,7 @@ are proposals; the rule is applied whenever a ledger is folded, so that no write
 from collections.abc import Collection
 
 from factmem.ledger._items import Item, KeywordItems, values_of
-from factmem.ledger._statements import digest_of, said_at
+from factmem.ledger._statements import digest_of, end_of
 from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models._values import canonical
 
@@ -66,8 +66,8 @@ def waiting(
     return found
 
 
-def is_contested(item: Item, retracted: RetractedValue, at: str) -> bool:
+def is_contested(item: Item, retracted: RetractedValue, first: str) -> bool:
     """Return whether a retraction of a current value waits for a decision."""
-    if "confirmed" in retracted or item.said > said_at(retracted, at):
+    if "confirmed" in retracted or item.last > end_of(retracted, first):
         return False
     return item.state == "confirmed" or "proposed" in retracted

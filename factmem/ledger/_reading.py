@@ -54,6 +54,10 @@ class LedgerReads:
         """The latest superseded statements, for the callers that just recorded them."""
         self._by: By = NOBODY
         """Who made the entry that is applied."""
+        self._first: str = ""
+        """When that entry was first recorded, in this store or another."""
+        self._is_undoing: bool = False
+        """Whether it restores what was said before."""
         self._serial = next(_serials)
         self._applied = 0
         self._expiries: list[tuple[str, str]] = []

@@ -24,7 +24,7 @@ from factmem.ledger._quotes import (
     without_values,
 )
 from factmem.ledger._related import KINDS, RelatedEntries
-from factmem.ledger._statements import digest_of
+from factmem.ledger._statements import NEVER, digest_of
 from factmem.ledger._trace import Life, SavedFact, Trace
 from factmem.ledger.entries import (
     Entry,
@@ -267,7 +267,7 @@ class Rest:
         ended = self._trace.retracted[number]
         for record, (life, floor) in zip(entry.get("retract", ()), ended, strict=True):
             rest = record.copy()
-            if floor and life in self._gone:
+            if floor > NEVER and life in self._gone:
                 rest["floor"] = floor
             is_needed = life is not None and life not in self._gone
             if not is_needed and (record["keyword"], record.get("digest", "")) in self._nameless:

@@ -84,7 +84,8 @@ def unknown_entries(
     A saved fact is known if the place has it, by keyword and id, as often as the entries up to that
     point. A forgetting is known if the place has it as often, or if its item is not current at that
     point. An entry of an unknown kind is known if the place has an equal one. Known facts are omitted
-    from an entry with several. An entry counts as recorded no earlier than the place's last entry.
+    from an entry with several. An entry counts as recorded no earlier than the place's last entry, and keeps in
+    `origin` when it was first recorded.
 
     Raises:
         ValueError: A store could not have recorded one of `entries`.
@@ -99,7 +100,9 @@ def unknown_entries(
     rest = Counter(mark for entry in known for mark in _marks(entry))
     unknown: list[Entry] = []
     for entry in checked:
-        entry["at"] = max(entry["at"], recorded_at)
+        if entry["at"] < recorded_at:
+            entry.setdefault("origin", entry["at"])
+            entry["at"] = recorded_at
         if _reduce(entry, rest, ledger):
             recorded_at = entry["at"]
             sign(entry, by)

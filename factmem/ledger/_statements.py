@@ -1,22 +1,42 @@
-"""Statements: of two statements, the one that was said later is current.
+"""The order of statements: of two statements, the one that was said later is current.
 
-A detected or remembered fact is a statement. It may be recorded long after it was said, even after
-a later statement. So a statement never replaces a value that was said after it, and never
-brings back a value whose retraction was said after it. Plain saves have no such rule: the last one is
-current. If times are equal, the order of the ledger decides.
+Each save is a statement, and so are a retraction and a forgetting. It may be recorded long after it
+was said, even after a later statement. So a save never replaces a value that was said after it, and
+never brings back a value that was retracted or forgotten after it. Of equal times the greater id
+counts, so that every copy of a store decides alike.
 """
 
 from hashlib import sha256
+from typing import TypeAlias
 
 from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models._values import Canonical
 
-__all__ = ["Retractions", "digest_of", "name_of", "said_at"]
+__all__ = ["NEVER", "Retractions", "Told", "digest_of", "end_of", "name_of", "said_at", "told"]
 
 
-def said_at(said: StoredFact | RetractedValue, at: str) -> str:
-    """Return when a statement recorded at `at` was said: `at` or earlier."""
-    return min(said["timestamp"], at)
+Told: TypeAlias = tuple[str, str]
+"""When a statement was said, and its id."""
+
+NEVER: Told = ("", "")
+
+
+def said_at(said: StoredFact | RetractedValue, first: str) -> str:
+    """Return when a statement that was first recorded at `first` was said: then or earlier."""
+    return min(said["timestamp"], first)
+
+
+def told(fact: StoredFact, first: str) -> Told:
+    """Return the place of a save in the order.
+
+    A decision of a person counts as said when it is recorded: it settles what was said before.
+    """
+    return first if "confirmed" in fact else said_at(fact, first), fact["id"]
+
+
+def end_of(retracted: RetractedValue, first: str) -> Told:
+    """Return the last place in the order whose value a retraction ends."""
+    return said_at(retracted, first), retracted.get("id", "")
 
 
 def digest_of(key: Canonical) -> str:
@@ -30,25 +50,29 @@ class Retractions:
     __slots__ = ("_by_digest", "floor", "rejected")
 
     def __init__(self) -> None:
-        self._by_digest: dict[str, str] = {}
-        self.floor: str = ""
-        """For a keyword with one value: when the last retracted value was said. Statements before
-        that time had been replaced by it."""
+        self._by_digest: dict[str, Told] = {}
+        self.floor: Told = NEVER
+        """For a keyword with one value: the place of the last value that was retracted or
+        forgotten. Statements before it had been replaced by it."""
         self.rejected: set[str] = set()
         """The digests of values that a person retracted."""
 
-    def add(self, retracted: RetractedValue, at: str) -> None:
-        """Apply a retraction that was recorded at `at`."""
-        said = said_at(retracted, at)
-        self.floor = max(self.floor, retracted.get("floor", ""))
+    def add(self, retracted: RetractedValue, first: str) -> None:
+        """Apply a retraction that was first recorded at `first`."""
+        said, fact_id = retracted.get("floor", NEVER)
+        self.floor = max(self.floor, (said, fact_id))
         if (digest := retracted.get("digest")) is not None:
-            self._by_digest[digest] = max(self._by_digest.get(digest, ""), said)
+            self.end(digest, end_of(retracted, first))
             if "confirmed" in retracted:
                 self.rejected.add(digest)
 
-    def ended_after(self, said: str, key: Canonical) -> bool:
-        """Return whether a value was retracted after it was said."""
-        return bool(self._by_digest) and said < self._by_digest.get(digest_of(key), "")
+    def end(self, digest: str, until: Told) -> None:
+        """End what was said of a value up to a place in the order."""
+        self._by_digest[digest] = max(self._by_digest.get(digest, NEVER), until)
+
+    def has_ended(self, place: Told, key: Canonical) -> bool:
+        """Return whether a value was retracted or forgotten after it was said."""
+        return bool(self._by_digest) and place <= self._by_digest.get(digest_of(key), NEVER)
 
 
 def name_of(retracted: RetractedValue) -> str:

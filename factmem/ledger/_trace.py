@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from factmem.ledger._items import Item
+from factmem.ledger._statements import NEVER, Told
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import Canonical, JsonValue, canonical
@@ -14,12 +15,13 @@ __all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
 class SavedFact:
     """The effect of one saved fact when it was recorded."""
 
-    __slots__ = ("at", "by", "fact", "is_added", "replaced", "values")
+    __slots__ = ("at", "by", "fact", "first", "is_added", "replaced", "values")
 
-    def __init__(self, fact: StoredFact, at: str, by: By) -> None:
+    def __init__(self, fact: StoredFact, at: str, by: By, first: str) -> None:
         self.fact: StoredFact = fact
         self.at: str = at
         self.by: By = by
+        self.first: str = first
         self.values: list[SavedValue] = []
         self.replaced: list[Life] = []
         self.is_added: bool = False
@@ -101,7 +103,7 @@ class Trace(Ledger):
         self.recorded: list[str] = []
         self.saved: list[list[SavedFact]] = []
         self.forgotten: list[dict[ForgottenItem, Life]] = []
-        self.retracted: list[list[tuple[Life | None, str]]] = []
+        self.retracted: list[list[tuple[Life | None, Told]]] = []
         """For each retraction the life that it ended, if any, and the floor after it."""
         self._lives: dict[int, Life] = {}  # by the id() of their items, which they reference
         self._saving: SavedFact | None = None
@@ -132,7 +134,7 @@ class Trace(Ledger):
             effects.clear()
 
     def _save(self, fact: StoredFact, at: str) -> None:
-        self._saving = SavedFact(fact, at, self._by)
+        self._saving = SavedFact(fact, at, self._by, self._first)
         self.saved[-1].append(self._saving)
         super()._save(fact, at)
         held = self._by_keyword.get(fact["keyword"])
@@ -152,11 +154,11 @@ class Trace(Ledger):
         super()._retract(retracted, at)
         ended = list(self.forgotten[-1].values())[before:]
         retractions = self._by_keyword[retracted["keyword"]].retractions
-        floor = "" if retractions is None else retractions.floor
+        floor = NEVER if retractions is None else retractions.floor
         self.retracted[-1].append((ended[0] if ended else None, floor))
 
     def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
-        item = Item(0, value, fact, position, at, self._by)
+        item = Item(0, value, fact, position, at, self._by, self._first)
         life = self._lives[id(item)] = Life(fact["keyword"], item)
         life.end(at)
         if self._saving is not None:

@@ -221,7 +221,7 @@ class _Effects:
         items: list[Item] = []
         for (position, value), each in zip(values_of(saved.fact), saved.values, strict=False):
             if part == _part_of(each.is_superseded, each.is_proposed, each.is_new):
-                item = Item(0, value, saved.fact, position, saved.at, saved.by)
+                item = Item(0, value, saved.fact, position, saved.at, saved.by, saved.first)
                 item.state = "proposed" if each.is_proposed else item.state
                 items.append(item)
         return self._shown(saved.fact["keyword"], items)

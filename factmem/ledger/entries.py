@@ -69,7 +69,7 @@ class StoredFact(TypedDict):
     metadata: NotRequired[dict[str, JsonValue]]
     """Missing if a save does not change it; empty if a save removes it."""
     stated: NotRequired[Literal[True]]
-    """Whether it is a statement, whose `timestamp` is compared with those of others."""
+    """Whether a model learnt it."""
     superseded: NotRequired[list[int]]
     """The positions of values that were superseded at once, if the superseding values may have been
     removed from the ledger."""
@@ -92,8 +92,10 @@ class RetractedValue(TypedDict):
     keyword: str
     timestamp: str
     digest: NotRequired[str]
-    floor: NotRequired[str]
-    """When the ended value was said, if that value was removed from the ledger."""
+    id: NotRequired[str]
+    """Its place among the statements of the same time."""
+    floor: NotRequired[tuple[str, str]]
+    """When the ended value was said, and its id, if that value was removed from the ledger."""
     confirmed: NotRequired[Literal[True]]
     """Whether a person said so: a model that states the value again only proposes it."""
     proposed: NotRequired[Literal[True]]
@@ -110,6 +112,8 @@ class Entry(TypedDict):
     """One entry of a ledger: a save, a forgetting, or a kind of a later version, which is ignored."""
 
     at: str
+    origin: NotRequired[str]
+    """When the first store recorded it, if that was another time."""
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
     retract: NotRequired[list[RetractedValue]]

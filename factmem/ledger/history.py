@@ -263,7 +263,7 @@ def _as_saved(concept: Concept[Any, Any], fact: StoredFact) -> Concept[Any, Any]
 def _event(saved: SavedFact, concept: Concept[Any, Any]) -> HistoryEntry:
     is_new = any(value.is_new for value in saved.values)
     items = [
-        Item(0, value, saved.fact, position, saved.at, saved.by)
+        Item(0, value, saved.fact, position, saved.at, saved.by, saved.first)
         for position, value in values_of(saved.fact)
     ]
     for item, value in zip(items, saved.values, strict=True):

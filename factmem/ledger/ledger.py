@@ -9,30 +9,29 @@ A place is an ordered log of entries. Folding it gives the current items of each
   with different definitions of a concept do not remove each other's values;
 - a confirmed item keeps its save, gets the new importance and expiry, and gains the new source;
 - a forgetting removes the items that it names; an item past its `expires_at` is not current;
-- statements and retractions are ignored if later statements contradict them: see `statements`;
+- saves and retractions are ignored if what was said later contradicts them, in whatever order they
+  are recorded: see `statements`. A forgetting also ends what is recorded after it and was said before;
 - what contradicts a confirmed value is a proposal beside the current items: see `proposals`.
 
-"Newest" refers to the order of the ledger, never to a clock: an entry counts as recorded no earlier
-than the entry before it. Current items depend only on their own saves and on saves that replaced
+An entry counts as recorded no earlier than the entry before it. Current items depend only on their own saves and on saves that replaced
 something, so history can be removed without changing current items.
 """
 
 from bisect import insort
 from collections import deque
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from factmem.ledger._items import (
     Item,
     KeywordItems,
-    LedgerState,
     Proposals,
     outdated,
     values_of,
 )
 from factmem.ledger._proposals import is_contested, is_of_one_value, waiting
 from factmem.ledger._reading import NONE_LATE, LedgerReads
-from factmem.ledger._statements import Retractions, digest_of, name_of, said_at
+from factmem.ledger._statements import Retractions, digest_of, end_of, name_of, told
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact, by_of
 from factmem.models._values import Canonical, JsonValue, canonical
 
@@ -41,6 +40,23 @@ __all__ = ["Ledger"]
 
 _MOST_LATE = 1024
 """The most superseded statements that are kept. Callers ask for each as soon as it is recorded."""
+
+
+class LedgerState(NamedTuple):
+    """The state of a ledger, without history."""
+
+    recorded_at: str
+    number: int
+    """The number of the last item."""
+    late: list[str]
+    """The latest superseded statements."""
+    passed: dict[str, str]
+    """The last descriptions of keywords, if they are not current."""
+    by_keyword: dict[str, KeywordItems]
+    free: dict[str, int]
+    """The next free position of each fact."""
+    expiries: list[tuple[str, str]]
+    """The expiries of current values and possibly of others, each with its keyword."""
 
 
 class Ledger(LedgerReads):
@@ -63,11 +79,13 @@ class Ledger(LedgerReads):
         if at > self.recorded_at:  # noqa: PLR1730 - no call per entry
             self.recorded_at = at
         self._by = by_of(entry)
-        if "undoes" in entry:
+        self._first = entry.get("origin", self.recorded_at)
+        self._is_undoing = "undoes" in entry
+        if self._is_undoing:
             self._forget(entry.get("forget", ()), self.recorded_at)
         for fact in entry.get("facts", ()):
             self._save(fact, self.recorded_at)
-        if "undoes" not in entry and (forgotten := entry.get("forget")):
+        if not self._is_undoing and (forgotten := entry.get("forget")):
             self._forget(forgotten, self.recorded_at)
         for retracted in entry.get("retract", ()):
             self._retract(retracted, self.recorded_at)
@@ -98,7 +116,9 @@ class Ledger(LedgerReads):
         if held is None and fact["type"] == "SINGLE" and is_plain:
             self._begin(keyword, description, fact, at)
             return
-        past = outdated(held, fact, at) if "stated" in fact else ()
+        past = () if self._is_undoing else outdated(held, fact, at, self._first)
+        if "value" not in fact and fact["type"] == "SINGLE" and self._is_late_stub(held, fact, at):
+            return
         if past and len(past) == sum(1 for _ in values_of(fact)):
             for position, value in values_of(fact):
                 self._passed_over(fact, value, position, at)
@@ -126,6 +146,11 @@ class Ledger(LedgerReads):
             self._replace(held, fact, at)
         else:
             self._add(held, fact, at, past, waits)
+
+    def _is_late_stub(self, held: KeywordItems | None, fact: StoredFact, at: str) -> bool:
+        """Return whether a save whose value was removed had replaced nothing that is current."""
+        place = told(fact, self._first)
+        return held is not None and any(item.last > place for item in held.alive(at))
 
     def _is_waiting(
         self,
@@ -162,7 +187,7 @@ class Ledger(LedgerReads):
             value = fact["value"]
             self._number += 1
             held.key = value if type(value) is str else canonical(value)
-            held.only = item = Item(self._number, value, fact, 0, at, self._by)
+            held.only = item = Item(self._number, value, fact, 0, at, self._by, self._first)
             self._touched(item, fact, 0)
 
     def _note_expiry(self, expires_at: str, keyword: str) -> None:
@@ -179,10 +204,10 @@ class Ledger(LedgerReads):
             item = replaced.get(key) if replaced else None
             if item is not None and item.is_alive(at):
                 del replaced[key]
-                item.confirm(fact, at, self._by)
+                item.confirm(fact, at, self._by, self._first)
             else:
                 self._number += 1
-                item = Item(self._number, value, fact, 0, at, self._by)
+                item = Item(self._number, value, fact, 0, at, self._by, self._first)
             held.add(key, item)
             self._touched(item, fact, 0)
             self._settle(held, key, fact, at)
@@ -208,11 +233,13 @@ class Ledger(LedgerReads):
         key = canonical(value)
         item = held.proposals.values.get(key)
         if item is not None and item.is_alive(at):
-            item.confirm(fact, at, self._by)
+            item.confirm(fact, at, self._by, self._first)
         else:
             if item is not None:
                 self._dropped(item, at)
-            item = held.proposals.values[key] = Item(0, value, fact, position, at, self._by)
+            item = held.proposals.values[key] = Item(
+                0, value, fact, position, at, self._by, self._first
+            )
         item.state = "proposed"
         self._touched(item, fact, position)
 
@@ -244,13 +271,13 @@ class Ledger(LedgerReads):
             key = canonical(value)
             item = held.get(key)
             if item is not None and item.is_alive(at):
-                item.confirm(fact, at, self._by)
+                item.confirm(fact, at, self._by, self._first)
             else:
                 if item is not None:
                     self._note(fact["keyword"], item.fact_id, value)
                     self._dropped(held.remove(key), at)
                 self._number += 1
-                item = Item(self._number, value, fact, position, at, self._by)
+                item = Item(self._number, value, fact, position, at, self._by, self._first)
                 held.add(key, item)
             self._note(fact["keyword"], item.fact_id, value)
             self._touched(item, fact, position)
@@ -266,11 +293,20 @@ class Ledger(LedgerReads):
             if held is not None and key is not None:
                 item = held.remove(key)
                 self._note(keyword, fact_id, item.value)
+                self._end(held, key, item)
                 self._ended(held, key, item, at)
             elif held is not None and held.proposals is not None:
                 waits = held.proposals.named(fact_id, position)
                 for gone in () if waits is None else held.proposals.settle(waits):
                     self._dropped(gone, at)
+
+    def _end(self, held: KeywordItems, key: Canonical, item: Item) -> None:
+        """End what was said of a forgotten value until now, also if it is recorded later."""
+        if held.retractions is None:
+            held.retractions = Retractions()
+        held.retractions.end(digest_of(key), max((self._first, ""), item.last))
+        if held.fact_type == "SINGLE":
+            held.retractions.floor = max(held.retractions.floor, item.last)
 
     def _ended(self, held: KeywordItems, key: Canonical, item: Item, at: str) -> None:
         if held.proposals is not None:
@@ -285,25 +321,25 @@ class Ledger(LedgerReads):
         digest = retracted.get("digest")
         key = None if digest is None else held.digested(digest)
         item = None if key is None else held.get(key)
-        if key is not None and item is not None and is_contested(item, retracted, at):
+        if key is not None and item is not None and is_contested(item, retracted, self._first):
             held.proposals = held.proposals or Proposals()
             held.proposals.endings.setdefault(key, (retracted, at, self._by))
             return
         if held.retractions is None:
             held.retractions = Retractions()
-        held.retractions.add(retracted, at)
+        held.retractions.add(retracted, self._first)
         if digest is not None and held.proposals is not None:
             withdrawn = held.proposals.withdrawn(digest)
             if withdrawn is not None:
                 self._dropped(withdrawn, at)
         if key is None or item is None:
             return
-        if item.said > said_at(retracted, at):
+        if item.last > end_of(retracted, self._first):
             self._note_late(name_of(retracted))
             return
         held.remove(key)
         if held.fact_type == "SINGLE" and item.is_alive(at):
-            held.retractions.floor = max(held.retractions.floor, item.said)
+            held.retractions.floor = max(held.retractions.floor, item.last)
         self._note(keyword, item.fact_id, item.value)
         self._ended(held, key, item, at)
 

@@ -7,7 +7,6 @@ others and forgets the others. Deletion by source therefore works as before.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from secrets import token_hex
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, JsonValue, field_validator
@@ -20,8 +19,7 @@ from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._display import Displayed
 from factmem.models._values import Canonical, canonical
-from factmem.models.clock import stamp
-from factmem.models.facts import Concept
+from factmem.models.facts import Concept, new_id
 from factmem.models.places import Place
 from factmem.prompt._escaping import json_line, prompt_section
 from factmem.usage import Usage
@@ -51,10 +49,6 @@ _Name: TypeAlias = tuple[str, Canonical]
 """A value by its keyword and its canonical form."""
 
 
-def _new_id() -> str:
-    return token_hex(16)
-
-
 @dataclass(frozen=True, slots=True)
 class Merge:
     """Values of one concept in one place that mean the same."""
@@ -66,7 +60,7 @@ class Merge:
     """The value that replaces the others, as plain JSON."""
     dropped: tuple[JsonValue, ...] = field(repr=False)
     """The forgotten values, as plain JSON."""
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=new_id)
     """The id of the save that confirms `kept`, in the history of the place."""
 
 
@@ -231,7 +225,7 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
             new.append(source)
     together = [kept, *dropped]
     expiries = [item.expires_at for item in together if item.expires_at is not None]
-    fact = _saved(merge.id, merge.keyword, ledger, kept)
+    fact = _saved(merge.id, merge.keyword, ledger, kept, now)
     fact["importance"] = max(item.importance for item in together)
     fact.pop("expires_at", None)
     if len(expiries) == len(together):
@@ -245,7 +239,7 @@ def restoring(
 ) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
     """Return a function for `FactStore.amend` that restores the values forgotten by merges.
 
-    Each value gets back its date, source, importance and expiry. Current values are unchanged. If
+    Each value is said again now, with its source, importance and expiry. Current values are unchanged. If
     the kept value is no longer current, nothing is restored: its deletion applies to the merged
     values as well. Values that were purged, have expired or are older than the stored history are
     not restored.
@@ -262,7 +256,7 @@ def restoring(
         lost: dict[_Name, tuple[Merge, list[StoredFact]]] = {}
         for entry in entries:
             for merge_id in {fact["id"] for fact in entry.get("facts", ())} & by_id.keys():
-                lost.update(_lost(entry, by_id[merge_id], ledger))
+                lost.update(_lost(entry, by_id[merge_id], ledger, now))
             ledger.apply(entry)
         held = {merge.id for merge in merges if _holds(merge, ledger, now)}
         current = {
@@ -280,13 +274,13 @@ def restoring(
 
 
 def _lost(
-    entry: Entry, merge: Merge, before: Ledger
+    entry: Entry, merge: Merge, before: Ledger, now: str
 ) -> Iterator[tuple[_Name, tuple[Merge, list[StoredFact]]]]:
     """Yield the values that a merge's entry forgets, each with the saves that restore it."""
     gone = set(map(tuple, entry.get("forget", ())))
     for key, item in before.items(merge.keyword, "").items():
         if _name(merge.keyword, item) in gone:
-            about = _saved(_new_id(), merge.keyword, before, item)
+            about = _saved(new_id(), merge.keyword, before, item, now)
             saves = [_said_by(source, about) for source in item.sources]
             yield (merge.keyword, key), (merge, saves)
 
@@ -296,14 +290,14 @@ def _is_alive(fact: StoredFact, now: str) -> bool:
     return expires_at is None or expires_at > now
 
 
-def _saved(fact_id: str, keyword: str, ledger: Ledger, item: Item) -> StoredFact:
-    """Return a save of an item's value with its fields, without a source."""
+def _saved(fact_id: str, keyword: str, ledger: Ledger, item: Item, now: str) -> StoredFact:
+    """Return a save of an item's value with its fields, said now and without a source."""
     fact: StoredFact = {
         "id": fact_id,
         "keyword": keyword,
         "description": ledger.description(keyword),
         "type": "MULTIPLE",
-        "timestamp": stamp(item.timestamp),
+        "timestamp": now,
         "values": [item.value],
         "importance": item.importance,
     }

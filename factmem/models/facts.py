@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from numbers import Real
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from pydantic import GetCoreSchemaHandler
@@ -34,8 +35,18 @@ __all__ = ["AnyFact", "Concept", "Fact", "FactType", "MultipleFacts", "SingleFac
 T = TypeVar("T", default=str)
 
 
-def _new_id() -> str:
-    return os.urandom(16).hex()  # the same as secrets.token_hex, in two thirds of its time
+_latest_id = 0
+
+
+def new_id() -> str:
+    """Return a random id that is greater than those made before in this process.
+
+    The first 13 digits are the time in microseconds, so that of two facts of the same time the one
+    that was made later counts.
+    """
+    global _latest_id  # noqa: PLW0603 - threads may share a time; the rest is random
+    _latest_id = max(time_ns() // 1000, _latest_id + 1)
+    return f"{_latest_id:013x}{os.urandom(10).hex()[1:]}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,8 +80,8 @@ class AnyFact(Displayed):
     """From when the fact holds; None if that was not said."""
     until: When | None = field(default=None, kw_only=True)
     """Until when it holds, a day, month or year included; None if no end was said."""
-    id: str = field(default_factory=_new_id, kw_only=True)
-    """Identifies the save that created the fact; random by default."""
+    id: str = field(default_factory=new_id, kw_only=True)
+    """Identifies the save that created the fact; by default random after the time it was made."""
     metadata: Mapping[str, JsonValue] = field(
         default_factory=lambda: NO_METADATA, kw_only=True, hash=False
     )

@@ -15,7 +15,7 @@ from factmem.models._metadata import checked_metadata
 from factmem.models._names import checked_name
 from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.clock import moment, stamp, utc
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact, new_id
 from factmem.models.sources import FactSource
 from factmem.providers.results import Purge, RetractedFact
 
@@ -75,6 +75,7 @@ def retracted_values(retracted: RetractedFact) -> list[RetractedValue]:
     said_at = stamp(utc(retracted.said_at, "moment said_at"))
     digest = digest_of(canonical(concept.codec.dump(value, concept.keyword)))
     made: RetractedValue = {"keyword": concept.keyword, "timestamp": said_at, "digest": digest}
+    made["id"] = new_id()
     if retracted.is_proposed:
         made["proposed"] = True
     if (source := retracted.source) is not None:

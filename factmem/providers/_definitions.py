@@ -1,14 +1,13 @@
 """The definitions of concepts in a store: SINGLE facts of a place that no application can name."""
 
 from collections.abc import Iterable
-from secrets import token_hex
 from typing import Any
 
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._definition_changes import taken_over
 from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import Concept
+from factmem.models.facts import Concept, new_id
 
 __all__ = ["definitions_in", "new_definitions"]
 
@@ -28,7 +27,7 @@ def new_definitions(ledger: Ledger, concepts: Iterable[Concept[Any, Any]], now: 
 
 def _stored(definition: ConceptDefinition, now: str) -> StoredFact:
     return {
-        "id": token_hex(16),
+        "id": new_id(),
         "keyword": definition.keyword,
         "description": "The definition of a concept",
         "type": "SINGLE",

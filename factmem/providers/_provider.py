@@ -15,13 +15,17 @@ class AgentMemoryProvider(Protocol):
     """
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as the newest fact of its concept.
+        """Store `fact` as a statement about its concept, said at its `timestamp`.
 
-        A SINGLE fact replaces the value of its concept in this place. A MULTIPLE fact adds the
-        values that are not current yet; a SINGLE one joins them. A value that is already current is confirmed, not
-        duplicated. When this returns, the fact is as durable as the provider promises. If it
-        raises, the fact is not acknowledged, and is stored completely or not at all. A save that is
-        cancelled before its write begins is not stored; one that is cancelled later is.
+        A SINGLE fact replaces the value of its concept in this place that was said before it; of
+        equal times the greater `id` counts. If a later value is there, the fact is history at once.
+        A time after the store's clock counts as now. A MULTIPLE fact adds the values that are not
+        current yet, and a SINGLE one joins them. A value that is already current is confirmed, not
+        duplicated.
+
+        When this returns, the fact is as durable as the provider promises. If it raises, the fact
+        is not acknowledged, and is stored completely or not at all. A save that is cancelled before
+        its write begins is not stored; one that is cancelled later is.
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was stored.

@@ -158,8 +158,9 @@ class StoreCore(AgentMemoryProvider):
     ) -> int:
         """Forget the current values that meet all given conditions, and return their number.
 
-        They disappear from all reads at once and stay forgotten until they are saved again. The
-        history still shows the earlier saves and the forget.
+        They disappear from all reads at once and stay forgotten until they are said again: a save
+        of them with an earlier `timestamp`, recorded when it may, is history at once. The history
+        still shows the earlier saves and the forget.
 
         Args:
             subject: The subject of the facts.
@@ -240,8 +241,8 @@ class StoreCore(AgentMemoryProvider):
     ) -> int:
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
-        An entry is new unless the place already has all of its facts, by id, so the same bundle can
-        be imported twice. After an error none of the entries is stored. After a crash the first
+        An entry is new unless the place already has all of its facts, by id, so the same
+        entries can be replayed twice. What is current depends on when it was said, not on when it was replayed. After an error none of the entries is stored. After a crash the first
         ones may be stored, and the same call adds the rest.
 
         Raises:

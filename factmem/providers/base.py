@@ -236,11 +236,10 @@ class FactStore(StoreCore):
     ) -> Learned:
         """Record statements in one place, all or none, in one durable write.
 
-        A fact never replaces a value that was said later, and never restores a value whose
-        retraction was said later. A retraction never ends a value that was said later. Such late
-        statements are recorded only in the history. If times are equal, the order of recording
-        decides. A time after the store's clock counts as now. Values saved with `save` count as
-        said at their `timestamp`.
+        The order is that of `save`, and the result names what it made late: a fact never replaces a
+        value that was said later, and never restores a value that was retracted or forgotten later.
+        A retraction never ends a value that was said later. Such late statements are recorded only
+        in the history. A time after the store's clock counts as now.
 
         Args:
             facts: The facts; the `timestamp` of each is the time it was said.

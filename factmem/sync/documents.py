@@ -106,7 +106,7 @@ class ConsolidationSync(Wraps[MemoryConsolidation]):
     def restore(self, report: ConsolidationReport) -> int:
         """Undo the merges of a report; return the number of restored values. No call to a model.
 
-        Each value is restored with its date, source, importance and expiry. Nothing is restored if
+        Each value is said again now, with its source, importance and expiry. Nothing is restored if
         the kept value is no longer current. Values that were purged or erased, have expired or are
         beyond the retained history are not restored. The kept values do not change.
         """

@@ -44,13 +44,17 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
     """A provider for code that does not use `await`."""
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as the newest fact of its concept.
+        """Store `fact` as a statement about its concept, said at its `timestamp`.
 
-        A SINGLE fact replaces the value of its concept in this place. A MULTIPLE fact adds the
-        values that are not current yet; a SINGLE one joins them. A value that is already current is confirmed, not
-        duplicated. When this returns, the fact is as durable as the provider promises. If it
-        raises, the fact is not acknowledged, and is stored completely or not at all. A save that is
-        cancelled before its write begins is not stored; one that is cancelled later is.
+        A SINGLE fact replaces the value of its concept in this place that was said before it; of
+        equal times the greater `id` counts. If a later value is there, the fact is history at once.
+        A time after the store's clock counts as now. A MULTIPLE fact adds the values that are not
+        current yet, and a SINGLE one joins them. A value that is already current is confirmed, not
+        duplicated.
+
+        When this returns, the fact is as durable as the provider promises. If it raises, the fact
+        is not acknowledged, and is stored completely or not at all. A save that is cancelled before
+        its write begins is not stored; one that is cancelled later is.
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was stored.
@@ -261,11 +265,10 @@ class StoreSync(WrapsContext[S]):
     ) -> Learned:
         """Record statements in one place, all or none, in one durable write.
 
-        A fact never replaces a value that was said later, and never restores a value whose
-        retraction was said later. A retraction never ends a value that was said later. Such late
-        statements are recorded only in the history. If times are equal, the order of recording
-        decides. A time after the store's clock counts as now. Values saved with `save` count as
-        said at their `timestamp`.
+        The order is that of `save`, and the result names what it made late: a fact never replaces a
+        value that was said later, and never restores a value that was retracted or forgotten later.
+        A retraction never ends a value that was said later. Such late statements are recorded only
+        in the history. A time after the store's clock counts as now.
 
         Args:
             facts: The facts; the `timestamp` of each is the time it was said.
@@ -383,13 +386,17 @@ class StoreSync(WrapsContext[S]):
         return self._portal.call(self._wrapped.shred)
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as the newest fact of its concept.
+        """Store `fact` as a statement about its concept, said at its `timestamp`.
 
-        A SINGLE fact replaces the value of its concept in this place. A MULTIPLE fact adds the
-        values that are not current yet; a SINGLE one joins them. A value that is already current is confirmed, not
-        duplicated. When this returns, the fact is as durable as the provider promises. If it
-        raises, the fact is not acknowledged, and is stored completely or not at all. A save that is
-        cancelled before its write begins is not stored; one that is cancelled later is.
+        A SINGLE fact replaces the value of its concept in this place that was said before it; of
+        equal times the greater `id` counts. If a later value is there, the fact is history at once.
+        A time after the store's clock counts as now. A MULTIPLE fact adds the values that are not
+        current yet, and a SINGLE one joins them. A value that is already current is confirmed, not
+        duplicated.
+
+        When this returns, the fact is as durable as the provider promises. If it raises, the fact
+        is not acknowledged, and is stored completely or not at all. A save that is cancelled before
+        its write begins is not stored; one that is cancelled later is.
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was stored.
@@ -509,8 +516,9 @@ class StoreSync(WrapsContext[S]):
     ) -> int:
         """Forget the current values that meet all given conditions, and return their number.
 
-        They disappear from all reads at once and stay forgotten until they are saved again. The
-        history still shows the earlier saves and the forget.
+        They disappear from all reads at once and stay forgotten until they are said again: a save
+        of them with an earlier `timestamp`, recorded when it may, is history at once. The history
+        still shows the earlier saves and the forget.
 
         Args:
             subject: The subject of the facts.
@@ -602,8 +610,8 @@ class StoreSync(WrapsContext[S]):
     def replay(self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope) -> int:
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
-        An entry is new unless the place already has all of its facts, by id, so the same bundle can
-        be imported twice. After an error none of the entries is stored. After a crash the first
+        An entry is new unless the place already has all of its facts, by id, so the same
+        entries can be replayed twice. What is current depends on when it was said, not on when it was replayed. After an error none of the entries is stored. After a crash the first
         ones may be stored, and the same call adds the rest.
 
         Raises:

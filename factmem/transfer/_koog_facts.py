@@ -12,7 +12,6 @@ Koog's versions differ in the package before the type's name, so it is ignored.
 
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from itertools import accumulate
 from typing import Any
 
 import orjson
@@ -59,9 +58,7 @@ def entries_of(content: object, identity: Identity) -> tuple[list[Entry], list[s
                 facts.append(_fact(keyword, index, save, identity))
             except ValueError as exc:
                 flaws.append(f"fact {index} of {keyword!r} {exc}")
-        # The running maximum keeps the order of a keyword's facts even if Koog's clock went back.
-        moments = accumulate((fact.timestamp for fact in facts), max)
-        dated += zip(moments, facts, strict=True)
+        dated += [(fact.timestamp, fact) for fact in facts]
     dated.sort(key=lambda pair: pair[0])
     now = datetime.now(UTC)
     return [{"at": stamp(min(at, now)), "facts": [stored(fact)]} for at, fact in dated], flaws
@@ -85,7 +82,8 @@ def _fact(keyword: str, index: int, save: object, identity: Identity) -> AnyFact
     known: dict[str, Any] = {
         "timestamp": timestamp,
         "source": _SOURCE,
-        "id": sha256(orjson.dumps(content)).hexdigest()[:32],
+        # Of facts of one time the last in the list counts.
+        "id": f"{index:08x}{sha256(orjson.dumps(content)).hexdigest()[:24]}",
     }
     if is_single:
         return SingleFact(concept, values[0], **known)

@@ -125,9 +125,8 @@ async def import_facts(
     adds the rest. Entries that the store already has are skipped, so importing twice changes
     nothing.
 
-    Existing entries of a place stay, and the entries of the bundle follow them: if both have a
-    value of a SINGLE concept, that of the bundle becomes current. Uses as much memory as the
-    largest place and up to 64 MiB of the bundle. A larger bundle is read a second time, and a place
+    Existing entries of a place stay. What is current is decided by when it was said, whatever was
+    imported when. Uses as much memory as the largest place and up to 64 MiB of the bundle. A larger bundle is read a second time, and a place
     that changed in the file since the verification is not written. No LLM calls. File I/O runs in
     worker threads.
 

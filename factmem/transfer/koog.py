@@ -92,7 +92,10 @@ async def import_koog(
             continue
         problems += [ImportProblem(str(path), flaw) for flaw in flaws]
         if entries:
-            new += await into.replay(entries, place.subject, place.scope)
+            held = await into.entries(place.subject, place.scope)
+            ids = {fact["id"] for entry in held for fact in entry.get("facts", ())}
+            unknown = [entry for entry in entries if entry["facts"][0]["id"] not in ids]
+            new += await into.replay(unknown, place.subject, place.scope)
             total += len(entries)
             places[place.identity] = place
     return ImportReport(tuple(places.values()), total, new, tuple(problems))

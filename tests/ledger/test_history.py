@@ -87,16 +87,22 @@ def test_compaction_can_be_repeated(steps: list[Step], first: int, second: int) 
 @searched
 @given(ledgers(), ledgers())
 def test_a_compacted_ledger_behaves_the_same(steps: list[Step], later: list[Step]) -> None:
-    """Later saves and removals have the same effect."""
+    """Later saves and removals have the same effect, if they were said later."""
     entries = entries_of(steps)
     end = Ledger(entries).recorded_at
     rest = left(compacted(entries, end))
 
     for each in (entries, rest):
         ledger = Ledger(each)
-        for step in later:
+        for number, step in enumerate(later):
             entry = step.entry.copy()
-            entry["at"] = max(end, entry["at"])
+            entry["at"] = at = stamp(91 + number)
+            facts: list[Any] = [
+                {**fact, "timestamp": at, "id": f"{fact['id']}-{number}"}
+                for fact in entry.get("facts", ())
+            ]
+            ended: list[Any] = [{**one, "timestamp": at} for one in entry.get("retract", ())]
+            entry["facts"], entry["retract"] = facts, ended
             if step.condition is not None:
                 entry["forget"] = ledger.matching(step.condition, entry["at"])
             ledger.apply(entry)
@@ -297,7 +303,7 @@ def test_forgets_find_an_id_that_several_concepts_share() -> None:
     entries: list[Entry] = [
         entry(1, saved("x", "y", keyword="other"), saved("a")),
         {"at": stamp(2), "forget": [("k", "one", 2)]},
-        entry(3, saved("a", fact_id="two")),
+        entry(3, saved("a", fact_id="two", timestamp=stamp(3))),
     ]
 
     found = history(entries, Concept("k", "Anything", FactType.MULTIPLE))

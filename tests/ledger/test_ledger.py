@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
@@ -124,28 +123,6 @@ def test_facts_are_the_items(steps: list[Step]) -> None:
 def _loaded(ledger: Ledger, keyword: str, fact_type: FactType, now: str) -> list[tuple[str, Any]]:
     concept = Concept(keyword, "Anything", fact_type, value_type=JsonValue)
     return [(fact.id, value) for fact in ledger.load(concept, now) for value in fact.values]
-
-
-@searched
-@given(ledgers(), st.lists(seconds, min_size=10, max_size=10))
-def test_no_clock_decides_which_value_is_newest(steps: list[Step], times: list[int]) -> None:
-    """Without expiry and ages, the order of the ledger alone decides."""
-    plain: list[Entry] = []
-    for step in steps:
-        if "facts" in step.entry:
-            facts: list[Any] = [
-                {name: part for name, part in fact.items() if name not in {"expires_at", "stated"}}
-                for fact in step.entry["facts"]
-            ]
-            plain.append({"at": step.entry["at"], "facts": facts})
-    moved: list[Entry] = [
-        {**each, "at": stamp(second)} for each, second in zip(plain, times, strict=False)
-    ]
-
-    def values(entries: list[Entry]) -> list[Any]:
-        return [(item[0], item[2], item[3]) for item in shown(Ledger(entries), stamp(99))]
-
-    assert values(moved) == values(plain[: len(moved)])
 
 
 def test_a_save_without_its_value_still_replaces() -> None:

@@ -80,10 +80,10 @@ async def test_every_pair_of_places() -> None:
 
 
 async def test_the_newest_wins_within_a_place() -> None:
-    """The order of saving decides, not the timestamp of the fact."""
+    """By the timestamp of the fact, whatever the order of saving is."""
     store = InMemoryProvider()
     memory = AgentMemory(store, scopes=PROFILE, subjects=SUBJECTS)
-    for value, day in (("old", 3), ("new", 1)):
+    for value, day in (("new", 3), ("old", 1)):
         await store.save(theme(value, timestamp=START + timedelta(days=day)), ALICE, AGENT)
 
     found = await memory.view(scopes=[AGENT]).current(THEME)

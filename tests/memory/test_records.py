@@ -84,7 +84,9 @@ async def test_an_update_keeps_the_id_and_its_history(
     ]
 
 
-async def test_an_update_of_many_values_is_one_step(store: FactStore, memory: AgentMemory) -> None:
+async def test_an_update_of_many_values_is_one_step(
+    store: FactStore, memory: AgentMemory, clock: SettableClock
+) -> None:
     """Other values keep their date, and other facts of the concept do not change."""
     first, other = languages("en", "ko", "fr"), languages("de")
     await store.save(first, ALICE, AGENT)
@@ -96,6 +98,7 @@ async def test_an_update_of_many_values_is_one_step(store: FactStore, memory: Ag
     assert sorted(updated.fact.values) == ["ja", "ko"]
     assert await memory.contents.get(other.id) is not None
     assert len(await store.entries(ALICE, AGENT)) == 3
+    clock.advance()
     again = await memory.contents.update(first.id, values=["en"])
     assert again is not None
     assert again.fact.values == ("en",)
@@ -203,8 +206,8 @@ async def test_moving_a_guest_to_an_account(
 ) -> None:
     """The history moves too; repeating a move that was killed before the erasure completes it."""
     guest, account = Place(AGENT, USER.of("guest-1")), Place(AGENT, ALICE)
-    fact = theme("light")
-    await store.save(theme("dark"), guest.subject, AGENT)
+    dark, fact = theme("dark"), theme("light")
+    await store.save(dark, guest.subject, AGENT)
     clock.advance(timedelta(hours=1))
     await store.save(fact, guest.subject, AGENT)
     entries = await store.entries(guest.subject, AGENT)
@@ -225,11 +228,11 @@ async def test_moving_a_guest_to_an_account(
 async def test_a_concept_is_renamed_with_its_history(store: FactStore, memory: AgentMemory) -> None:
     """Repeating it changes nothing."""
     colours = Concept("colours", "The colours that the user prefers")
-    fact = theme("light")
-    await store.save(theme("dark"), ALICE, AGENT)
+    dark, fact = theme("dark"), theme("light")
+    await store.save(dark, ALICE, AGENT)
     await store.save(fact, ALICE, AGENT)
     await store.forget(ALICE, AGENT, fact_id=fact.id)
-    await store.save(fact, ALICE, AGENT)
+    await store.save(theme("light", timestamp=START), ALICE, AGENT)
 
     assert (await memory.contents.rename("ide-theme", colours)).values == 1
     assert (await memory.contents.rename("ide-theme", colours)).changes == []

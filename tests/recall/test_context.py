@@ -1,5 +1,6 @@
 """Signals beside a fact's own words: the chat around it, and names and days in the question."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -262,7 +263,9 @@ async def test_metadata_filter_the_index() -> None:
     assert len(await memory.recall("cat", limit=7, where=t8)) == 7
 
     await store.forget(ALICE, AGENT, fact_ids=["f0"])
-    await store.save(bare_note("k4", "dog", metadata={"ticket": "T-8"}), ALICE, AGENT)
+    await store.save(
+        replace(bare_note("k4", "dog", metadata={"ticket": "T-8"}), id="later"), ALICE, AGENT
+    )
     matches = await memory.recall("cat", limit=100, where=RecallFilter(metadata={"open": True}))
     assert {match.fact.id for match in matches} == {f"f{n}" for n in range(8, 40, 4)}
     messages: list[Any] = [{"role": "user", "content": "the dog?"}]

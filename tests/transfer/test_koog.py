@@ -199,18 +199,16 @@ class TestSamples:
 
 
 class TestOrder:
-    async def test_the_last_fact_of_a_list_is_current(
-        self, store: InMemoryProvider, tmp_path: Path
-    ) -> None:
-        """Koog appends, so the order says what is newest, even if a clock went back."""
-        saves = [single("dark", 5000), single("light", 9000), single("solarized", 7000)]
-        koog_file(tmp_path, {"ide-theme": saves})
+    async def test_the_last_fact_is_current(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """By its time, and of equal times the one that Koog appended later."""
+        saves = [single("dark", 5000), single("light", 9000), single("solarized", 9000)]
+        koog_file(tmp_path, {"ide-theme": [*saves, single("grey", 7000)]})
 
         await import_koog(tmp_path, store)
 
         assert await theme(store) == ["solarized"]
         [fact] = await store.load(THEME, USER, AGENT)
-        assert fact.timestamp == at(7000)
+        assert fact.timestamp == at(9000)
 
     async def test_the_same_value_again_is_a_confirmation(
         self, store: InMemoryProvider, tmp_path: Path
@@ -312,7 +310,7 @@ class TestKinds:
     async def test_text_of_any_kind(self, store: InMemoryProvider, tmp_path: Path) -> None:
         """Characters that JSON escapes, others, and the empty string."""
         for text in ["", "a\nb\t\u2028", "\x00", '"{}\\', "한국어 🇰🇷", "x" * 100_000]:
-            facts = await self.loaded(store, tmp_path, single(text))
+            facts = await self.loaded(InMemoryProvider(), tmp_path, single(text))
             assert facts[-1].values == (text,)
 
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from factmem.ledger._items import Item, KeywordItems, LedgerState
-from factmem.ledger.ledger import Ledger
+from factmem.ledger._items import Item, KeywordItems
+from factmem.ledger.ledger import Ledger, LedgerState
 from factmem.models._values import canonical
 from factmem.providers._sql.items import StoredItem
 from factmem.providers._sql.sealing import Extent

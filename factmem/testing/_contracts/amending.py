@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
+from factmem.ledger._condition import Condition
 from factmem.ledger.entries import Amendment, Entry, stored
 from factmem.ledger.ledger import Ledger
 from factmem.models.clock import stamp
-from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.places import MemoryScope
 from factmem.providers.base import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
@@ -24,12 +24,9 @@ WRITERS = 20
 
 def instead(value: str) -> Amendment:
     """Return a change that replaces all current languages by one value."""
-    concept: Concept[Any, MultipleFacts[Any]]
-    concept = Concept(LANGUAGES.keyword, "", FactType.MULTIPLE, value_type=Any)
 
     def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
-        held = Ledger(entries).load(concept, now)
-        names = [(LANGUAGES.keyword, fact.id, 0) for fact in held]
+        names = Ledger(entries).matching(Condition(keyword=LANGUAGES.keyword), now)
         yield {"at": now, "facts": [stored(languages(value))], "forget": names}
 
     return change

@@ -11,7 +11,7 @@ from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import AgentMemoryProvider
-from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)
 FAR_AWAY = datetime(2999, 1, 1, tzinfo=UTC)
@@ -58,15 +58,29 @@ class CurrentFacts:
         assert [fact.value for fact in await provider.load(near, USER, AGENT)] == ["vim"]
         assert await provider.load(Concept("theme", "Another"), USER, AGENT) == []
 
-    async def test_the_last_save_wins(self, provider: AgentMemoryProvider) -> None:
-        """The newest fact is the last saved one, whatever its timestamp is."""
-        newer = theme("dark", timestamp=datetime(2020, 1, 2, tzinfo=UTC))
-        older = theme("light", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+    async def test_what_was_said_last_is_current(self, provider: AgentMemoryProvider) -> None:
+        """By the timestamps of the facts, in any order of the saves."""
+        newer = theme("dark", timestamp=datetime(2000, 1, 2, tzinfo=UTC))
+        older = theme("light", timestamp=datetime(2000, 1, 1, tzinfo=UTC))
 
         await provider.save(newer, USER, AGENT)
         await provider.save(older, USER, AGENT)
+        await provider.save(older, PERSON.of("alice"), AGENT)
+        await provider.save(newer, PERSON.of("alice"), AGENT)
 
-        assert await provider.load(THEME, USER, AGENT) == [older]
+        assert await provider.load(THEME, USER, AGENT) == [newer]
+        assert await provider.load(THEME, PERSON.of("alice"), AGENT) == [newer]
+
+    async def test_of_equal_times_the_greater_id_counts(
+        self, provider: AgentMemoryProvider
+    ) -> None:
+        """So that copies of a store agree."""
+        facts = [replace(theme(value), id=value) for value in ("dark", "light")]
+
+        await provider.save(facts[1], USER, AGENT)
+        await provider.save(facts[0], USER, AGENT)
+
+        assert await provider.load(THEME, USER, AGENT) == [facts[1]]
 
     async def test_saving_what_is_current_confirms_it(self, provider: AgentMemoryProvider) -> None:
         """The first fact stays, with the importance and expiry of the new one."""
@@ -80,19 +94,19 @@ class CurrentFacts:
 
     async def test_an_earlier_value_can_be_saved_again(self, provider: AgentMemoryProvider) -> None:
         """A replaced value is history: saving it again makes a new fact."""
-        again = theme("dark")
-        for fact in (theme("dark"), theme("light"), again):
+        dark, light, again = theme("dark"), theme("light"), theme("dark")
+        for fact in (dark, light, again):
             await provider.save(fact, USER, AGENT)
 
         assert await provider.load(THEME, USER, AGENT) == [again]
 
     async def test_the_same_fact_can_be_saved_again(self, provider: AgentMemoryProvider) -> None:
-        """An application may save its fact objects again and again."""
+        """An application may save its fact objects again and again: each was said once."""
         dark, light = theme("dark"), theme("light")
         for fact in (dark, dark, light, dark):
             await provider.save(fact, USER, AGENT)
 
-        assert await provider.load(THEME, USER, AGENT) == [dark]
+        assert await provider.load(THEME, USER, AGENT) == [light]
 
     async def test_many_values_add_up(self, provider: AgentMemoryProvider) -> None:
         """A MULTIPLE concept has one fact for each save, the oldest first."""

@@ -118,13 +118,17 @@ class Forgetting:
         assert await provider.load_by_description("java", USER, AGENT) == []
         assert await provider.forget(USER, AGENT, concept=THEME) == 0
 
-    async def test_a_forgotten_value_can_be_saved_again(self, provider: FactStore) -> None:
-        """Also as the same fact object. It is a new fact then."""
+    async def test_a_forgotten_value_can_be_said_again(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """What was said before the forgetting stays forgotten."""
         fact = languages("java", "rust")
         await provider.save(fact, USER, AGENT)
         await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
 
         await provider.save(fact, USER, AGENT)
+        assert await current(provider) == {"rust"}
+        await provider.save(languages("java", timestamp=clock.advance()), USER, AGENT)
 
         assert await current(provider) == {"java", "rust"}
 
@@ -218,7 +222,7 @@ class Purging:
 
         assert await provider.forget(USER, AGENT, concept=THEME, value="PIN 1234", purge=True) == 1
 
-        assert "1234" not in str(await provider.entries(USER, AGENT))
+        assert "PIN" not in str(await provider.entries(USER, AGENT))
         assert await provider.load(THEME, USER, AGENT) == []
         assert await provider.history(THEME, USER, AGENT) == []
 
@@ -335,7 +339,7 @@ class Purging:
         await provider.forget(USER, AGENT, concept=THEME, purge=True)
 
         (after,) = await provider.places()
-        assert before.bytes - after.bytes >= 10_000
+        assert before.bytes - after.bytes >= 9_000
 
     async def test_saving_goes_on_after_a_purge(self, provider: FactStore) -> None:
         """A place with a rewritten history accepts facts."""

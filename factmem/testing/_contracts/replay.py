@@ -1,5 +1,6 @@
 """Moving the ledger of a place into another."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, the
 from factmem.testing.clock import START, SettableClock
 
 OTHER = MemoryScope.Product("gallery")
+SECOND = timedelta(seconds=1)
 
 
 def _saved(value: object, **changes: object) -> Any:
@@ -63,7 +65,7 @@ class Replay:
         await provider.save(java, USER, AGENT)
         await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
         clock.advance()
-        await provider.save(java, USER, AGENT)
+        await provider.save(replace(java, timestamp=clock.now), USER, AGENT)
         await provider.save(languages("c", expires_at=START + timedelta(9)), USER, AGENT)
         await provider.forget(USER, AGENT, concept=THEME)
         clock.advance()
@@ -105,15 +107,21 @@ class Replay:
         assert await provider.entries(USER, AGENT) == entries
 
     async def test_a_replay_is_appended(self, provider: FactStore, clock: SettableClock) -> None:
-        """Replayed entries are newer than stored ones, and times never decrease."""
-        await provider.save(theme("dark"), USER, AGENT)
+        """Replayed entries are recorded after stored ones, and keep the time that decides."""
+        future = START + timedelta(days=999)
+        await provider.save(theme("dark", timestamp=future), USER, AGENT)
         later = clock.advance()
-        await provider.save(theme("light"), USER, OTHER)
+        await provider.save(languages("c"), USER, OTHER)
 
         await provider.replay(await provider.entries(USER, AGENT), USER, OTHER)
 
         (fact,) = await provider.load(THEME, USER, OTHER)
         assert (fact.value, fact.confirmed_at) == ("dark", later)
+        for place in (AGENT, OTHER):  # said when it was first recorded, in both places
+            await provider.save(theme("grey", timestamp=START), USER, place)
+            await provider.save(theme("light", timestamp=START + SECOND / 2), USER, place)
+            (fact,) = await provider.load(THEME, USER, place)
+            assert fact.value == "light"
 
     async def test_known_facts_of_an_entry_are_left_out(self, provider: FactStore) -> None:
         """Half of a batch may be stored already."""

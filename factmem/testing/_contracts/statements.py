@@ -1,4 +1,4 @@
-"""Tests of `learn`: the later statement is current, in any order of recording."""
+"""Tests of the order of statements: the later one is current, in any order of recording."""
 
 from datetime import datetime, timedelta
 
@@ -36,7 +36,7 @@ async def stated(provider: FactStore, *facts: SingleFact[str]) -> list[str]:
 
 
 class Statements(NewStores):
-    """`learn` compares statements by their times."""
+    """Statements are compared by their times."""
 
     async def test_a_later_statement_replaces(self, provider: FactStore) -> None:
         """In the order of the statements, it is a save."""
@@ -92,17 +92,29 @@ class Statements(NewStores):
 
         assert (late, await themes(provider)) == ([], ["green"])
 
-    async def test_a_save_is_the_last_word(self, provider: FactStore) -> None:
-        """Whatever its timestamp is. A later statement is compared with that timestamp."""
+    async def test_a_save_is_a_statement(self, provider: FactStore) -> None:
+        """Its timestamp counts, as in `learn`."""
         await stated(provider, theme("green", timestamp=said(2)))
         await provider.save(theme("blue", timestamp=said(1)), USER, AGENT)
-        assert await themes(provider) == ["blue"]
+        assert await themes(provider) == ["green"]
 
-        late = await stated(
-            provider, theme("red", timestamp=said(0)), theme("grey", timestamp=said(1))
-        )
+        await provider.save_many([theme("red", timestamp=said(4)), theme("grey")], USER, AGENT)
+        late = await stated(provider, theme("white", timestamp=said(3)))
 
-        assert (late, await themes(provider)) == (["red"], ["grey"])
+        assert (late, await themes(provider)) == (["white"], ["red"])
+
+    async def test_a_forgetting_ends_what_was_said_before_it(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Also if that is recorded later; and nothing that was said after it."""
+        await provider.save(languages("java", timestamp=said(1)), USER, AGENT)
+        await provider.forget(USER, AGENT, concept=LANGUAGES)
+        clock.advance()
+
+        await provider.save(languages("java", timestamp=said(2)), USER, AGENT)
+        assert await known(provider) == []
+        await provider.save(languages("java", timestamp=clock.now), USER, AGENT)
+        assert await known(provider) == ["java"]
 
     async def test_values_of_many_do_not_compete(self, provider: FactStore) -> None:
         """An earlier statement adds a value like any other."""

@@ -102,7 +102,7 @@ class Expiry:
 
 
 class Clocks:
-    """The newest fact is the last saved one. The times are the store's and never decrease."""
+    """The times of recording are the store's and never decrease."""
 
     async def test_a_clock_set_back_changes_nothing(
         self, provider: FactStore, clock: SettableClock
@@ -163,7 +163,7 @@ class LookingBack:
         forgotten = clock.advance(HOUR)
         await provider.forget(USER, AGENT, concept=THEME)
         again = clock.advance(HOUR)
-        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(theme("dark", timestamp=again), USER, AGENT)
         clock.advance(HOUR)
 
         blink = timedelta(microseconds=1)

@@ -143,7 +143,10 @@ def _restoring(
         for part, fields in then.items.items():
             if part in parts and (fields[7] is None or fields[7] > now):
                 facts += _saves(keyword, then, fields)
-        retract += [{**each, "proposed": True} for part, each in then.endings.items()]
+        for each in then.endings.values():
+            ending = each.copy()
+            ending["proposed"] = True
+            retract.append(ending)
     entry: Entry = {"at": now, "undoes": change_id}
     if facts:
         entry["facts"] = facts
@@ -181,7 +184,8 @@ def _saves(keyword: str, held: _Held, fields: list[Any]) -> Iterator[StoredFact]
     }
     given: Any = {name: each for name, each in more.items() if each is not None or name == "value"}
     for number, source in enumerate(sources):
-        save: StoredFact = {**fact, **given}
+        save = fact.copy()
+        save.update(given)
         if source is not None:
             save["source"] = source
         if said is not None and number == len(sources) - 1 and number:

@@ -21,6 +21,7 @@ import orjson
 import pydantic_core
 
 from factmem.ledger._entry_check import check_entry
+from factmem.ledger._related import KINDS
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity, Place
 from factmem.providers.conversations import Turn
@@ -104,9 +105,10 @@ def _split(entry: Entry) -> Iterator[Entry]:
     """Yield an entry of very many items as several of the same time, and any other as it is."""
     for name in ("facts", "forget"):
         items: Any = entry.get(name, ())
-        if len(items) > _MOST_ITEMS and len(entry) == 2:
+        is_alone = KINDS & entry.keys() == {name}
+        if len(items) > _MOST_ITEMS and is_alone:
             for start in range(0, len(items), _MOST_ITEMS):
-                part: Any = {"at": entry["at"], name: items[start : start + _MOST_ITEMS]}
+                part: Any = {**entry, name: items[start : start + _MOST_ITEMS]}
                 yield part
             return
     yield entry

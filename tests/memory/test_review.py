@@ -3,11 +3,12 @@
 import json
 import random
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factmem import FactState, acting
+from factmem import FactState, LocalFileMemoryProvider, acting, export_facts, import_facts
 from factmem.events import MemoryEvent
 from factmem.ledger.ledger import Ledger
 from factmem.memory.agent_memory import AgentMemory
@@ -221,6 +222,24 @@ async def test_undo_is_refused_if_something_rests_on_it() -> None:
     with pytest.raises(ValueError, match="erased"):
         await memory.review.undo("0" * 16)
     assert {each.actor for each in await memory.review.changes()} == {"application", "reviewer"}
+
+
+async def test_a_large_save_and_its_bundle_are_split_with_their_actor(tmp_path: Path) -> None:
+    """Each part names it, in the store and in the bundle."""
+    facts = [SingleFact(Concept(f"k{number}", "Anything"), "v" * 99) for number in range(1000)]
+    async with LocalFileMemoryProvider(tmp_path / "store") as store:
+        with acting("jane", reason="moved"):
+            await store.save_many(facts, ALICE, AGENT)
+        entries = await store.entries(ALICE, AGENT)
+        await export_facts(store, tmp_path / "bundle")
+    other = InMemoryProvider()
+    with acting("joe"):
+        await import_facts(tmp_path / "bundle", other)
+
+    assert len(entries) > 1
+    for found in (entries, await other.entries(ALICE, AGENT)):
+        assert {(each.get("actor"), each.get("reason")) for each in found} == {("jane", "moved")}
+        assert max(len(each.get("facts", ())) for each in found) <= 256
 
 
 async def test_events_name_the_actor() -> None:

@@ -63,10 +63,12 @@ def split(body: bytes, *, is_sealed: bool) -> list[Part]:
         return [Part(body, ())]
     entry: Entry = orjson.loads(body) if not body.startswith(_WIDE) else decoded(stamped(body, ""))
     facts = entry.get("facts", [])
-    if len(body) < _SPLIT_FROM or len(entry) > 1 or len(facts) <= _MOST_FACTS:
+    is_save = entry.keys() <= {"at", "facts", "actor", "reason"}
+    if len(body) < _SPLIT_FROM or not is_save or len(facts) <= _MOST_FACTS:
         return [Part(body, () if is_sealed else topics_of(entry))]
     entries: list[Entry] = [
-        {"at": "", "facts": facts[n : n + _MOST_FACTS]} for n in range(0, len(facts), _MOST_FACTS)
+        {**entry, "at": "", "facts": facts[n : n + _MOST_FACTS]}
+        for n in range(0, len(facts), _MOST_FACTS)
     ]
     return [Part(encoded_entry(each), () if is_sealed else topics_of(each)) for each in entries]
 

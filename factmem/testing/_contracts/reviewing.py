@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from factmem.ledger._undo import undoing
 from factmem.ledger.changes import change_ids
 from factmem.models.actors import FactState, acting
@@ -119,6 +121,26 @@ class Reviewing:
 
         assert await values(provider) == ["go"]
         assert await provider.proposals(USER, AGENT) == []
+
+    async def test_a_purge_removes_proposals_too(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Nothing of the value stays, and what it had changed cannot be undone."""
+        await self.confirm(provider, SingleFact(THEME, "light", state=FactState.CONFIRMED))
+        clock.advance()
+        said = SingleFact(THEME, "zebra", timestamp=clock(), source=SAID)
+        await provider.learn([said], USER, AGENT)
+        entries = await provider.entries(USER, AGENT)
+        lost = change_ids(HERE.identity, entries)[-1]
+        assert "zebra" in str(entries)
+
+        assert await provider.forget(USER, AGENT, concept=THEME, value="zebra", purge=True) == 1
+
+        assert await provider.proposals(USER, AGENT) == []
+        assert "zebra" not in str(await provider.entries(USER, AGENT))
+        with pytest.raises(ValueError, match="purged"):
+            await provider.amend(undoing(HERE.identity, lost), USER, AGENT)
+        assert await values(provider) == ["light"]
 
     async def test_an_application_replaces_what_was_confirmed(self, provider: FactStore) -> None:
         """Its own saves are no statements of a model."""

@@ -61,11 +61,12 @@ async def test_any_tool_reads_statements(root: Path) -> None:
 
 
 async def test_statements_that_are_gone(root: Path) -> None:
-    """Purged and erased values are not in the view; replaced ones are."""
+    """Purged and erased values and definitions are not in the view; replaced values are."""
     store = LocalFileMemoryProvider(root)
     for value in ("light", "dark"):
         await store.save(theme(value), ALICE, AGENT)
     await store.save(languages("java", "c"), ALICE, AGENT)
+    await store.define([THEME])
     await store.save(theme("dim"), BOB, AGENT)
     await store.forget(ALICE, AGENT, concept=LANGUAGES, value="c", purge=True)
     await store.erase(BOB, AGENT)

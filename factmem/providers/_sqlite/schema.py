@@ -104,6 +104,7 @@ SELECT json_extract(CAST(p.names AS TEXT), '$[0]') AS scope_type,
 FROM stores s CROSS JOIN places p CROSS JOIN entries e CROSS JOIN
      json_each(CAST(e.line AS TEXT), '$.facts') f
 WHERE s.mode = 'plain' AND p.store = s.store AND e.place = p.place
+      AND json_extract(CAST(p.names AS TEXT), '$[0]') <> 'concepts'
 ORDER BY e.at;
 """
 

@@ -2,14 +2,16 @@
 
 import random
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from factmem import AgentMemory, Concept, FactType, MemoryScopesProfile, MultipleFacts, SingleFact
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.facts import AnyFact
+from factmem.providers._arguments import stored_fact
 from factmem.providers._searched_files import SearchedFileProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -18,7 +20,7 @@ from factmem.providers.storages import Storage
 from factmem.testing._contracts.search_questions import HERE, asking, describe, found_in
 from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters, Searching
 from factmem.testing._contracts.stores import SecondInstances
-from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, SAID, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.providers.local_stores import ALICE, run
 
@@ -260,3 +262,24 @@ async def test_a_small_store_is_left_alone(root: Path) -> None:
     async with SearchedFileProvider(root, stems="plain") as store:
         await store.save(theme("dark"), USER, AGENT)
         assert not await store.is_searched([HERE])
+
+
+async def test_a_keyword_with_proposals_makes_a_new_index(root: Path, searched: Searched) -> None:
+    """An index has no proposals, and what people decide later depends on them."""
+
+    async def confirm(value: str, said: datetime = SAID) -> None:
+        fact = stored_fact(SingleFact(THEME, value, timestamp=said))
+        confirmed: Any = {**fact, "confirmed": True}
+        async with searched() as store:
+            await store.amend(lambda _, now: [{"at": now, "facts": [confirmed]}], USER, AGENT)
+
+    await confirm("dark")
+    async with searched() as store:
+        await store.learn([SingleFact(THEME, "light", timestamp=START)], USER, AGENT)
+    assert await values(searched(), "dark", "light") == [("dark",)]
+    (before,) = run(root, "SELECT bytes FROM indexes")
+
+    await confirm("green", START)
+
+    assert await values(searched(), "dark", "light", "green") == [("green",)]
+    assert run(root, "SELECT bytes FROM indexes") != [before]

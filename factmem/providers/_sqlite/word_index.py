@@ -161,7 +161,7 @@ class WordIndex:
     def ledger(self, keywords: set[str]) -> Ledger | None:
         """Return a ledger of some keywords, as it was at the end of the place.
 
-        None if one of them had superseded or retracted values, which an index does not have.
+        None if one of them had superseded, retracted or proposed values, which an index does not have.
         """
         held: dict[str, KeywordItems] = {}
         expiries: list[tuple[str, str]] = []
@@ -254,7 +254,7 @@ def encoded(
             *spans.get(keyword, (0, 0)),
             held.description,
             held.fact_type,
-            held.retractions is not None or keyword in whole.passed,
+            bool(held.retractions or held.proposals or keyword in whole.passed),
         )
         for keyword, held in whole.by_keyword.items()
     }

@@ -534,7 +534,7 @@ CONCEPTS = [Concept("city", "Where the user lives")]
 def test_memories_need_a_place(store: list[str]) -> None:
     """The command does not invent a place."""
     said = call(*store, "import", str(MEM0), code=ExitCode.USAGE)
-    assert "need one --place: product/my-app/user to keep" in said
+    assert "mem0 needs one --place: product/my-app/user to keep" in said
 
 
 def test_the_end_of_a_name_is_enough(store: list[str]) -> None:

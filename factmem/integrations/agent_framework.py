@@ -1,23 +1,33 @@
-"""Memory for Microsoft's Agent Framework: facts and tools before a run, detection after it.
+"""Memory for Microsoft's Agent Framework: facts and tools before a run, detection after it, sessions.
 
     provider = MemoryContextProvider(memory, user=lambda session: session.state["user"])
-    agent = Agent(client=client, context_providers=[provider])
+    history = ConversationHistory(memory, user=lambda session: session.state["user"])
+    agent = Agent(client=client, context_providers=[history, provider])
 
 It needs the extra `agent-framework`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from agent_framework import AgentSession, ContextProvider, FunctionTool, Message, SessionContext
+import orjson
+from agent_framework import (
+    AgentSession,
+    ContextProvider,
+    FunctionTool,
+    HistoryProvider,
+    Message,
+    SessionContext,
+)
 from typing_extensions import Unpack
 
-from factmem._arguments import expect_word
+from factmem._arguments import expect_within, expect_word
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns, Placement, RunOptions
+from factmem.memory.conversations import Conversation
+from factmem.memory.runs import MemoryRuns, Placement, RunOptions, Who
 from factmem.memory.tools import MemoryTool
 
-__all__ = ["MemoryContextProvider"]
+__all__ = ["ConversationHistory", "MemoryContextProvider"]
 
 
 class MemoryContextProvider(ContextProvider):
@@ -79,6 +89,80 @@ class MemoryContextProvider(ContextProvider):
         await self.runs.learn(
             session, [*earlier, *new], since=len(earlier), conversation=session.session_id
         )
+
+
+class ConversationHistory(HistoryProvider):
+    """The history of sessions, in stored conversations of the user: `Agent(context_providers=[...])`.
+
+    A conversation has the id of its session. It is encrypted, restricted by views, erased and, by
+    `AgentMemory.learn_pending`, learnt from like any other. The messages of a run are stored in one
+    durable write, after the run. Without it the framework keeps the messages in the session's state.
+
+    Args:
+        memory: The memory.
+        user: The user of all sessions, or a function of the `AgentSession`. See `Who`.
+        last: The maximum of messages that a run gets; all by default.
+        source_id: The framework's name for the provider.
+
+    Raises:
+        TypeError: `memory` has the wrong type.
+        ValueError: `last` is less than 1.
+    """
+
+    def __init__(
+        self,
+        memory: AgentMemory,
+        *,
+        user: Who | Callable[[AgentSession], Who] = None,
+        last: int | None = None,
+        source_id: str = "factmem-history",
+    ) -> None:
+        super().__init__(source_id)
+        self._runs = MemoryRuns[AgentSession](memory, user=user, tools=False)
+        self._last = None if last is None else expect_within(last, int, "last", "last=50", least=1)
+
+    async def before_run(
+        self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
+    ) -> None:
+        """Load the messages of the session."""
+        await super().before_run(
+            agent=agent, session=session, context=context, state={_SESSION: session}
+        )
+
+    async def after_run(
+        self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
+    ) -> None:
+        """Store the messages of the run."""
+        await super().after_run(
+            agent=agent, session=session, context=context, state={_SESSION: session}
+        )
+
+    async def get_messages(
+        self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[Message]:
+        """Return the messages of a session, oldest first."""
+        stored = await self._conversation(session_id, state).messages(last=self._last)
+        return [Message.from_dict(each[_WHOLE]) for each in stored if _WHOLE in each]
+
+    async def save_messages(
+        self,
+        session_id: str | None,
+        messages: Sequence[Message],
+        *,
+        state: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Store messages, and queue the session for learning."""
+        whole = [{"role": str(m.role), "content": m.text, _WHOLE: m.to_dict()} for m in messages]
+        await self._conversation(session_id, state).append(*orjson.loads(orjson.dumps(whole)))
+
+    def _conversation(self, session_id: str | None, state: dict[str, Any] | None) -> Conversation:
+        session = (state or {}).get(_SESSION) or AgentSession(session_id=session_id)
+        return self._runs.view(session).conversation(session_id or session.session_id)
+
+
+_SESSION, _WHOLE = "session", "agent_framework"
+"""The key of the session in the state of a call, and of the whole message in a stored one."""
 
 
 def chat_of(messages: Iterable[Message]) -> list[dict[str, object]]:

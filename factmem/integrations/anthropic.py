@@ -3,14 +3,18 @@
     tool = MemoryTool(memory.of("alice"))
     runner = client.beta.messages.tool_runner(..., tools=[tool])
 
-It needs the extra `anthropic` and an `AsyncAnthropic`. The answers to Claude are identical to those
+It needs the extra `anthropic` and an `AsyncAnthropic`; `MemoryToolSync` is for `Anthropic`. The answers to Claude are identical to those
 of the SDK's own file-based tool.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.lib.tools import (
+    BetaAbstractMemoryTool,
+    BetaAsyncAbstractMemoryTool,
+    ToolError,
+)
 from anthropic.types.beta import (
     BetaCacheControlEphemeralParam,
     BetaMemoryTool20250818CreateCommand,
@@ -26,8 +30,9 @@ from factmem.errors import StorageError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE
 from factmem.models.places import MemoryScope
+from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ["MEMORIES", "MemoryTool"]
+__all__ = ["MEMORIES", "MemoryTool", "MemoryToolSync"]
 
 T = TypeVar("T")
 
@@ -181,6 +186,51 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             raise ToolError(UNREACHABLE) from exc
         except ValueError as exc:
             raise ToolError(str(exc)) from None
+
+
+class MemoryToolSync(BetaAbstractMemoryTool):
+    """`MemoryTool` for the synchronous client: each command runs in a portal, and blocks its thread.
+
+    Args:
+        tool: The tool, for one user.
+        portal: The portal in which the memory runs.
+        cache_control: See the SDK.
+    """
+
+    def __init__(
+        self,
+        tool: MemoryTool,
+        *,
+        portal: Portal = SHARED_PORTAL,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        self._tool = expect(tool, MemoryTool, "tool", "MemoryToolSync(MemoryTool(memory))")
+        self._portal = portal
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """See `MemoryTool.view`."""
+        return self._portal.call(self._tool.view, command)
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """See `MemoryTool.create`."""
+        return self._portal.call(self._tool.create, command)
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """See `MemoryTool.str_replace`."""
+        return self._portal.call(self._tool.str_replace, command)
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """See `MemoryTool.insert`."""
+        return self._portal.call(self._tool.insert, command)
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """See `MemoryTool.delete`."""
+        return self._portal.call(self._tool.delete, command)
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """See `MemoryTool.rename`."""
+        return self._portal.call(self._tool.rename, command)
 
 
 def _path(shown: str) -> str:

@@ -1,29 +1,42 @@
-"""A memory service for Google's Agent Development Kit, in place of `InMemoryMemoryService`.
+"""Services of Google's Agent Development Kit: a memory, and its sessions as conversations.
 
-    service = FactmemMemoryService(memory, auto_detect=True)
-    runner = Runner(app_name="shop", agent=agent, memory_service=service, ...)
+    service, sessions = FactmemMemoryService(memory), FactmemSessionService(memory)
+    runner = Runner(app_name="shop", agent=agent, memory_service=service, session_service=sessions)
 
 It needs the extra `google-adk`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
+from typing import Any
+from uuid import uuid4
 
+import orjson
+from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions.base_session_service import (
+    BaseSessionService,
+    GetSessionConfig,
+    ListSessionsResponse,
+)
 from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
 from google.genai.types import Content, Part
+from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from factmem._arguments import expect_within
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import UNREACHABLE, MemoryRuns, RunOptions
-from factmem.models.places import MemoryScope
+from factmem.memory.conversations import Conversation
+from factmem.memory.runs import UNREACHABLE, MemoryRuns, RunOptions, Who
+from factmem.models.facts import Concept, FactType, SingleFact
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.recall.match import Match
 
-__all__ = ["FactmemMemoryService"]
+__all__ = ["FactmemMemoryService", "FactmemSessionService"]
 
 
 class FactmemMemoryService(BaseMemoryService):
@@ -93,6 +106,182 @@ class FactmemMemoryService(BaseMemoryService):
     ) -> None:
         """Detect facts in some events; does nothing without `auto_detect`."""
         await self._runs.learn((app_name, user_id), chat_of(events), conversation=session_id)
+
+
+class FactmemSessionService(BaseSessionService):
+    """The sessions of ADK's users, in stored conversations: durable, encrypted, erased with the user.
+
+    Each event is stored in one durable write, once, and the session is queued for
+    `AgentMemory.learn_pending`. The state of a session is that of its events. What begins with
+    `user:` or `app:` is in a scope of its own for each application, in the place of the user or of
+    `EVERYTHING`. Use the `memory_service` for facts: the events are text as it was written.
+
+    Args:
+        memory: The memory, without restriction to scopes. Its subjects are bound to the user.
+        user: A function of the names of the application and of the user; by default the second.
+    """
+
+    def __init__(
+        self, memory: AgentMemory, *, user: Callable[[tuple[str, str]], Who] = itemgetter(1)
+    ) -> None:
+        self._memory = memory
+        self._runs = _Runs(memory, user=user, tools=False)
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Store a new session.
+
+        Raises:
+            AlreadyExistsError: There is a session with this id.
+        """
+        name = session_id.strip() if session_id and session_id.strip() else uuid4().hex
+        given = state or {}
+        own = {k: v for k, v in given.items() if not k.startswith((*_SHARED, State.TEMP_PREFIX))}
+        first = {"role": "system", "content": "", _STATE: own}
+        if not await self._chat(app_name, user_id, name).append(_json(first), ids=[_STATE]):
+            raise AlreadyExistsError(f"Session with id {name} already exists.")
+        await self._save_shared(app_name, user_id, given)
+        found = await self.get_session(app_name=app_name, user_id=user_id, session_id=name)
+        return found or Session(id=name, app_name=app_name, user_id=user_id)
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Return a session with its state and events; None if there is none."""
+        turns = await self._chat(app_name, user_id, session_id.strip()).turns()
+        if not turns:
+            return None
+        state: dict[str, Any] = {}
+        events: list[Event] = []
+        for message in (turn.message for turn in turns):
+            state |= message.get(_STATE, {})
+            if _EVENT in message:
+                events.append(Event.model_validate_json(orjson.dumps(message[_EVENT])))
+                state |= events[-1].actions.state_delta or {}
+        state = {key: value for key, value in state.items() if not key.startswith(_SHARED)}
+        at = events[-1].timestamp if events else turns[-1].said_at.timestamp()
+        if config and config.after_timestamp is not None:
+            events = [each for each in events if each.timestamp >= config.after_timestamp]
+        if config and config.num_recent_events is not None:
+            events = events[max(len(events) - config.num_recent_events, 0) :]
+        return Session(
+            id=session_id.strip(),
+            app_name=app_name,
+            user_id=user_id,
+            state=state | await self._shared(app_name, user_id),
+            events=events,
+            last_update_time=at,
+        )
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """Return the sessions of a user without events and state, the latest last.
+
+        Raises:
+            ValueError: There is no user: the sessions of all users cannot be listed.
+        """
+        if user_id is None:
+            raise ValueError("list_sessions needs the user: user_id='alice'")
+        infos = await self._runs.view((app_name, user_id)).conversations.infos()
+        sessions = [
+            Session(
+                id=info.id,
+                app_name=app_name,
+                user_id=user_id,
+                last_update_time=info.last_at.timestamp(),
+            )
+            for info in infos
+        ]
+        return ListSessionsResponse(sessions=sorted(sessions, key=lambda s: s.last_update_time))
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Remove a session physically. Facts that were learnt from it stay."""
+        await self._chat(app_name, user_id, session_id.strip()).clear()
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the state that all sessions of a user share, without the prefix."""
+        (subject,) = self._runs.view((app_name, user_id)).subjects[:1]
+        return await self._state(app_name, subject)
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Store an event, and change the session and its state. A repeated call changes nothing.
+
+        Raises:
+            ValueError: The session is not stored.
+        """
+        if event.partial:
+            return event
+        chat = self._chat(session.app_name, session.user_id, session.id)
+        if not await chat.turns(last=1):
+            raise ValueError(f"Session {session.id} not found: call create_session before")
+        if event.id in {each.id for each in session.events}:
+            return event
+        event = await super().append_event(session, event)
+        (said,) = chat_of([event]) or [{"role": "tool", "content": ""}]
+        whole = orjson.loads(event.model_dump_json(exclude_none=True))
+        if await chat.append({**said, _EVENT: whole}, ids=[event.id]):
+            delta = event.actions.state_delta or {}
+            await self._save_shared(session.app_name, session.user_id, delta)
+        session.last_update_time = event.timestamp
+        return event
+
+    def _chat(self, app_name: str, user_id: str, session_id: str) -> Conversation:
+        return self._runs.view((app_name, user_id)).conversation(session_id)
+
+    async def _shared(self, app_name: str, user_id: str) -> dict[str, Any]:
+        of_user = await self.get_user_state(app_name=app_name, user_id=user_id)
+        of_app = await self._state(app_name, MemorySubject.EVERYTHING)
+        return {f"{State.USER_PREFIX}{key}": value for key, value in of_user.items()} | {
+            f"{State.APP_PREFIX}{key}": value for key, value in of_app.items()
+        }
+
+    async def _state(self, app_name: str, subject: MemorySubject) -> dict[str, Any]:
+        facts = await self._memory.store.load_all(subject, _scope(app_name))
+        return {fact.concept.keyword: fact.values[0] for fact in facts}
+
+    async def _save_shared(self, app_name: str, user_id: str, delta: Mapping[str, Any]) -> None:
+        (user,) = self._runs.view((app_name, user_id)).subjects[:1]
+        subjects = {State.USER_PREFIX: user, State.APP_PREFIX: MemorySubject.EVERYTHING}
+        for prefix, subject in subjects.items():
+            for key in (each for each in delta if each.startswith(prefix)):
+                concept, value = _kept(key.removeprefix(prefix)), _json(delta[key])
+                if value is None:
+                    await self._memory.store.forget(subject, _scope(app_name), concept=concept)
+                else:
+                    fact = SingleFact(concept, value)
+                    await self._memory.store.save(fact, subject, _scope(app_name))
+
+
+_STATE, _EVENT = "adk_state", "adk_event"
+"""The keys of stored messages: the first state of a session, and a whole event."""
+
+_SHARED = (State.USER_PREFIX, State.APP_PREFIX)
+
+
+def _scope(app_name: str) -> MemoryScope:
+    return MemoryScope.Feature(f"adk-{app_name}")
+
+
+def _kept(key: str) -> Concept[Any, Any]:
+    value_type: object = JsonValue
+    kind = FactType(FactType.SINGLE)  # not a literal type, because values have any type
+    return Concept(key, "State of an application", kind, value_type=value_type, detect=False)
+
+
+def _json(given: Any) -> Any:
+    return orjson.loads(orjson.dumps(given))
 
 
 class _Runs(MemoryRuns[tuple[str, str]]):

@@ -7,7 +7,7 @@ It needs the extra `mcp`. The command `factmem mcp` serves a store.
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -107,7 +107,7 @@ class _Served:
         self._connections: dict[int, _Subscribed] = {}
 
     @asynccontextmanager
-    async def connection(self, _: Server[Any]) -> AsyncIterator[_Subscribed]:
+    async def connection(self, _: Server[Any]) -> AsyncGenerator[_Subscribed]:
         """Keep what a connection has subscribed to until it ends."""
         subscribed: _Subscribed = {}
         self._connections[id(subscribed)] = subscribed
@@ -129,7 +129,7 @@ class _Served:
             text = f"Error: unknown tool; the tools are {', '.join(self._tools)}"
         else:
             text = await tool.call(params.arguments, context)
-        content = [types.TextContent(type="text", text=text)]
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
         if text.startswith("Error:"):
             return types.CallToolResult(content=content, is_error=True)
         answer: dict[str, Any] = json.loads(text)

@@ -12,7 +12,7 @@ if find_spec("agent_framework") is None:
 from agent_framework import Agent, AgentSession, BaseChatClient, ChatResponse, Message
 
 from factmem.errors import UnboundSubjectError
-from factmem.integrations.agent_framework import MemoryContextProvider
+from factmem.integrations.agent_framework import ConversationHistory, MemoryContextProvider
 from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.world import known_values, vim_memory
@@ -109,3 +109,36 @@ async def test_wrong_arguments_raise() -> None:
         MemoryContextProvider(memory, user="alice", placement="before")  # type: ignore[arg-type]
     with pytest.raises(UnboundSubjectError):
         MemoryContextProvider(memory)
+
+
+async def test_a_session_is_a_conversation_of_its_user() -> None:
+    """Another process continues it with the id of the session alone, and the state has no message."""
+    memory = await vim_memory()
+
+    async def say(user: str, text: str) -> tuple[str, dict[str, Any]]:
+        client, session = Model(), AgentSession(session_id="chat-7")
+        session.state["user"] = user
+        history = ConversationHistory(memory, user=user_of, last=3)
+        provider = MemoryContextProvider(memory, user=user_of)
+        agent: Any = Agent(client, "Be brief.", context_providers=[history, provider])
+        await agent.run(text, session=session)
+        return client.sent(), session.to_dict()
+
+    await say("alice", "My shell is fish.")
+    sent, state = await say("alice", "Which shell?")
+    strange, _ = await say("bob", "Which shell?")
+
+    assert "My shell is fish." in sent
+    assert "fish" not in strange
+    assert "fish" not in json.dumps(state, default=str)
+    kept = await memory.of("alice").conversation("chat-7").turns()
+    assert [(turn.role, turn.text) for turn in kept] == [
+        ("user", "My shell is fish."),
+        ("assistant", "Ok."),
+        ("user", "Which shell?"),
+        ("assistant", "Ok."),
+    ]
+    sent, _ = await say("alice", "And now?")
+    assert "My shell is fish." not in sent  # the last three messages
+    with pytest.raises(ValueError, match="last"):
+        ConversationHistory(memory, user="alice", last=0)

@@ -9,13 +9,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from anthropic import AsyncAnthropic
 from anthropic.lib.tools import ToolError
 from anthropic.lib.tools import _beta_builtin_memory_tool as sdk
 
 from factmem.errors import MemoryAccessError, UnboundSubjectError
-from factmem.integrations.anthropic import MEMORIES, MemoryTool
+from factmem.integrations.anthropic import MEMORIES, MemoryTool, MemoryToolSync
 from factmem.memory.runs import UNREACHABLE
 from tests.doubles import BreakableProvider
 from tests.world import DESK, vim_memory
@@ -269,3 +270,32 @@ async def test_refused_paths_raise_a_tool_error() -> None:
     for path in ("/memories/" + "a" * 300, "/memories/a\x00b"):
         with pytest.raises(ToolError):
             await tool.call({"command": "create", "path": path, "file_text": "x"})
+
+
+def test_the_synchronous_client_has_the_same_commands() -> None:
+    """It is called without a loop, in one, and in several threads."""
+
+    async def made() -> MemoryTool:
+        return MemoryTool((await vim_memory()).of("alice"))
+
+    tool = MemoryToolSync(anyio.run(made), cache_control={"type": "ephemeral"})
+    path = "/memories/a.md"
+
+    def run(command: str, **given: Any) -> str:
+        return str(tool.call({"command": command, **given}))
+
+    assert "created" in run("create", path=path, file_text="one\n")
+    assert "edited" in run("str_replace", path=path, old_str="one", new_str="two")
+    assert "edited" in run("insert", path=path, insert_line=1, insert_text="three")
+    assert "two" in run("view", path=path)
+    assert "renamed" in run("rename", old_path=path, new_path="/memories/b.md")
+    with pytest.raises(ToolError, match="does not exist"):
+        run("view", path=path)
+
+    async def within() -> str:
+        return run("delete", path="/memories/b.md")
+
+    assert "deleted" in anyio.run(within)
+    assert tool.to_dict()["type"] == "memory_20250818"
+    with pytest.raises(TypeError, match="MemoryToolSync"):
+        MemoryToolSync(anyio.run(vim_memory))  # type: ignore[arg-type]

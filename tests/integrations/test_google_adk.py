@@ -10,18 +10,21 @@ if find_spec("google") is None or find_spec("google.adk") is None:
     pytest.skip("make frameworks ONLY=google-adk", allow_module_level=True)
 
 from google.adk.agents import LlmAgent
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.tools import load_memory, preload_memory
-from google.genai.types import Content, Part
+from google.genai.types import Blob, Content, Part
 from pydantic import PrivateAttr
 
-from factmem.integrations.google_adk import FactmemMemoryService
+from factmem.integrations.google_adk import FactmemMemoryService, FactmemSessionService
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from factmem.testing.chat import ScriptedChatModel
@@ -125,6 +128,104 @@ def test_wrong_arguments_raise() -> None:
         FactmemMemoryService(InMemoryProvider())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="limit=10"):
         FactmemMemoryService(AgentMemory(InMemoryProvider(), subjects=[USER]), limit=0)
+
+
+async def events_of(service: FactmemSessionService, **session: Any) -> list[tuple[str, str]]:
+    found = await service.get_session(app_name="shop", user_id="alice", session_id="s1", **session)
+    assert found
+    return [
+        (each.author, str((each.content.parts or [])[0].text))
+        for each in found.events
+        if each.content
+    ]
+
+
+async def test_a_session_continues_in_another_process() -> None:
+    """The model reads the chat again, and the chat waits for learning."""
+    memory = await vim_memory({"facts": []})
+
+    async def say(text: str) -> str:
+        model, sessions = Model(), FactmemSessionService(memory)
+        runner = Runner(
+            app_name="shop",
+            agent=LlmAgent(name="desk", model=model),
+            session_service=sessions,
+            auto_create_session=True,
+        )
+        new = content(text)
+        async for _ in runner.run_async(user_id="alice", session_id="s1", new_message=new):
+            pass
+        return model._sent[-1]
+
+    await say("My shell is fish.")
+    assert "My shell is fish." in await say("Which shell?")
+    service = FactmemSessionService(memory)
+    said = [
+        ("user", "My shell is fish."),
+        ("desk", "Ok."),
+        ("user", "Which shell?"),
+        ("desk", "Ok."),
+    ]
+    assert await events_of(service) == said
+    assert await events_of(service, config=GetSessionConfig(num_recent_events=1)) == said[-1:]
+    assert await events_of(service, config=GetSessionConfig(num_recent_events=0)) == []
+    shop = memory.of("alice").view(scopes=[MemoryScope.Product("shop")])
+    kept = await shop.conversation("s1").turns()
+    assert [turn.role for turn in kept] == ["system", "user", "assistant", "user", "assistant"]
+    assert (await shop.conversations.pending()).pending == 1
+
+
+async def test_the_state_belongs_to_the_session_the_user_or_the_application() -> None:
+    memory = AgentMemory(InMemoryProvider(), subjects=[USER])
+    service = FactmemSessionService(memory)
+    state = {"step": 1, "user:name": "Alice", "app:tax": 0.19, "temp:x": 1}
+    shop: Any = {"app_name": "shop"}
+    first = await service.create_session(**shop, user_id="alice", session_id="s1", state=state)
+    assert first.state == {"step": 1, "user:name": "Alice", "app:tax": 0.19}
+    with pytest.raises(AlreadyExistsError):
+        await service.create_session(**shop, user_id="alice", session_id="s1")
+
+    delta = {"step": 2, "temp:y": 1, "user:name": None, "user:age": 30}
+    event = Event(author="desk", actions=EventActions(state_delta=delta), content=content("Hi"))
+    event.timestamp = 7.0
+    for _ in range(2):  # a repeated call changes nothing
+        await service.append_event(first, event)
+    stale = await service.get_session(**shop, user_id="alice", session_id="s1")
+    assert stale
+    assert stale.state == {"step": 2, "user:age": 30, "app:tax": 0.19}
+    assert (len(stale.events), stale.last_update_time) == (1, 7.0)
+    assert stale.events[0] == event
+
+    second = await service.create_session(**shop, user_id="alice")
+    assert second.state == {"user:age": 30, "app:tax": 0.19}
+    bobs = await service.create_session(**shop, user_id="bob", session_id="s1")
+    assert (bobs.state, bobs.events) == ({"app:tax": 0.19}, [])
+    other = await service.create_session(app_name="bank", user_id="alice", session_id="s1")
+    assert other.state == {}
+
+    listed = await service.list_sessions(**shop, user_id="alice")
+    assert {each.id for each in listed.sessions} == {"s1", second.id}
+    await service.delete_session(**shop, user_id="alice", session_id="s1")
+    assert await service.get_session(**shop, user_id="alice", session_id="s1") is None
+    assert await service.get_session(**shop, user_id="bob", session_id="s1")
+    with pytest.raises(ValueError, match="not found"):
+        await service.append_event(first, Event(author="desk"))
+    with pytest.raises(ValueError, match="needs the user"):
+        await service.list_sessions(**shop)
+    views = memory.of("alice").view(scopes=[MemoryScope.Product("shop")])
+    assert await views.current() == []
+
+
+async def test_pictures_of_a_session_come_back() -> None:
+    memory = AgentMemory(InMemoryProvider(), subjects=[USER])
+    service = FactmemSessionService(memory)
+    session = await service.create_session(app_name="shop", user_id="alice", session_id="s1")
+    picture = Part(inline_data=Blob(data=b"\x00\xff", mime_type="image/png"))
+    event = Event(author="user", content=Content(role="user", parts=[picture]))
+    await service.append_event(session, event)
+    again = await service.get_session(app_name="shop", user_id="alice", session_id="s1")
+    assert again
+    assert again.events == [event]
 
 
 async def test_gemini_understands_the_schemas_of_the_tools() -> None:

@@ -12,9 +12,11 @@ if find_spec("strands") is None:
 from strands import Agent
 from strands.memory import MemoryManager
 from strands.models import Model
+from strands.session.repository_session_manager import RepositorySessionManager
+from strands.types.session import SessionMessage
 
 from factmem.errors import UnboundSubjectError
-from factmem.integrations.strands import FactmemMemoryStore
+from factmem.integrations.strands import FactmemMemoryStore, FactmemSessionRepository
 from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.world import vim_memory
@@ -99,3 +101,62 @@ async def test_a_store_that_is_not_writable_detects_nothing() -> None:
     assert not FactmemMemoryStore(memory, user="alice", auto_detect=True, writable=False).extraction
     with pytest.raises(UnboundSubjectError):
         FactmemMemoryStore(memory)
+
+
+async def test_a_session_is_restored_from_a_conversation() -> None:
+    """Another process continues the chat, and its messages wait for learning."""
+    memory = await vim_memory({"facts": []})
+
+    def agent() -> Agent:
+        repository = FactmemSessionRepository(memory.of("alice"))
+        manager = RepositorySessionManager("chat/7", repository)
+        return Agent(Echo(), session_manager=manager, callback_handler=None)
+
+    first = agent()
+    first.state.set("step", 3)
+    await first.invoke_async("My shell is fish.")
+    second = agent()
+    await second.invoke_async("Which shell?")
+
+    model: Any = second.model
+    assert "My shell is fish." in model.sent[0]
+    assert second.state.get("step") == 3
+    kept = memory.of("alice").conversation("chat/7")
+    assert [(turn.role, turn.text) for turn in await kept.turns()] == [
+        ("user", "My shell is fish."),
+        ("assistant", "Ok."),
+        ("user", "Which shell?"),
+        ("assistant", "Ok."),
+    ]
+    assert (await memory.of("alice").conversations.pending()).pending == 1
+
+
+async def test_a_redacted_message_is_removed() -> None:
+    alice = (await vim_memory()).of("alice")
+    repository = FactmemSessionRepository(alice)
+    for number, text in enumerate(("secret", "fine")):
+        message: Any = {"role": "user", "content": [{"text": text}]}
+        for _ in range(2):  # a repeated call stores nothing
+            repository.create_message(
+                "chat", "writer", SessionMessage.from_message(message, number)
+            )
+    redacted: Any = {"role": "user", "content": [{"text": "[redacted]"}]}
+    given = repository.list_messages("chat", "writer")[0]
+    given.redact_message = redacted
+    repository.update_message("chat", "writer", given)
+
+    texts = [
+        each.to_message()["content"][0]["text"]
+        for each in repository.list_messages("chat", "writer")
+    ]
+    assert texts == ["[redacted]", "fine"]
+    first = repository.read_message("chat", "writer", 0)
+    assert first is not None
+    assert first.to_message() == redacted
+    assert repository.list_messages("chat", "writer", limit=1, offset=1)[0].message_id == 1
+    assert repository.read_message("chat", "writer", 2) is None
+    assert "secret" not in str(await alice.conversation("chat/writer").turns())
+    assert repository.read_session("chat") is None
+    assert repository.read_agent("chat", "writer") is None
+    with pytest.raises(UnboundSubjectError):
+        FactmemSessionRepository(await vim_memory())

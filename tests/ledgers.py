@@ -208,9 +208,17 @@ def names(ledger: Ledger, now: str) -> list[ForgottenItem]:
 
 
 def last_said(ledger: Ledger, keyword: str, now: str) -> list[tuple[str, Any]]:
-    """The id and value that a SINGLE concept shows: what was said last, none of an empty keyword."""
+    """The id and value that a SINGLE concept shows: what was said last, none of an empty keyword.
+
+    Beside a confirmed value that stays, what models said does not count.
+    """
     items = [item for name, _, items in _current(ledger, now) for item in items if name == keyword]
     items.sort(key=lambda item: (item.last, item.number))
+    if any(item.state == "confirmed" and item.expires_at is None for item in items):
+        items = [item for item in items if item.state != "learnt"]
+        first = {id(item): clock.stamp(item.timestamp) for item in items}
+        first |= {id(item): item.said for item in items if item.state == "confirmed"}
+        items.sort(key=lambda item: (first[id(item)], item.number))
     return [(item.fact_id, item.value) for item in items[-1:]]
 
 

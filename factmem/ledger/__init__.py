@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.ledger._presentation import Proposal
     from factmem.ledger.changes import FactChange
     from factmem.ledger.entries import Amendment, Entry, ForgottenItem, StoredFact
     from factmem.ledger.history import History, HistoryAction, HistoryEntry
     from factmem.ledger.ledger import Ledger
+    from factmem.ledger.proposals import Proposal
     from factmem.ledger.resolution import PlacedFact, UnreadableConcept
 
 __all__ = [
@@ -34,7 +34,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "factmem.ledger._presentation": ("Proposal",),
+            "factmem.ledger.proposals": ("Proposal",),
             "factmem.ledger.changes": ("FactChange",),
             "factmem.ledger.entries": (
                 "Amendment",

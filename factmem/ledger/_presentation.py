@@ -4,9 +4,8 @@ A load of a large place spends most of its time here. Facts are therefore made w
 and the usual case, a keyword with one string, has a shorter way.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -20,7 +19,7 @@ from factmem.models._metadata import NO_METADATA, Metadata
 from factmem.models._stored_facts import stored_concept, stored_single
 from factmem.models._values import Canonical, json_type
 from factmem.models.actors import FactState
-from factmem.models.clock import moment
+from factmem.models.clock import moment, stamp
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -28,11 +27,9 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.models.sources import FactSource
 from factmem.models.when import when_of
 
 __all__ = [
-    "Proposal",
     "all_changed",
     "all_presented",
     "as_far_as_readable",
@@ -45,7 +42,6 @@ __all__ = [
     "loaded",
     "misfit_of",
     "presented",
-    "proposed",
     "single",
 ]
 
@@ -107,27 +103,39 @@ def items_of(
 def in_order_of_statement(
     by_keyword: dict[str, KeywordItems], keywords: Iterable[str]
 ) -> list[tuple[str, Canonical, Item]]:
-    """Return the items of several keywords with keyword and key, the last said at the end."""
+    """Return the items of several keywords with keyword and key; see `last_said` for the last."""
     every = [
         (keyword, key, item)
         for keyword in keywords
         if (held := by_keyword.get(keyword)) is not None
         for key, item in held.items.items()
     ]
-    return sorted(every, key=_statement)
+    order = _order([item for _, _, item in every])
+    return sorted(every, key=lambda each: order(each[2]))
 
 
-def _statement(each: tuple[str, Canonical, Item]) -> tuple[str, str, int]:
-    return _said(each[2])
+def _order(items: Iterable[Item]) -> Callable[[Item], tuple[object, ...]]:
+    """Return the key of the order in which items were said, but what people confirmed after models."""
+    is_decided = any(item.state == "confirmed" and item.expires_at is None for item in items)
+    return _decided if is_decided else _said
 
 
-def _said(item: Item) -> tuple[str, str, int]:
+def _said(item: Item) -> tuple[object, ...]:
     return *item.last, item.number
 
 
+def _decided(item: Item) -> tuple[object, ...]:
+    # What a model says again does not make a value of the application newer.
+    said = item.said if item.state == "confirmed" else stamp(item.timestamp)
+    return item.state != "learnt", said, item.number
+
+
 def last_said(items: list[Item]) -> Item:
-    """Return the item that a SINGLE concept shows of a keyword that has many."""
-    return items[0] if len(items) == 1 else max(items, key=_said)
+    """Return the item that a SINGLE concept shows of a keyword that has many.
+
+    The last said, but none that a model said beside a confirmed one.
+    """
+    return items[0] if len(items) == 1 else max(items, key=_order(items))
 
 
 def concept_of(keyword: str, held: KeywordItems, items: list[Item]) -> Concept[Any, Any]:
@@ -266,50 +274,6 @@ def _fits(concept: Concept[Any, Any], item: Item) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a model found, and a person or the application has to decide."""
-
-    fact: AnyFact
-    """The proposed fact, or the current one whose end is proposed."""
-    source: FactSource | None
-    """Where it was said; for an end without the words."""
-    actor: str | None
-    """Who proposes it."""
-    current: AnyFact | None = None
-    """The current fact that it contradicts; None if it contradicts none."""
-    is_ending: bool = False
-    """Whether it says that `current` is no longer true."""
-    proposed_at: datetime | None = None
-
-
-def proposed(
-    by_keyword: dict[str, KeywordItems], named: dict[str, Concept[Any, Any]], now: str
-) -> list[Proposal]:
-    """Return what waits for a decision; values that do not fit a type are plain JSON."""
-    found: list[Proposal] = []
-    for keyword, held in by_keyword.items():
-        if not held.proposals:
-            continue
-        alive = held.alive(now)
-        waits = [item for item in held.proposals.values.values() if item.is_alive(now)]
-        concept = named.get(keyword) or concept_of(keyword, held, [*alive, *waits])
-        current = None
-        if concept.fact_type is FactType.SINGLE and alive:
-            current = as_far_as_readable(concept, alive)[0]
-        for item in waits:
-            (fact,) = as_far_as_readable(concept, [item])
-            when = moment(item.confirmed_at)
-            found.append(Proposal(fact, fact.source, item.by.actor, current, proposed_at=when))
-        for key, (retracted, at, by) in held.proposals.endings.items():
-            ending = held.get(key)
-            if ending is not None and ending.is_alive(now):
-                (fact,) = as_far_as_readable(concept, [ending])
-                source = source_of(retracted.get("source"))
-                found.append(Proposal(fact, source, by.actor, fact, True, moment(at)))
-    return found
-
-
 _STATES = {
     "saved": FactState.STATED,
     "learnt": FactState.STATED,
@@ -339,9 +303,9 @@ def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
 
 
 @lru_cache(maxsize=16)
-def _confirmation(stamp: str) -> datetime:
+def _confirmation(at: str) -> datetime:
     """Return the datetime of a confirmation; the same object for values that were saved together."""
-    return moment(stamp)
+    return moment(at)
 
 
 def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:

@@ -12,15 +12,14 @@ from factmem.ledger._change_log import ChangeLog, Touched
 from factmem.ledger._condition import Condition
 from factmem.ledger._items import Item, KeywordItems, values_of
 from factmem.ledger._presentation import (
-    Proposal,
     all_changed,
     all_presented,
     in_order_of_statement,
     loaded,
-    proposed,
 )
 from factmem.ledger._statements import name_of
 from factmem.ledger.entries import ForgottenItem, RetractedValue, StoredFact
+from factmem.ledger.proposals import Proposal, proposed
 from factmem.models._values import Canonical, canonical
 from factmem.models.actors import NOBODY, By
 from factmem.models.facts import AnyFact, Concept, L

@@ -38,6 +38,9 @@ from factmem.models._values import Canonical, JsonValue, canonical
 __all__ = ["Ledger"]
 
 
+_PROPOSED = 1 << 24
+"""The first position of proposals of SINGLE facts."""
+
 _MOST_LATE = 1024
 """The most superseded statements that are kept. Callers ask for each as soon as it is recorded."""
 
@@ -231,6 +234,9 @@ class Ledger(LedgerReads):
         if held.proposals is None:
             held.proposals = Proposals()
         key = canonical(value)
+        if fact["type"] == "SINGLE":
+            # A current value of the same id may have position 0, and forgettings name positions.
+            position = _PROPOSED + int(digest_of(key)[:6], 16)
         item = held.proposals.values.get(key)
         if item is not None and item.is_alive(at):
             item.confirm(fact, at, self._by, self._first)

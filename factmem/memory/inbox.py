@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from factmem.ledger._presentation import Proposal
+from factmem.ledger.proposals import Proposal
 from factmem.models._display import Displayed
 from factmem.models.actors import FactState
 from factmem.models.facts import AnyFact

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
-from factmem.ledger._presentation import Proposal
+from factmem.ledger.proposals import Proposal
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept

@@ -9,10 +9,10 @@ from anyio.to_thread import run_sync
 from typing_extensions import override
 
 from factmem._concurrency.garbage import paused_collection
-from factmem.ledger._presentation import Proposal
 from factmem.ledger.entries import Entry
 from factmem.ledger.history import Histories, History, history
 from factmem.ledger.ledger import Ledger
+from factmem.ledger.proposals import Proposal
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.clock import moment

@@ -10,11 +10,12 @@ from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
 from factmem._arguments import expect_function
-from factmem.ledger._presentation import Proposal, is_misfit, misfit_of
+from factmem.ledger._presentation import is_misfit, misfit_of
 from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
+from factmem.ledger.proposals import Proposal
 from factmem.models._checked import checked_concept
 from factmem.models._values import JsonValue
 from factmem.models.clock import stamp, system_clock

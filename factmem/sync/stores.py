@@ -11,10 +11,10 @@ from typing import Any
 from typing_extensions import TypeVar
 
 from factmem._arguments import expect_methods
-from factmem.ledger._presentation import Proposal
 from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
+from factmem.ledger.proposals import Proposal
 from factmem.models._values import JsonValue
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, L

@@ -122,6 +122,25 @@ async def test_a_corrected_value_of_many_does_not_come_back() -> None:
     assert [each.fact.values for each in await memory.review.inbox()] == [("Java",)]
 
 
+async def test_programs_with_other_definitions_show_what_was_confirmed() -> None:
+    """A keyword that has many values for one program, or a former name, shows a person's value."""
+    many = Concept(THEME.keyword, THEME.description, FactType.MULTIPLE)
+    renamed = Concept("colours", THEME.description, was=[THEME.keyword])
+    memory = memory_that_reads(concepts=[THEME])
+    await memory.store.save(MultipleFacts(many, ["dark", "blue"]), ALICE, AGENT)
+    (shown,) = await memory.current(THEME)
+    await memory.review.correct(shown, "light")
+
+    for value in ("dark", "blue", "red"):
+        await memory.store.learn([MultipleFacts(many, [value])], ALICE, AGENT)
+        await memory.store.learn([SingleFact(renamed, value)], ALICE, AGENT)
+
+    assert await themes(memory) == ["light"]
+    assert [fact.value for fact in await memory.store.load(renamed, ALICE, AGENT)] == ["light"]
+    await memory.store.save(SingleFact(renamed, "green"), ALICE, AGENT)
+    assert [fact.value for fact in await memory.store.load(renamed, ALICE, AGENT)] == ["green"]
+
+
 async def test_the_end_of_a_confirmed_value_is_decided_by_a_person() -> None:
     """The tool of a model and a chat only propose it."""
     memory = memory_that_reads(item(action="retract"))

@@ -10,7 +10,7 @@ per recall and no model call per saved text.
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from crewai.memory.types import MemoryMatch, MemoryRecord, ScopeInfo
 from crewai.memory.unified_memory import Memory
@@ -68,7 +68,7 @@ class FactmemMemory(Memory):
         read_only: bool = False,
         portal: Portal = SHARED_PORTAL,
         on_report: Callable[[DetectionReport], None] | None = None,
-        on_failure: Callable[[Exception], None] | None = None,
+        on_failure: Callable[[Exception], None] | Literal["raise"] | None = None,
     ) -> "FactmemMemory":
         """Return the memory of a user, for the crews, agents and flows of this user.
 
@@ -78,7 +78,8 @@ class FactmemMemory(Memory):
             read_only: Whether to prevent saves. Agents then get no tool that saves.
             portal: The portal in which the memory runs.
             on_report: Called with the report of each detection, which includes rejected items.
-            on_failure: Called with each error; by default its type is logged.
+            on_failure: Called with each error; by default its type is logged. "raise" raises
+                it, and CrewAI decides what ends the run.
 
         Raises:
             UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.

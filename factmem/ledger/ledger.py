@@ -119,7 +119,7 @@ class Ledger(LedgerReads):
         if held is None and fact["type"] == "SINGLE" and is_plain:
             self._begin(keyword, description, fact, at)
             return
-        past = () if self._is_undoing else outdated(held, fact, at, self._first)
+        past = () if self._is_newest(held, fact) else outdated(held, fact, at, self._first)
         if "value" not in fact and fact["type"] == "SINGLE" and self._is_late_stub(held, fact, at):
             return
         if past and len(past) == sum(1 for _ in values_of(fact)):
@@ -149,6 +149,18 @@ class Ledger(LedgerReads):
             self._replace(held, fact, at)
         else:
             self._add(held, fact, at, past, waits)
+
+    def _is_newest(self, held: KeywordItems | None, fact: StoredFact) -> bool:
+        """Return whether nothing can have ended a save when it is recorded: true of most."""
+        if self._is_undoing:
+            return True
+        if held is None or held.retractions is not None or "superseded" in fact:
+            return False
+        if fact["type"] == "MULTIPLE":
+            return True  # only a retraction or a forgetting ends one of many
+        only = held.only
+        # An item was said before it was recorded.
+        return only is not None and only.confirmed_at < fact["timestamp"] <= self._first
 
     def _is_late_stub(self, held: KeywordItems | None, fact: StoredFact, at: str) -> bool:
         """Return whether a save whose value was removed had replaced nothing that is current."""

@@ -45,8 +45,10 @@ def new_id() -> str:
     that was made later counts.
     """
     global _latest_id  # noqa: PLW0603 - threads may share a time; the rest is random
-    _latest_id = max(time_ns() // 1000, _latest_id + 1)
-    return f"{_latest_id:013x}{os.urandom(10).hex()[1:]}"
+    now = time_ns() // 1000
+    _latest_id = now = now if now > _latest_id else _latest_id + 1
+    # As one number: to join two strings takes a fifth more.
+    return (now << 76 | int.from_bytes(os.urandom(9), "big")).to_bytes(16, "big").hex()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,9 +1,11 @@
 """Current facts: the ledger compared with a naive model, and special cases."""
 
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
@@ -31,6 +33,7 @@ from tests.ledgers import (
     seconds,
     shown,
     stamp,
+    values,
 )
 
 
@@ -123,6 +126,24 @@ def test_facts_are_the_items(steps: list[Step]) -> None:
 def _loaded(ledger: Ledger, keyword: str, fact_type: FactType, now: str) -> list[tuple[str, Any]]:
     concept = Concept(keyword, "Anything", fact_type, value_type=JsonValue)
     return [(fact.id, value) for fact in ledger.load(concept, now) for value in fact.values]
+
+
+@searched
+@given(st.lists(st.tuples(seconds, values), min_size=1, max_size=8), st.randoms())
+def test_the_order_of_arrival_decides_no_single_value(
+    told: list[tuple[int, Any]], chance: Random
+) -> None:
+    """Copies that get the same saves in any order have the same value: what was said last."""
+    facts = [
+        saved(value, fact_id=f"f{number}", kind="SINGLE", timestamp=stamp(second))
+        for number, (second, value) in enumerate(told)
+    ]
+    last = max(facts, key=lambda fact: (fact["timestamp"], fact["id"]))
+    chance.shuffle(facts)
+
+    found = current(*[entry(95, fact) for fact in facts])
+
+    assert list(map(canonical, found)) == [canonical(last["value"])]
 
 
 def test_a_save_without_its_value_still_replaces() -> None:

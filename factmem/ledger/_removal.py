@@ -225,12 +225,11 @@ class Rest:
                     self._deaths.setdefault(life.keyword, []).append(life.died)
         for times in (*self._births.values(), *self._deaths.values()):
             times.sort()
-        self._last = {
-            saved.fact["keyword"]: saved
-            for saves in trace.saved
-            for saved in saves
-            if saved.at <= cutoff and not (saved.is_superseded or saved.is_proposed)
-        }
+        effective = [s for saves in trace.saved for s in saves if s.at <= cutoff]
+        effective = [s for s in effective if not (s.is_superseded or s.is_proposed)]
+        # What a model states may leave the type of its keyword as it is: see `is_of_one_value`.
+        plain = [s for s in effective if not {"stated", "proposed"} & s.fact.keys()]
+        self._last = [{s.fact["keyword"]: s for s in each} for each in (effective, plain)]
 
     def of(self, entries: Sequence[Entry]) -> list[Entry | None]:
         """Return the entries without the removed values."""
@@ -331,7 +330,7 @@ class Rest:
             return False
         if any(life not in self._gone for life in saved.replaced):
             return True
-        if at <= self._cutoff and self._last[keyword] is not saved:
+        if at <= self._cutoff and all(last.get(keyword) is not saved for last in self._last):
             return False
         born = bisect_right(self._births.get(keyword, []), at)
         return born > bisect_right(self._deaths.get(keyword, []), at)

@@ -89,6 +89,8 @@ def test_compaction_can_be_repeated(steps: list[Step], first: int, second: int) 
 def test_a_compacted_ledger_behaves_the_same(steps: list[Step], later: list[Step]) -> None:
     """Later saves and removals have the same effect, if they were said later."""
     entries = entries_of(steps)
+    for said in (said for each in entries for said in each.get("retract", ())):
+        said.pop("confirmed", None)  # the save that takes back a rejection may be compacted
     end = Ledger(entries).recorded_at
     rest = left(compacted(entries, end))
 

@@ -77,7 +77,7 @@ class When:
 
 
 WhenLike: TypeAlias = When | date | str
-"""What `since`, `until` and `valid_at` accept: a `When`, its text, a date or an aware datetime."""
+"""What `since` and `until` accept: a `When`, its text, a date or an aware datetime."""
 
 
 def _bounds(text: str) -> tuple[datetime, datetime]:

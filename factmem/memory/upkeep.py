@@ -16,7 +16,7 @@ from factmem.memory.concept_changes import ConceptChanges
 from factmem.models._checked import checked_places
 from factmem.models._display import Displayed
 from factmem.models.boundary import check_writable
-from factmem.models.clock import TimeProvider, moment, stamp, system_clock
+from factmem.models.clock import TimeProvider, before, stamp, system_clock
 from factmem.models.places import Place
 from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt
@@ -51,7 +51,7 @@ async def tidy_place(
     if keep is not None:
         example = "history_older_than=timedelta(days=365)"
         expect_within(keep, timedelta, "history_older_than", example, least=timedelta(0))
-    cutoff = "" if keep is None else stamp(moment(now) - keep)
+    cutoff = "" if keep is None else before(now, keep)
 
     def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
         from factmem.ledger._removal import tidied  # slow to import

@@ -234,7 +234,10 @@ def _is_same(ours: object, back: object) -> bool:
 
 def _instant(moment: datetime) -> datetime:
     """Return a moment in UTC: equal moments compare as different when clocks are set back."""
-    return moment if moment.utcoffset() is None else moment.astimezone(UTC)
+    try:
+        return moment if moment.utcoffset() is None else moment.astimezone(UTC)
+    except OverflowError:  # before the year 1 in UTC, or after 9999
+        return moment
 
 
 def _named_parts(value: Any) -> dict[str, object]:

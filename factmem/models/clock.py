@@ -1,7 +1,7 @@
 """Clocks, aware UTC times, and stamps: times as the strings that entries store."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 import orjson
@@ -16,7 +16,7 @@ def utc(when: datetime, what: str) -> datetime:
     """Convert an aware datetime to UTC.
 
     Raises:
-        ValueError: The datetime is naive.
+        ValueError: The datetime is naive, or in UTC before the year 1 or after 9999.
         TypeError: The argument is not a datetime.
     """
     if type(when) is not datetime:
@@ -27,7 +27,12 @@ def utc(when: datetime, what: str) -> datetime:
         raise ValueError(
             f"{with_article(what)} is naive: give it a time zone, as in datetime.now(UTC)"
         )
-    return when.astimezone(UTC)
+    try:
+        return when.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(
+            f"{with_article(what)} must be between the years 1 and 9999 in UTC"
+        ) from None
 
 
 def stamp(when: datetime) -> str:
@@ -42,6 +47,14 @@ def stamp(when: datetime) -> str:
 def moment(text: str) -> datetime:
     """Return the datetime of a stamp."""
     return datetime.fromisoformat(text)
+
+
+def before(now: str, span: timedelta) -> str:
+    """Return the stamp that is `span` earlier than `now`; empty if that is before the year 1."""
+    try:
+        return stamp(moment(now) - span)
+    except OverflowError:
+        return ""
 
 
 TimeProvider: TypeAlias = Callable[[], datetime]

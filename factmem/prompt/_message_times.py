@@ -35,7 +35,7 @@ def day_of(moment: datetime) -> str:
 
 def _read(given: object, zone: tzinfo) -> datetime | None:
     if isinstance(given, datetime):
-        return given if given.utcoffset() is not None else given.replace(tzinfo=zone)
+        return _placed(given, zone)
     if isinstance(given, str) and len(given) <= _LONGEST:
         return _from_text(given.strip(), zone)
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
@@ -48,10 +48,19 @@ def _from_text(text: str, zone: tzinfo) -> datetime | None:
     except ValueError:
         pass
     try:
-        moment = datetime.fromisoformat(text)
+        return _placed(datetime.fromisoformat(text), zone)
     except ValueError:
         return None
-    return moment if moment.utcoffset() is not None else moment.replace(tzinfo=zone)
+
+
+def _placed(moment: datetime, zone: tzinfo) -> datetime | None:
+    """Return a time with a zone; None if no fact can have it, before the year 1 or after 9999."""
+    moment = moment if moment.utcoffset() is not None else moment.replace(tzinfo=zone)
+    try:
+        _ = moment.astimezone(UTC)
+    except OverflowError:
+        return None
+    return moment
 
 
 def _from_epoch(number: float, zone: tzinfo) -> datetime | None:

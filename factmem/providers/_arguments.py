@@ -14,7 +14,7 @@ from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models._metadata import checked_metadata
 from factmem.models._names import checked_name
 from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.clock import moment, stamp, utc
+from factmem.models.clock import before, stamp, utc
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact, new_id
 from factmem.models.sources import FactSource
 from factmem.providers.results import Purge, RetractedFact
@@ -198,11 +198,3 @@ def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:
             f"older_than reaches back beyond the year 1: pass a shorter span, {_OLDER}"
         ) from None
     return lambda now: before(now, older_than)
-
-
-def before(now: str, span: timedelta) -> str:
-    """Return the stamp that is `span` earlier than `now`; empty if that is before the year 1."""
-    try:
-        return stamp(moment(now) - span)
-    except OverflowError:
-        return ""

@@ -23,6 +23,7 @@ import pydantic_core
 from factmem.ledger._entry_check import check_entry
 from factmem.ledger._related import KINDS
 from factmem.ledger.entries import Entry
+from factmem.models._names import checked_name
 from factmem.models.places import Identity, Place
 from factmem.providers.conversations import Turn
 from factmem.transfer._bundle_turns import StoredTurn, stored_turn
@@ -159,6 +160,8 @@ class BundleReader:
         self._number = 0
         self._places = 0
         self._entries = 0
+        self._turns = (0, 0)
+        """How many messages of a conversation were read, and the number after the last."""
 
     def read_header(self) -> None:
         """Read the first line."""
@@ -182,8 +185,11 @@ class BundleReader:
         if type(count) is not int or count < 0:
             self._fail("is neither a place nor the end mark")
         self._places += 1
-        conversation = fields.get("conversation")
-        if conversation is not None and not isinstance(conversation, str):
+        self._turns = (0, 0)
+        try:
+            conversation = fields.get("conversation")
+            conversation = None if conversation is None else checked_name(conversation, "id")
+        except (TypeError, ValueError):
             self._fail("names no valid conversation")
         return BundlePart(self._place(fields.get("place")), conversation, count)
 
@@ -203,10 +209,11 @@ class BundleReader:
         """Read a line of a conversation."""
         fields = self._next()
         try:
-            turn = stored_turn(fields)
+            turn = stored_turn(fields, self._turns)
         except (KeyError, TypeError, ValueError) as exc:
             self._fail(f"is not a message of a conversation: {exc}")
         self._entries += 1
+        self._turns = (self._turns[0] + 1, turn.number + 1)
         return turn
 
     def mark(self) -> bytes:

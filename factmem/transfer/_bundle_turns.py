@@ -10,6 +10,8 @@ from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import NewTurn, Turn, new_turn
 
+_LONGEST_GAP = 100_000
+"""The most numbers of removed messages that a conversation of a bundle may skip: an import fills them."""
 _GAP = "factmem-gap-"
 """The beginning of the ids of messages that keep the numbers of the others for a moment."""
 
@@ -22,11 +24,19 @@ class StoredTurn(NamedTuple):
     turn: NewTurn
 
 
-def stored_turn(fields: dict[str, Any]) -> StoredTurn:
-    """Return the message of a line, or raise `KeyError`, `TypeError` or `ValueError`."""
+def stored_turn(fields: dict[str, Any], before: Sequence[int]) -> StoredTurn:
+    """Return the message of a line, or raise `KeyError`, `TypeError` or `ValueError`.
+
+    Args:
+        fields: The line.
+        before: How many messages of the conversation are before it, and the number after the last.
+    """
     number, said, body = fields["number"], fields["said"], fields["turn"]
-    if type(number) is not int or not 0 <= number < 2**53:
+    count, least = before
+    if type(number) is not int or not least <= number <= count + _LONGEST_GAP:
         raise ValueError("its number is wrong")
+    if str(body["id"]).startswith(_GAP):
+        raise ValueError("its id is reserved")
     said_at = datetime.fromisoformat(said)
     return StoredTurn(number, said_at, new_turn(body["message"], said_at, body["id"]))
 

@@ -154,7 +154,24 @@ def test_a_message_has_its_time(given: dict[str, object], expected: str) -> None
     assert found.isoformat() == expected
 
 
-@table("given", [None, "", "soon", True, -1, 0, float("nan"), float("inf"), 10**30, [], "9" * 50])
+@table(
+    "given",
+    [
+        None,
+        "",
+        "soon",
+        True,
+        -1,
+        0,
+        float("nan"),
+        float("inf"),
+        10**30,
+        [],
+        "9" * 50,
+        "0001-01-01T00:00:00+14:00",
+        datetime(9999, 12, 31, 23, tzinfo=timezone(-timedelta(hours=12))),
+    ],
+)
 def test_a_field_that_is_not_a_time_is_ignored(given: object) -> None:
     assert message_time({"timestamp": given}, UTC) is None
 

@@ -189,6 +189,8 @@ async def test_maintenance_removes_expired_values_and_old_history(
 
     await memory.contents.tidy()
     after_expired = json.dumps(await store.entries(ALICE, AGENT))
+    assert (await memory.contents.tidy(history_older_than=timedelta.max)).places == []
+
     report = await memory.contents.tidy(history_older_than=timedelta(hours=12))
     left = json.dumps(await store.entries(ALICE, AGENT))
 

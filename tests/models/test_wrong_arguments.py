@@ -1,7 +1,10 @@
 """Wrong arguments of facts, concepts, sources and places."""
 
+from datetime import datetime, timedelta, timezone
+
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, Place
+from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource
 from factmem.testing._facts import AGENT, THEME, theme
 from tests.tables import table
@@ -10,7 +13,16 @@ from tests.wrong_calls import SECRET, Call, Wrong, check_wrong_call
 MANY = Concept("pet", "The user's pets", FactType.MULTIPLE)
 CONCEPT = r'Concept\("theme", "The IDE theme"\)'
 
+BEYOND = "between the years 1 and 9999 in UTC"
+FIRST = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
+LAST = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12)))
+
 WRONG: list[Wrong] = [
+    (lambda it: SingleFact(THEME, "x", timestamp=it), FIRST, ValueError, f"timestamp .*{BEYOND}"),
+    (lambda it: SingleFact(THEME, "x", timestamp=it), LAST, ValueError, BEYOND),
+    (lambda it: SingleFact(THEME, "x", expires_at=it), LAST, ValueError, BEYOND),
+    (lambda it: SingleFact(THEME, "x", since=it), FIRST, ValueError, "A time must be"),
+    (lambda it: RecallFilter(since=it), FIRST, ValueError, BEYOND),
     (lambda it: SingleFact(it, "dark"), SECRET, TypeError, rf"not str: SingleFact\({CONCEPT}"),
     (lambda it: SingleFact(it, "dark"), Concept, TypeError, "not the class Concept"),
     (lambda it: SingleFact(it, "dark"), theme("dark"), TypeError, "not SingleFact: SingleFact"),

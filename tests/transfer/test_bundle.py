@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import stat
 import traceback
@@ -559,6 +560,36 @@ class TestDamage:
         for bad in (deep, later):
             lines = [HEADER, PLACE, line, bob, bad]
             assert "Line 5" in await refused(sealed(lines, places=2, entries=2))
+
+    @table(
+        ("name", "fields"),
+        [
+            ("c" * 201, {}), ("", {}), ("c\x00", {}), (5, {}),
+            ("c", {"number": 10**9}), ("c", {"number": -1}), ("c", {"number": True}),
+            ("c", {"said": "0001-01-01T00:00:00+14:00"}), ("c", {"said": "2026-01-01T00:00:00"}),
+            ("c", {"turn": {"id": "factmem-gap-0", "message": {"role": "user", "content": "x"}}}),
+            ("c", {"turn": {"id": "m" * 201, "message": {"role": "user", "content": "x"}}}),
+            ("c", {"turn": {"id": "m", "message": {"content": "x"}}}),
+        ],
+    )  # fmt: skip
+    async def test_conversations_that_no_store_can_keep(
+        self, name: object, fields: dict[str, object]
+    ) -> None:
+        """Names were noticed after the places before them; a number filled the memory."""
+        turn = {"id": "m", "message": {"role": "user", "content": "x"}}
+        line = {"number": 0, "said": "2026-01-01T00:00:00+00:00", "turn": turn, **fields}
+        identity = orjson.loads(PLACE)["place"]
+        part = {"place": identity, "conversation": name, "entries": 1}
+        lines = [
+            HEADER,
+            PLACE,
+            orjson.dumps(ENTRY) + b"\n",
+            *(orjson.dumps(x) + b"\n" for x in (part, line)),
+        ]
+
+        assert re.match(
+            r"Line [45] of the bundle", await refused(sealed(lines, places=2, entries=2))
+        )
 
     async def test_a_line_within_the_budget_is_split_by_the_export(self) -> None:
         """A save of many facts in memory is one entry, which would be too large for a line."""

@@ -8,8 +8,8 @@ from typing import Protocol
 from factmem.errors import FactmemError
 from factmem.ledger._removal import compacted
 from factmem.ledger.entries import Edit, Entry
+from factmem.models.clock import before
 from factmem.models.places import Identity
-from factmem.providers._arguments import before
 from factmem.providers._clock import StoreClock
 from factmem.providers._recent_places import RecentPlaces
 

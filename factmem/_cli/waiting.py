@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from sys import intern
 from typing import NamedTuple
 from zlib import crc32
 
@@ -196,7 +195,7 @@ def _known(reading: Reading, mark: tuple[int, str], since: datetime) -> _Known:
     more = len(new[_MOST_NEW:])
     text = "\n".join(f"{row.fact.concept.keyword} {value_words([row.value])}" for row in rows)
     terms = {crc32(term.encode()) for word in words(text) for term in word}
-    actors = frozenset(intern(entry["actor"]) for entry in reading.entries if "actor" in entry)
+    actors = frozenset(entry["actor"] for entry in reading.entries if "actor" in entry)
     return _Known(mark, reading.place, waiting, more, actors, array("I", terms))
 
 

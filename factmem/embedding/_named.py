@@ -32,7 +32,7 @@ def named_embedder(name: str) -> Embedder:
     make = EMBEDDERS.get(provider)
     if make is None or not model:
         raise ValueError(
-            f"{name!r} is no embedder: ollama:nomic-embed-text, openai:text-embedding-3-small or "
-            f"sentence-transformers:all-MiniLM-L6-v2"
+            "The name of an embedder must have a provider and a model: ollama:nomic-embed-text, "
+            "openai:text-embedding-3-small or sentence-transformers:all-MiniLM-L6-v2"
         )
     return make(model)

@@ -24,7 +24,9 @@ def named_chat_model(name: str) -> ChatModel:
         return OpenAIChatModel(model)
     if model and provider == "ollama":
         return OpenAIChatModel(model, base_url=ollama_url(), api_key="ollama")
-    raise ValueError(f"{name!r} is no chat model: openai:gpt-4o-mini or ollama:qwen3")
+    raise ValueError(
+        "The name of a chat model must have a provider and a model: openai:gpt-4o-mini or ollama:qwen3"
+    )
 
 
 def ollama_url() -> str:

@@ -50,7 +50,6 @@ WRONG: list[tuple[str, object, str]] = [
     ("chat_model", Client(), r"Client has no .*OpenAIChatModel\(name, client=client\)"),
     ("chat_model", OpenAIChatModel, "the class OpenAIChatModel has no"),
     ("embedder", embed, r"function has no embed: .* CallableEmbedder\(function, model="),
-    ("embedder", SECRET, r"str has no embed: embedder=OpenAIEmbedder\(name\)"),
     ("embedder", CallableEmbedder, "the class CallableEmbedder has no embed"),
     ("embedder", Client(), "Client has no model and dimensions"),
     ("detection", {}, r"not dict: detection=Detection\("),
@@ -83,6 +82,14 @@ def test_wrong_constructor_arguments_of_a_memory_raise(name: str, given: Any, me
 
     with pytest.raises(TypeError, match=message) as caught:
         AgentMemory(options.pop("provider"), **options)
+
+    assert SECRET not in str(caught.value)
+
+
+def test_a_key_in_the_place_of_an_embedder_is_not_shown() -> None:
+    """A name that is none may be a secret, passed to the wrong argument."""
+    with pytest.raises(ValueError, match="must have a provider and a model") as caught:
+        AgentMemory(InMemoryProvider(), embedder=SECRET)
 
     assert SECRET not in str(caught.value)
 

@@ -27,7 +27,7 @@ from factmem.providers.base import FactStore, fact_store
 __all__ = ["FactDifference", "InboxItem", "MemoryReview"]
 
 
-_WEEK = timedelta(days=7)
+WEEK = timedelta(days=7)
 _ORDER = ("contradiction", "proposed", "doubtful", "new")
 
 Reviewed: TypeAlias = AnyFact | PlacedFact | InboxItem
@@ -79,7 +79,7 @@ class MemoryReview:
     async def inbox(
         self,
         *,
-        since: datetime | timedelta | None = _WEEK,
+        since: datetime | timedelta | None = WEEK,
         subjects: Iterable[MemorySubject] | None = None,
         limit: int | None = None,
     ) -> list[InboxItem]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from factmem.ledger.changes import FactChange
 from factmem.memory.inbox import InboxItem
-from factmem.memory.review import _WEEK, FactDifference, MemoryReview, Reviewed
+from factmem.memory.review import WEEK, FactDifference, MemoryReview, Reviewed
 from factmem.models.places import MemorySubject
 from factmem.sync._wrapping import Wraps
 
@@ -21,7 +21,7 @@ class ReviewSync(Wraps[MemoryReview]):
     def inbox(
         self,
         *,
-        since: datetime | timedelta | None = _WEEK,
+        since: datetime | timedelta | None = WEEK,
         subjects: Iterable[MemorySubject] | None = None,
         limit: int | None = None,
     ) -> list[InboxItem]:

@@ -106,7 +106,7 @@ def _split(entry: Entry) -> Iterator[Entry]:
     """Yield an entry of very many items as several of the same time, and any other as it is."""
     for name in ("facts", "forget"):
         items: Any = entry.get(name, ())
-        is_alone = KINDS & entry.keys() == {name}
+        is_alone = all(kind == name or kind not in entry for kind in KINDS)
         if len(items) > _MOST_ITEMS and is_alone:
             for start in range(0, len(items), _MOST_ITEMS):
                 part: Any = {**entry, name: items[start : start + _MOST_ITEMS]}

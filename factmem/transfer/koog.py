@@ -94,7 +94,11 @@ async def import_koog(
         if entries:
             held = await into.entries(place.subject, place.scope)
             ids = {fact["id"] for entry in held for fact in entry.get("facts", ())}
-            unknown = [entry for entry in entries if entry["facts"][0]["id"] not in ids]
+            unknown = [
+                entry
+                for entry in entries
+                if ids.isdisjoint(fact["id"] for fact in entry.get("facts", ()))
+            ]
             new += await into.replay(unknown, place.subject, place.scope)
             total += len(entries)
             places[place.identity] = place

@@ -114,7 +114,7 @@ def test_values_of_an_encrypted_store_need_reveal(folder: Path) -> None:
         (["eval", "run", "wrong.jsonl", "--out", "report.txt"], "--out must end in"),
         (["eval", "compare", "wrong.jsonl", "wrong.jsonl"], "no report"),
         (["eval", "draft", "wrong.jsonl", "--model", "my_app:NONE"], "no chats"),
-        (["eval", "draft", "chats.json", "--model", "ollama:"], "no chat model"),
+        (["eval", "draft", "chats.json", "--model", "ollama:"], "name of a chat model must have"),
     ],
 )
 def test_wrong_files_and_names_are_told(folder: Path, arguments: list[str], problem: str) -> None:

@@ -31,6 +31,8 @@ __all__ = [
 _ASCII = re.compile(r"[ -~]*")
 _MOST = 200
 """The most characters of a line in a file or a pipe."""
+_NARROW = 60
+"""Columns of a terminal in which only two cells fit beside the value."""
 _LEAST_VALUE = 40
 _END = 6
 """The characters of an id that a terminal shows: `undo` takes its end."""
@@ -113,6 +115,8 @@ def _print_for_people(
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=headed)
     whole = range(len(columns))
     used = [at for at in whole if at == 0 or not headed or any(row[at] for row in rows)]
+    if "value" in columns and console.width < _NARROW:
+        used = used[:3]  # all others together would leave no room for the value
     most = max(6, console.width // 2 // len(used) - 1)
     for at in used:
         is_number = bool(rows) and all(isinstance(row[at], int) for row in rows)
@@ -127,8 +131,8 @@ def _print_for_people(
             table.add_column(columns[at], justify=justify, overflow="fold")
     for row in rows:
         cells = [_words(row[at], ago)[-_END if columns[at] == "id" else None :] for at in used]
-        if "value" in columns and "place" in columns:  # the end of a name can be typed
-            index = used.index(columns.index("place"))
+        if "value" in columns and "place" in columns and columns.index("place") in used:
+            index = used.index(columns.index("place"))  # the end of a name can be typed
             cells[index] = cells[index].rpartition("/")[2]
         table.add_row(*(Text(cell, _COLOURS.get(cell.split(" ")[-1], "")) for cell in cells))
     console.print(table)

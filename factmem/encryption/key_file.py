@@ -69,7 +69,7 @@ class KeyFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self.path = Path(path)
+            self.path: Path = Path(path)
             """The file."""
         except TypeError:
             raise TypeError(

@@ -7,6 +7,7 @@ from factmem.errors import StorageError
 from factmem.models.clock import TimeProvider
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter
+from factmem.providers._reader import each_of
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import ConversationStore, TurnChanges
 from factmem.recall._index_cache import IndexCache
@@ -72,11 +73,12 @@ class TurnSearch:
         return await self._cache.work(lambda: self._found(index, asked, left_out))
 
     async def _follow(self, index: TurnIndex, keeper: ConversationStore) -> None:
-        for identity, place in index.places.items():
+        async def follow(place: Place) -> None:
+            identity = place.identity
             version = index.versions.get(identity)
             changes = await keeper.changes(place.subject, place.scope, version)
             if changes is None:
-                continue
+                return
             async with index.loading.get():
                 if index.versions.get(identity) is not version:  # another task has read them
                     changes = await keeper.changes(
@@ -84,6 +86,8 @@ class TurnSearch:
                     )
                 if changes is not None:
                     await self._take(index, identity, changes)
+
+        await each_of(follow, [*index.places.values()])
 
     async def _take(self, index: TurnIndex, identity: Identity, changes: TurnChanges) -> None:
         if sum(len(each.turns) for each in changes.conversations) <= _FEW and index.is_quick:

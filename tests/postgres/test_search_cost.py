@@ -56,10 +56,10 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
 
 @pytest.mark.parametrize("embedder", [None, FUSED], ids=["words", "fused"])
-async def test_a_warm_recall_takes_two_statements_and_one_thread(
+async def test_a_warm_recall_takes_three_statements_and_two_threads(
     new_store: NewStore, statements: list[str], threads: list[None], embedder: Any
 ) -> None:
-    """One asks how far the rows have come and counts terms, the other one finds candidates."""
+    """One asks how far the rows have come and counts terms, one finds candidates, one asks for messages."""
     store = new_store(search_from=1)
     await fill(store, 30)
     memory = memory_of(store, embedder)
@@ -68,7 +68,7 @@ async def test_a_warm_recall_takes_two_statements_and_one_thread(
 
     assert "number7" in str(values_in(await memory.recall("number7")))
 
-    assert (len(statements), len(threads)) == (2, 1)
+    assert (len(statements), len(threads)) == (3, 2)
 
 
 @pytest.mark.parametrize("embedder", [None, FUSED], ids=["words", "fused"])
@@ -135,7 +135,7 @@ async def test_a_search_in_the_store_asks_a_failing_embedder_once(new_store: New
 async def test_a_recall_in_memory_asks_about_all_places_together(
     new_store: NewStore, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eight places take two questions, one for the first and one for the others."""
+    """Eight places take two questions, one for the first and one for the others, and one each for messages."""
     monkeypatch.setattr("factmem.recall._search._FAR", 0.0)
     store = new_store()
     people = [USER.of(f"person{number}") for number in range(8)]
@@ -147,7 +147,7 @@ async def test_a_recall_in_memory_asks_about_all_places_together(
 
     assert len(await memory.recall("number1", limit=20)) >= 8
 
-    assert len(statements) == 2
+    assert len(statements) == 2 + len(people)
 
 
 async def test_words_of_a_new_place_are_found_by_their_index(

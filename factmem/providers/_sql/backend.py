@@ -42,7 +42,7 @@ class SqlBackend:
     def __init__(self, places: StoredPlaces, clock: StoreClock) -> None:
         self.blocking = places
         self._clock = clock
-        self.conversations = StoredConversations(places, clock.recording)
+        self.conversations: StoredConversations = StoredConversations(places, clock.recording)
         self._start()
         _restarts[self] = weakref.WeakMethod(self._start_in_child)
 

@@ -7,6 +7,7 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.ledger.entries import stored
+from factmem.models.clock import system_clock
 from factmem.models.facts import MultipleFacts
 from factmem.providers.base import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
@@ -60,7 +61,8 @@ class Faults:
     ) -> None:
         """It returns the number of forgotten values, although it was repeated."""
         for _ in range(_TIMES):
-            await provider.save(languages("one", "two"), USER, AGENT)
+            said = languages("one", "two", timestamp=system_clock())  # after the last forgetting
+            await provider.save(said, USER, AGENT)
             interrupt()
             try:
                 assert await provider.forget(USER, AGENT, concept=LANGUAGES) == 2

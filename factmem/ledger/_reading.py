@@ -211,4 +211,5 @@ class LedgerReads:
 
     def __len__(self) -> int:
         """The number of items, expired ones included."""
-        return sum(len(held) for held in self._by_keyword.values())
+        # A list is made in one step, so that views can count without their lock.
+        return sum(len(held) for held in list(self._by_keyword.values()))

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
 from factmem.ledger._condition import Condition
+from factmem.ledger._items import KeywordItems
 from factmem.ledger._statements import digest_of
 from factmem.ledger.entries import Entry, RetractedValue
 from factmem.ledger.ledger import Ledger
@@ -290,3 +291,17 @@ def test_a_keyword_has_its_last_saved_description() -> None:
 
     assert Ledger(entries).description("k") == "The user's home town"
     assert Ledger(entries).description("j") == ""
+
+
+def test_another_thread_may_save_while_items_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read on the event loop counts without the lock of the place."""
+    ledger = Ledger([entry(0, saved("a", keyword="first"), saved("b", keyword="second"))])
+    count = KeywordItems.__len__
+
+    def meanwhile(held: KeywordItems) -> int:
+        ledger.apply(entry(1, saved("c", keyword="third")))
+        return count(held)
+
+    monkeypatch.setattr(KeywordItems, "__len__", meanwhile)
+
+    assert len(ledger) == 2

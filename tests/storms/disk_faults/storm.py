@@ -159,7 +159,7 @@ class _Round:
     def _started(self, options: list[str], environment: dict[str, str]) -> "subprocess.Popen[str]":
         program = [sys.executable, "-m", "tests.storms.disk_faults.worker", str(self._root)]
         return subprocess.Popen(
-            [*program, "--key", self._key, *options],
+            [*program, f"--key={self._key}", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

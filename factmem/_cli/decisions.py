@@ -5,7 +5,7 @@ What they leave is confirmed. The name comes from --name, FACTMEM_ACTOR, or is t
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Annotated, Any, TypeAlias
 
@@ -113,14 +113,11 @@ def approve(
 ) -> None:
     """Confirm a proposed value, which becomes current, or a current one."""
 
-    async def work(store: Store) -> str:
-        where = await find_place(store, place)
-        review = review_of(store, where)
-        item = await _chosen(store, review, where, keyword, value)
-        return await review.keep(item)
+    async def decide(store: Store, review: MemoryReview, where: Place) -> str:
+        return await review.keep(await _chosen(store, review, where, keyword, value))
 
     with named(name, reason, "approve"):
-        change = run(ctx, work)
+        change = _decided(ctx, place, decide)
     print_line(f"Confirmed {keyword}; `undo {change}` takes it back")
 
 
@@ -135,14 +132,12 @@ def reject(
 ) -> None:
     """Reject a proposed value. A model that states it again only proposes it."""
 
-    async def work(store: Store) -> str:
-        where = await find_place(store, place)
-        review = review_of(store, where)
+    async def decide(store: Store, review: MemoryReview, where: Place) -> str:
         item = await _chosen(store, review, where, keyword, value, only_proposed=True)
         return await (review.keep(item) if item.is_ending else review.forget(item))
 
     with named(name, reason, "reject"):
-        change = run(ctx, work)
+        change = _decided(ctx, place, decide)
     print_line(f"Rejected the proposal of {keyword}; `undo {change}` takes it back")
 
 
@@ -159,9 +154,7 @@ def correct(
     """Replace a wrong value by a right one, which no model replaces."""
     options = options_of(ctx)
 
-    async def work(store: Store) -> str:
-        where = await find_place(store, place)
-        review = review_of(store, where)
+    async def decide(store: Store, review: MemoryReview, where: Place) -> str:
         item = await _chosen(store, review, where, keyword, value, first_current=True)
         target = target_of(options, keyword, [item.fact])
         given = target.concept.codec.dump(target.value(right), keyword)
@@ -172,8 +165,22 @@ def correct(
         return await review.correct(item, [*kept, given])
 
     with named(name, reason, "correct"):
-        change = run(ctx, work)
+        change = _decided(ctx, place, decide)
     print_line(f"Corrected {keyword}; `undo {change}` takes it back")
+
+
+def _decided(
+    ctx: typer.Context,
+    place: str,
+    decide: Callable[[Store, MemoryReview, Place], Awaitable[str]],
+) -> str:
+    """Decide in the place that a word names; return the id of the change."""
+
+    async def work(store: Store) -> str:
+        where = await find_place(store, place)
+        return await decide(store, review_of(store, where), where)
+
+    return run(ctx, work)
 
 
 async def _chosen(
@@ -205,8 +212,9 @@ async def _chosen(
         found = list(filter(is_meant, listed))
         several = len(found) > 1 or (value is None and any(len(i.fact.values) > 1 for i in found))
         if several:
-            words = sorted({value_words([each]) for item in found for each in item.fact.values})
-            raise CommandError(f"{keyword!r} has several values: --value, one of {words}"[:500])
+            raise CommandError(
+                f"{keyword!r} has several values: name one by --value, as `show` prints it"
+            )
         if found:
             return found[0]
     what = "proposals" if only_proposed else "values"

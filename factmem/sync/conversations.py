@@ -25,14 +25,7 @@ class ConversationSync(Wraps[Conversation]):
     ) -> list[Turn]:
         """Store messages in one durable write, all or none, and queue them for learning.
 
-        Args:
-            messages: The messages, oldest first.
-            said_at: When they were said; now by default.
-            ids: The id of each message. A message whose id is stored already is left out, so that an
-                append can be repeated.
-
-        Returns:
-            The stored messages, with their numbers.
+        See `Conversation.append`.
 
         Raises:
             TypeError: A message is not a dict of JSON values.
@@ -45,9 +38,7 @@ class ConversationSync(Wraps[Conversation]):
     def turns(self, *, last: int | None = None, before: int | None = None) -> list[Turn]:
         """Return stored messages with their numbers, ids and times, oldest first.
 
-        Args:
-            last: The maximum of messages to return, the newest; all by default.
-            before: Only messages with a smaller number, for pages: `before=turns[0].number`.
+        See `Conversation.turns`.
         """
         return self._portal.call(self._wrapped.turns, last=last, before=before)
 

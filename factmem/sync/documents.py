@@ -86,29 +86,21 @@ class ConsolidationSync(Wraps[MemoryConsolidation]):
     def propose(self, concept: Concept[Any, Any]) -> ConsolidationReport:
         """Ask the model which values of a concept mean the same. Nothing is written.
 
-        Makes one call to the model for each 200 values of a place with at least two values; values
-        of two places are never in the same call. Check `merges` of the report, then pass the report
-        to `merge`. For instructions `ValueError` is raised.
+        See `MemoryConsolidation.propose`.
         """
         return self._portal.call(self._wrapped.propose, concept)
 
     def merge(self, report: ConsolidationReport) -> ConsolidationReport:
         """Apply the merges of a report. No call to a model. Places are written in sequence.
 
-        Each merge is one atomic entry in the history of its place. The kept value is confirmed and
-        gets the sources of the others, their greatest importance and their latest expiry. Only
-        current values are merged: if the kept value was forgotten since, it is not restored, and
-        the merge is in `outdated` of the returned report. A failed call can be repeated: a merge
-        that was applied before is not written again, unless it was undone.
+        See `MemoryConsolidation.merge`.
         """
         return self._portal.call(self._wrapped.merge, report)
 
     def restore(self, report: ConsolidationReport) -> int:
         """Undo the merges of a report; return the number of restored values. No call to a model.
 
-        Each value is said again now, with its source, importance and expiry. Nothing is restored if
-        the kept value is no longer current. Values that were purged or erased, have expired or are
-        beyond the retained history are not restored. The kept values do not change.
+        See `MemoryConsolidation.restore`.
         """
         return self._portal.call(self._wrapped.restore, report)
 
@@ -121,14 +113,7 @@ class ToolSync(Wraps[MemoryTool]):
     ) -> str:
         """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`.
 
-        Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
-        JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
-        off, an unknown argument and a value of more than 16 KB are errors that name the argument.
-
-        Args:
-            arguments: The JSON object that the model wrote, as a string or parsed by a framework;
-                None for no arguments.
-            context: Passed to the function `of` of `AgentMemory.tools`; ignored otherwise.
+        See `MemoryTool.call`.
 
         Raises:
             StorageError: A place could not be read or written.

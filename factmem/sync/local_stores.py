@@ -54,11 +54,7 @@ class KeysSync(Wraps[ProviderKeys]):
     ) -> None:
         """Give the store a new key and new data keys, and rewrite every place with them.
 
-        All other keys stop working at once. This provider continues with the new key; other processes
-        need it as well. Store the new key safely before the call, and keep the old one until the call
-        returns. After a crash or an error call it again. With `rewrite=False` only the wrapping of the
-        data keys changes, at once: right for a changed passphrase, wrong for a leaked key. `progress`
-        is called in a worker thread after each place, with the number done and the total.
+        See `ProviderKeys.rotate`.
         """
         return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite, progress=progress)
 
@@ -91,16 +87,7 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     ) -> int:
         """Replace the store by a backup, without the places that were erased since.
 
-        The erasures that this store knows are replayed, and those of receipts that were kept
-        elsewhere. After an error or a crash the store is as it was. Take a new anchor afterwards.
-
-        Args:
-            backup: A folder that `backup` created. It is not changed.
-            anchor: The anchor of the backup, to verify it.
-            erased: Receipts of erasures since the backup, for a store that is lost.
-
-        Returns:
-            The number of places that were left out.
+        See `LocalFileMemoryProvider.restore`.
 
         Raises:
             ValueError: There is no backup in the folder, or the store is another one.
@@ -154,9 +141,7 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return an anchor: a string with the end of every place, to be stored elsewhere.
 
-        A store cannot reveal that all of it was put back to an older copy; `verify` detects this with
-        an anchor. Places are listed without reading their entries. An anchor never expires. `progress`
-        is called in a worker thread after each place, with the number done and the total.
+        See `LocalFileMemoryProvider.anchor`.
         """
         return self._portal.call(self._wrapped.anchor, progress=progress)
 

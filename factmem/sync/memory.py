@@ -127,14 +127,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> Self:
         """Return this memory restricted to some of its places. No call to a model, no I/O.
 
-        A place is inside if its subject is in `subjects`, its scope in `scopes` and the place in
-        `places`. An omitted argument does not restrict; an empty list excludes everything. Places
-        are compared by their identity, never by a description. The arguments also become the
-        defaults of the view's calls. A view of a view has the places that are inside both.
-
-        Every method uses the same guarded provider. Reading outside finds nothing. Writing outside,
-        or anywhere in a read-only view, raises `MemoryAccessError` before a model is called. Pass a
-        view to code and tools that serve a request, with the places that this request may see.
+        See `AgentMemory.view`.
         """
         return type(self)(
             self._wrapped.view(
@@ -159,20 +152,14 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> str:
         """Return the content of the memory message; empty if there are no facts.
 
-        For frameworks that build their own prompts. Equal facts give equal bytes. With a question,
-        only what is relevant is included, as in `recall_facts_to_agent`: facts, and quotes of stored
-        conversations. There are at most `limit` of them, by default 20, or as many as fit into
-        `max_tokens`, as `estimate_tokens` counts them.
+        See `AgentMemory.text`.
         """
         return self._portal.call(self._wrapped.text, question, limit, max_tokens=max_tokens)
 
     def documents(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> DocumentsSync:
         """Return the documents of a subject: texts with paths, in a separate scope.
 
-        Args:
-            scope: A scope for documents only. It must not be in the memory's profile, because every
-                prompt would then contain the texts.
-            subject: The subject; by default the memory's only one.
+        See `AgentMemory.documents`.
 
         Raises:
             TypeError: The provider is not a `FactStore`.
@@ -186,13 +173,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> ConversationSync:
         """Return a chat of the user, whose messages are stored and learnt from. No I/O.
 
-        It belongs to the first per-entity subject, in the narrowest scope of the memory.
-
-        Args:
-            name: The application's name for the chat; another user's chat may have the same.
-            learn_after: How long the chat rests before `learn_pending` detects facts in it, or ten
-                times as long if it never rests. None only stores it.
-            keep: How long messages are kept. None keeps them until they are removed or erased.
+        See `AgentMemory.conversation`.
 
         Raises:
             UnboundSubjectError: The subject is per entity and has no entity.
@@ -212,18 +193,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> LearningRun:
         """Detect the facts of chats that are due, of all users of this memory, and save them.
 
-        Any number of processes can do it at the same time: each chat is learnt by one of them. Only
-        messages since the last success are read, with up to 20 earlier ones as context: one call to
-        the model for each 6,000 tokens. A failure is repeated after 30 seconds, then after twice as
-        long each time, and given up after eight; see `conversations.pending`. Facts of a user who is
-        erased meanwhile are not saved. A cancelled or killed worker loses nothing: its chats are due
-        again after ten minutes.
-
-        Args:
-            workers: How many chats are learnt at the same time.
-            per_minute: How many chats are begun in a minute; as many as there are by default.
-            every: Go on until cancelled, and look for due chats so often. None returns when none is
-                due.
+        See `AgentMemory.learn_pending`.
 
         Raises:
             StorageError: The store could not be read or written.
@@ -263,14 +233,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> Sequence[AnyFact] | Profile:
         """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
 
-        A concept with one value has at most one `SingleFact`. A concept with many values has one
-        `MultipleFacts` per save, those of the most specific place first. Without `concept`, values
-        of the memory's `concepts` have their types; all others are plain JSON. A value that does not
-        fit its type is left out and reported in `unreadable` of the list; with `concept` it raises
-        `StoredFactError`.
-
-        With a class of `Profile`, the result is an instance with the current values. A field whose
-        value cannot be read has its default, and is named in `profile_unreadable`.
+        See `AgentMemory.current`.
         """
         any_call: Any = self._wrapped.current
         result: Sequence[AnyFact] | Profile = self._portal.call(any_call, concept)
@@ -303,16 +266,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> AnyFact | None:
         """Save the value of a concept, or a list of values for one with many. No call to a model.
 
-        The fact is saved in the first place of the memory: for the first subject, in the narrowest
-        scope. It replaces the value of a concept with one value, and adds to those of one with
-        many. `store.save` can save it elsewhere, and with other fields. With `confirmed`, a person
-        said so: no model replaces the value, see `review`.
-
-        Of an instance of a `Profile`, the fields that were set are saved, in one write. Its None
-        and empty lists remove nothing: see `edit`.
-
-        Returns:
-            The saved fact; None for a profile.
+        See `AgentMemory.save`.
         """
         any_call: Any = self._wrapped.save
         result: AnyFact | None = self._portal.call(any_call, concept, value, confirmed=confirmed)
@@ -321,12 +275,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def edit(self, profile: type[P]) -> AbstractContextManager[P]:
         """Load a profile, and write what the block changed in it. No call to a model.
 
-            with memory.edit(Traveller) as me:
-                me.home_city = "Busan"
-                me.pets.remove(miso)
-
-        New values are saved in one write, then the removed ones are forgotten. If the block raises,
-        nothing is written. Values that others saved meanwhile stay.
+        See `AgentMemory.edit`.
 
         Raises:
             TypeError: It is not a class of `Profile`.
@@ -337,19 +286,14 @@ class MemorySync(WrapsContext[AgentMemory]):
     def concepts(self) -> list[ConceptDefinition]:
         """Return what all programs told the store about concepts, by keyword. No call to a model.
 
-        `differs` names those that this memory declares in another way; `with memory` reports
-        them in an event. Compatible changes are taken over: more values, a type that accepts more,
-        a concept with `read` or `was`. Empty for a provider with four methods.
+        See `AgentMemory.concepts`.
         """
         return self._portal.call(self._wrapped.concepts)
 
     def note(self, text: str) -> MultipleFacts[str]:
         """Save a free text as it is, where `save` would. No call to a model.
 
-        It is a value of the concept `note`: loaded, recalled, listed and forgotten like any fact.
-
-        Returns:
-            The saved fact.
+        See `AgentMemory.note`.
         """
         return self._portal.call(self._wrapped.note, text)
 
@@ -370,27 +314,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> DetectionReport:
         """Detect the facts that a chat states, of all subjects at once, and save them.
 
-        Makes one call to the model for each 6,000 tokens of messages, and none if no message may be
-        cited. Each item of the answer is validated separately; the report has a reason for each
-        rejected item. The facts of one place are saved in one durable write, all or none. Places
-        are written in sequence. A second run on the same chat saves nothing new.
-
-        Facts are detected in messages of the user only, unless `Detection(trust=...)` allows
-        others: the words of a tool or a web page never become a fact of the user. Messages of
-        factmem are ignored.
-
-        Args:
-            messages: The chat; not changed.
-            since: The index of the first message that may be cited; up to 20 earlier ones are
-                context. Pass the number of messages that an earlier run has seen.
-            conversation: The name of the chat, recorded in the source of each fact. Without it, the
-                messages of two chats cannot be distinguished.
-            said_at: The time of messages without a time, in the user's time zone; now by default.
-            detection: The options of this call; those of the memory by default.
-            read_at: The moments of the places when the chat was received; now by default. Facts of
-                a place that was erased since then are not saved; `report.erased` has them.
-                `MemoryRuns.detection` passes them.
-            dry_run: Whether to only report, without saving.
+        See `AgentMemory.auto_detect_facts`.
         """
         return self._portal.call(
             self._wrapped.auto_detect_facts,
@@ -412,17 +336,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> DetectionReport:
         """Detect the facts in a text, and save them. One call to the model; none for an empty text.
 
-        The text is trusted like a message of the user. The rules are those of `auto_detect_facts`,
-        and each fact quotes the text. Several texts are read in one call, oldest first: a later
-        text has priority over an earlier one that it contradicts, and the `message` in a fact's
-        source is the index of its text. If the model fails, nothing is saved and the error is
-        raised: append what must not be lost to a `conversation`, from which it is learnt later.
-
-        Args:
-            text: The text, or several.
-            source: The application's name for the text, such as a ticket number, or a `FactSource`,
-                whose kind and conversation are saved.
-            said_at: When it was said or written; now by default.
+        See `AgentMemory.remember`.
         """
         return self._portal.call(self._wrapped.remember, text, source=source, said_at=said_at)
 
@@ -437,22 +351,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> RecallResult:
         """Return the facts that are relevant to a question, best first, and messages in `turns`.
 
-        Messages of stored conversations are searched by words. Only current facts are found: no
-        retracted, expired or superseded ones, and for a concept with one value only the fact of the
-        most specific place. Several entities of one subject, as
-        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately.  With `subjects=[USER.every()]` all entities are searched, a few at a time, and
-        the most relevant facts come first; no messages.
-
-        Without an embedder no model is called. With an embedder there is one call for the question,
-        and one for every 512 facts of a place without vectors. If the embedder fails or takes more
-        than 30 seconds, only words are compared, and the error is in the result's `failures`.
-
-        Args:
-            query: A question, or a few words.
-            limit: The maximum of matches to return.
-            subjects: See `AgentMemory`.
-            scopes: See `AgentMemory`.
-            where: The facts to search, by concept, time and metadata; all by default.
+        See `AgentMemory.recall`.
         """
         return self._portal.call(
             self._wrapped.recall, query, limit=limit, subjects=subjects, scopes=scopes, where=where
@@ -470,16 +369,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> RecallReport:
         """Put the facts that are relevant to a question into a chat, instead of all facts.
 
-        For agents with more facts than fit a prompt. If the user's conversations are stored, quotes of
-        them take turns with the facts, and `limit` counts both. After five facts come further values
-        of the concepts of the best three. The whole memory message is replaced. To add
-        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within the form's `max_tokens`
-        the best matches are kept. They are ordered by concept: equal facts give equal bytes.
-
-        A text of several sentences is searched sentence by sentence, at most the last eight that
-        contain words; the best match of a fact counts. The query defaults to the user's last
-        message; without any word nothing is searched. The other arguments and the cost are those of
-        `recall`.
+        See `AgentMemory.recall_facts_to_agent`.
         """
         return self._portal.call(
             self._wrapped.recall_facts_to_agent,
@@ -496,20 +386,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> list[ToolSync]:
         """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
 
-        The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
-        call to the chat model and only if there is one; and `forget`. A read-only view has only the
-        first two. All use the memory's default
-        places: a model cannot select a place. Answers are JSON with
-        exact counts, at most 8,000 characters long.
-
-        Args:
-            prefix: The prefix of the tools' names: letters, digits, `_` and `-`.
-            save: Whether to offer `save`, with which the model itself states a fact, without a call
-                to the chat model. No quote proves such a fact: a page or a tool's result can
-                persuade the model to save it. Its source is `SourceKind.ASSISTANT`.
-            of: Returns the user of a call from the `context` that is passed to `MemoryTool.call`.
-                The same tools then serve every user. Without it they serve this memory's default
-                subjects.
+        See `AgentMemory.tools`.
         """
         return [
             ToolSync(each, self._portal) for each in self._wrapped.tools(prefix, save=save, of=of)

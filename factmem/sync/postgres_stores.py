@@ -68,9 +68,7 @@ class PostgresStoreSync(StoreSync[PostgresMemoryProvider]):
     def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return an anchor: a string with the end of every place, to be stored elsewhere.
 
-        A store cannot reveal that all of it was put back to an older copy; `verify` detects this with
-        an anchor. Places are listed without reading their entries. An anchor never expires. `progress`
-        is called in a worker thread after each place, with the number done and the total.
+        See `PostgresMemoryProvider.anchor`.
         """
         return self._portal.call(self._wrapped.anchor, progress=progress)
 

@@ -27,11 +27,7 @@ class ReviewSync(Wraps[MemoryReview]):
     ) -> list[InboxItem]:
         """Return what a person may want to decide, each once: contradictions first, then newest.
 
-        Args:
-            since: From when on unconfirmed values that models learnt are new; None for all of them.
-                Proposals and doubtful values stay in the inbox until they are decided.
-            subjects: Only places of these subjects; all by default.
-            limit: The maximum of items.
+        See `MemoryReview.inbox`.
 
         Raises:
             StorageError: A place could not be read.
@@ -41,11 +37,7 @@ class ReviewSync(Wraps[MemoryReview]):
     def keep(self, fact: Reviewed) -> str:
         """Confirm a fact, and return the id of the change.
 
-        A proposal becomes current, in the place of the value that it contradicts. If the concept
-        has one value, its other proposals are settled.
-
-        Args:
-            fact: An item of the inbox, or a current fact, with or without its place.
+        See `MemoryReview.keep`.
 
         Raises:
             ValueError: It is neither current nor proposed any more.
@@ -56,12 +48,7 @@ class ReviewSync(Wraps[MemoryReview]):
     def correct(self, fact: Reviewed, value: object) -> str:
         """Replace the value of a fact by a confirmed one, and return the id of the change.
 
-        The new value has no source. Of a concept with many values, only those of this fact are
-        replaced, and a model that states one of them again only proposes it.
-
-        Args:
-            fact: An item of the inbox, or a current fact.
-            value: The right value; for a concept with many values one of them, or a list.
+        See `MemoryReview.correct`.
 
         Raises:
             ValueError: The value does not fit the concept, or the fact is neither current nor
@@ -93,12 +80,7 @@ class ReviewSync(Wraps[MemoryReview]):
     ) -> list[FactChange]:
         """Return what was added, replaced, confirmed, proposed and forgotten, newest first.
 
-        Args:
-            since: Only changes from this time on, or of this span of time.
-            until: Only changes until this time.
-            actor: Only changes of this actor.
-            subjects: Only places of these subjects; all by default.
-            limit: The maximum of changes.
+        See `MemoryReview.changes`.
 
         Raises:
             StorageError: A place could not be read.
@@ -121,10 +103,7 @@ class ReviewSync(Wraps[MemoryReview]):
     ) -> list[FactDifference]:
         """Return the concepts whose values or states differ between two times, place by place.
 
-        Args:
-            then: The earlier time, or how long ago.
-            now: The later time; the present by default.
-            subjects: Only places of these subjects; all by default.
+        See `MemoryReview.diff`.
 
         Raises:
             StorageError: A place could not be read.
@@ -134,9 +113,7 @@ class ReviewSync(Wraps[MemoryReview]):
     def undo(self, change_id: str) -> str:
         """Undo a change of any time, and return the id of the change that does so.
 
-        What the change removed is current again, with its dates, sources and state, and what it
-        added is gone. The history has both. An undo can be undone too. Values that were purged do
-        not come back.
+        See `MemoryReview.undo`.
 
         Raises:
             ValueError: A later change rests on it, it changed nothing, or there is no such change

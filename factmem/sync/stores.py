@@ -46,15 +46,7 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         """Store `fact` as a statement about its concept, said at its `timestamp`.
 
-        A SINGLE fact replaces the value of its concept in this place that was said before it; of
-        equal times the greater `id` counts. If a later value is there, the fact is history at once.
-        A time after the store's clock counts as now. A MULTIPLE fact adds the values that are not
-        current yet, and a SINGLE one joins them. A value that is already current is confirmed, not
-        duplicated.
-
-        When this returns, the fact is as durable as the provider promises. If it raises, the fact
-        is not acknowledged, and is stored completely or not at all. A save that is cancelled before
-        its write begins is not stored; one that is cancelled later is.
+        See `AgentMemoryProvider.save`.
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was stored.
@@ -130,9 +122,7 @@ class StoreSync(WrapsContext[S]):
     def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
         """Tell the store the concepts of a program, in one durable write.
 
-        A definition is taken over if it can read all values of the one that the store has: a wider
-        type, one with `read`, MULTIPLE instead of SINGLE, a new keyword with `was`. Others change
-        nothing; `compared` of the result of `concepts` names them.
+        See `FactStore.define`.
 
         Raises:
             StorageError: The store failed.
@@ -157,15 +147,7 @@ class StoreSync(WrapsContext[S]):
     ) -> list[Place]:
         """Return the places that are not empty, in the store's own order, without reading them.
 
-        A place that exists for the whole time of a listing is in exactly one page. A place that is
-        created or erased meanwhile is in one page or in none. Subjects have no description.
-
-        Args:
-            subjects: Only places of these subjects; all by default. `USER.every("acme")` stands
-                for all users of a tenant.
-            scopes: Only places in these scopes; all by default.
-            after: The last place of the page before. It need not exist any more.
-            limit: The maximum number of places to return; None for all.
+        See `FactStore.list_places`.
 
         Raises:
             UnboundSubjectError: A subject is per entity and has no entity.
@@ -195,16 +177,7 @@ class StoreSync(WrapsContext[S]):
     ) -> PlaceChanges | None:
         """Return the changes since a version; None if they are unknown.
 
-        The changes, applied to the result of `load_all` at that version, must give its present
-        result with the same concepts. Forgotten, expired and confirmed facts are changes too. After
-        None the caller reads the whole place.
-
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            since: The result of `version` from before the place was read, or the version of the
-                last changes.
-            concepts: The concepts whose value types are known; the same at each call.
+        See `FactStore.changes`.
 
         Raises:
             StoredFactError: A changed value does not fit the type of a concept in `concepts`.
@@ -227,19 +200,7 @@ class StoreSync(WrapsContext[S]):
     ) -> bool:
         """Replace the index of a place, unless the place has changed.
 
-        Concurrent readers, in other processes too, get the complete old or the complete new index.
-        The write is not durable: a power failure may lose it.
-
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            index: The index.
-            version: The result of `version` from before the indexed facts were read. If the place
-                has another version now, nothing is written, so that a value purged meanwhile is not
-                stored again.
-
-        Returns:
-            Whether it was written.
+        See `FactStore.write_index`.
 
         Raises:
             StorageError: The store failed or was busy.
@@ -265,19 +226,7 @@ class StoreSync(WrapsContext[S]):
     ) -> Learned:
         """Record statements in one place, all or none, in one durable write.
 
-        The order is that of `save`, and the result names what it made late: a fact never replaces a
-        value that was said later, and never restores a value that was retracted or forgotten later.
-        A retraction never ends a value that was said later. Such late statements are recorded only
-        in the history. A time after the store's clock counts as now.
-
-        Args:
-            facts: The facts; the `timestamp` of each is the time it was said.
-            subject: The subject of the facts.
-            scope: The scope of the facts.
-            retracted: Values that are no longer true.
-            since: The moment before the chat was read. Nothing is recorded if any process has
-                erased or purged the place since then. A place that did not exist at that moment
-                counts as erased if any place was.
+        See `FactStore.learn`.
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was recorded.
@@ -301,10 +250,7 @@ class StoreSync(WrapsContext[S]):
     def replay_erasures(self, erased: Iterable[ErasureReceipt]) -> int:
         """Erase again what an older copy of the store brought back; return the number of places.
 
-        Each place loses what was recorded in it until the time of its receipt; later entries stay.
-
-        Args:
-            erased: The receipts since the copy was made, which the application keeps elsewhere.
+        See `FactStore.replay_erasures`.
 
         Raises:
             StorageError: The store failed. The same call continues.
@@ -357,12 +303,7 @@ class StoreSync(WrapsContext[S]):
     ) -> SearchAnswer:
         """Return the facts that may answer a question, from these places only.
 
-        It finds what was saved before the call, and nothing that was forgotten before it.
-
-        Args:
-            places: All places of a recall.
-            question: The question.
-            describe: Returns the documents of new facts; may be called in a worker thread.
+        See `FactStore.candidates`.
 
         Raises:
             StorageError: The store failed.
@@ -372,12 +313,7 @@ class StoreSync(WrapsContext[S]):
     def shred(self) -> ShredReceipt:
         """Destroy the keys of all facts that were erased or purged before now.
 
-        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
-        are stored elsewhere. The data keys of all places are wrapped under a new key, and the old
-        key is destroyed. Then nothing can decrypt erased places in older copies of the store: in
-        logs, on standbys, in backups. Existing facts are not rewritten, and other processes can use
-        the store meanwhile. Erasures are final when it returns; after a crash or an error call it
-        again.
+        See `FactStore.shred`.
 
         Raises:
             ValueError: The keys of the store cannot be destroyed, or other keys open it too.
@@ -388,15 +324,7 @@ class StoreSync(WrapsContext[S]):
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         """Store `fact` as a statement about its concept, said at its `timestamp`.
 
-        A SINGLE fact replaces the value of its concept in this place that was said before it; of
-        equal times the greater `id` counts. If a later value is there, the fact is history at once.
-        A time after the store's clock counts as now. A MULTIPLE fact adds the values that are not
-        current yet, and a SINGLE one joins them. A value that is already current is confirmed, not
-        duplicated.
-
-        When this returns, the fact is as durable as the provider promises. If it raises, the fact
-        is not acknowledged, and is stored completely or not at all. A save that is cancelled before
-        its write begins is not stored; one that is cancelled later is.
+        See `FactStore.save`.
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was stored.
@@ -441,10 +369,7 @@ class StoreSync(WrapsContext[S]):
     ) -> list[AnyFact]:
         """Return all facts that are current, or were at `as_of`.
 
-        A store does not know value types, so values are plain JSON. The facts of the concepts in
-        `concepts` are returned as by `load`, with their types. Values that do not fit the type are
-        returned in facts of their own, as plain JSON; the `value_type` of such a fact's concept is
-        not that of the concept in `concepts`.
+        See `FactStore.load_all`.
 
         Raises:
             StorageError: The store could not be read.
@@ -489,10 +414,7 @@ class StoreSync(WrapsContext[S]):
     ) -> list[Proposal]:
         """Return what waits for a decision in a place: values, and ends of confirmed values.
 
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            concepts: The concepts whose value types are known.
+        See `FactStore.proposals`.
 
         Raises:
             StorageError: The store could not be read.
@@ -516,30 +438,7 @@ class StoreSync(WrapsContext[S]):
     ) -> int:
         """Forget the current values that meet all given conditions, and return their number.
 
-        They disappear from all reads at once and stay forgotten until they are said again: a save
-        of them with an earlier `timestamp`, recorded when it may, is history at once. The history
-        still shows the earlier saves and the forget.
-
-        Args:
-            subject: The subject of the facts.
-            scope: The scope of the facts.
-            concept: Values with this concept's keyword.
-            value: This value of `concept`.
-            fact_id: Values saved as this fact.
-            source: Values whose sources all match `source`: each of its fields that is not None
-                must be equal.
-            older_than: Values last confirmed before this moment, or longer ago than this.
-            concepts: Values with one of these concepts' keywords.
-            fact_ids: Values saved as one of these facts.
-            metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also rewrite the storage without the values, including the history. Other facts
-                may quote a message that contains a purged value. The result lists them in
-                `quoting`, and `purge="quotes"` removes the values from their quotes. Keywords,
-                descriptions and metadata are not changed. The result lists the facts where one of
-                these contains a purged value in `mentioning`.
-
-        Returns:
-            The number of values that were current; a `Forgotten` if the store reports remains.
+        See `FactStore.forget`.
 
         Raises:
             ValueError: No condition was given (use `erase` to empty a place), `value` was given
@@ -566,11 +465,7 @@ class StoreSync(WrapsContext[S]):
     ) -> ErasureReceipt:
         """Remove a place with its whole history, physically, and return a receipt.
 
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            only_empty: Do nothing if the place has an entry, and return the receipt of a place
-                that does not exist. No save can happen between the check and the erasure.
+        See `FactStore.erase`.
 
         Raises:
             StorageError: The store failed.
@@ -585,12 +480,7 @@ class StoreSync(WrapsContext[S]):
     ) -> list[PlaceInfo]:
         """Return the places that are not empty, ordered by identity.
 
-        Reads each returned place, to count its facts, and no others, such as those of other
-        customers. Names that only look alike are different names. An empty list matches nothing.
-
-        Args:
-            subjects: Only places of these subjects; all by default.
-            scopes: Only places in these scopes; all by default.
+        See `FactStore.places`.
 
         Raises:
             UnboundSubjectError: One of `subjects` is per entity and has no entity.
@@ -610,9 +500,7 @@ class StoreSync(WrapsContext[S]):
     def replay(self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope) -> int:
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
-        An entry is new unless the place already has all of its facts, by id, so the same
-        entries can be replayed twice. What is current depends on when it was said, not on when it was replayed. After an error none of the entries is stored. After a crash the first
-        ones may be stored, and the same call adds the rest.
+        See `FactStore.replay`.
 
         Raises:
             ValueError: An entry is invalid.
@@ -623,16 +511,7 @@ class StoreSync(WrapsContext[S]):
     def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         """Append the entries that `change` computes from a place's ledger; return their number.
 
-        No other write to the place happens in between. Use it for changes that depend on current
-        values, such as the replacement of one value by another. Each entry is stored completely or
-        not at all.
-
-        Args:
-            change: Is called with the entries, oldest first, and the time of its own entries, as a
-                stamp. It may run in a worker thread, with the store locked: it must be quick and
-                must not call the store. Its exceptions are raised, and nothing is stored.
-            subject: The subject of the place.
-            scope: The scope of the place.
+        See `FactStore.amend`.
 
         Raises:
             ValueError: An entry that it returned is invalid.
@@ -645,18 +524,7 @@ class StoreSync(WrapsContext[S]):
     ) -> int:
         """Append the entry that `change` computes from the current facts; `amend` without history.
 
-        A store keeps current facts in memory, so the cost does not grow with the history. No other
-        write to the place happens in between.
-
-        Args:
-            change: Is called with the ledger of the place and the time as a stamp, and returns an
-                entry with `facts`, `forget` or both, or None for no change. The rules for `change`
-                of `amend` apply. It may be called again.
-            subject: The subject of the place.
-            scope: The scope of the place.
-
-        Returns:
-            The number of entries: 1 or 0.
+        See `FactStore.amend_current`.
 
         Raises:
             ValueError: The entry that it returned is invalid.
@@ -667,15 +535,7 @@ class StoreSync(WrapsContext[S]):
     def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
         """Rewrite the ledger of a place, history included; return how many entries changed.
 
-        Use it to remove old history or to rename a concept, which appending cannot do. No other
-        write to the place happens in between. The result is stored completely or not at all, and no
-        copy of removed entries remains. Times cannot be changed.
-
-        Args:
-            edit: Is called with the entries, oldest first, and returns for each one the same entry,
-                another one, or None to remove it. The rules for `change` of `amend` apply.
-            subject: The subject of the place.
-            scope: The scope of the place.
+        See `FactStore.rewrite`.
 
         Raises:
             ValueError: An entry that it returned is invalid.

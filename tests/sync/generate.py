@@ -2,9 +2,9 @@
 
     python -m tests.sync.generate
 
-A twin has every public method of its class, with the signature, the types and the docstring, as
-source text: type checkers and editors read it like code that was written by hand. A test compares
-the files with what this script makes.
+A twin has every public method of its class, with the signature, the types, the first paragraph of
+the docstring and its errors, as source text: type checkers and editors read it like code that was
+written by hand. A test compares the files with what this script makes.
 """
 
 import ast
@@ -348,6 +348,7 @@ def _class(twin: Twin, source: Source) -> str:
                     each,
                     module,
                     source,
+                    owner=twin.of.partition(":")[2],
                     is_overloaded=len(functions) > 1,
                     inherited=_inherited(twin, name),
                 )
@@ -402,7 +403,13 @@ def _class_node(owner: type) -> ast.ClassDef:
 
 
 def _method(
-    function: Function, module: str, source: Source, *, is_overloaded: bool, inherited: str
+    function: Function,
+    module: str,
+    source: Source,
+    *,
+    owner: str,
+    is_overloaded: bool,
+    inherited: str,
 ) -> str:
     decorators = [ast.unparse(each) for each in function.decorator_list]
     decorators = [each for each in decorators if each in {"property", "overload"}]
@@ -426,7 +433,8 @@ def _method(
     lines.append(f"    def {function.name}({ast.unparse(function.args)}) -> {returns}:")
     text = ast.get_docstring(function) or inherited
     if text and "overload" not in decorators:
-        lines.append(_docstring(_without_await(text), 8))
+        about = _shortened(_without_await(text), f"{owner}.{function.name}")
+        lines.append(_docstring(about, 8))
     return "\n".join([*lines, f"        {body}", ""])
 
 
@@ -529,6 +537,14 @@ def _without_await(text: str) -> str:
     """Return a docstring whose examples and references are those of the twin."""
     text = re.sub(r"\b(?:await|async) (?=\w)", "", text)
     return text.replace("aclose", "close").replace("__aexit__", "__exit__")
+
+
+def _shortened(text: str, whole: str) -> str:
+    """Return the first paragraph of a docstring and its errors, and where the whole one is."""
+    first, *others = text.split("\n\n")
+    errors = [each for each in others if each.startswith("Raises:")]
+    short = "\n\n".join([first, f"See `{whole}`.", *errors])
+    return short if short.count("\n") + 1 < text.count("\n") else text
 
 
 def main() -> None:

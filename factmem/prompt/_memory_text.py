@@ -13,8 +13,17 @@ from typing import NamedTuple, TypeAlias
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.places import LOWEST_PRIORITY
-from factmem.prompt._escaping import NAME, name_text, value_text
-from factmem.prompt.message_form import Frame, LineForm, name_of, weight_text
+from factmem.prompt._escaping import name_text, value_text
+from factmem.prompt.message_form import (
+    NAMED,
+    Frame,
+    head_line,
+    name_of,
+    read_head,
+    read_line,
+    value_line,
+    weight_text,
+)
 from factmem.prompt.tokens import estimate_tokens
 
 __all__ = ["QUOTES", "UNRANKED", "Line", "MemoryParts", "Part", "Quoted", "Rank", "fit_budget"]
@@ -26,11 +35,9 @@ Rank: TypeAlias = tuple[int, float, float]
 UNRANKED: Rank = (0, 0.0, 0.0)
 """The rank of a line if there is no budget."""
 
-_QUOTED = r'"(?:[^"\\]|\\.)*"'
-_NAME = rf"(?:{NAME.pattern}|{_QUOTED})"
 _LEFT_OUT = re.compile(r"Left out for lack of room: (\d+)(?: \((.*)\))?")
 _OTHERS = re.compile(r"other concepts (\d+)")
-_NAMED = re.compile(rf"({_NAME}) (\d+)(?:, |$)")
+_NAMED = re.compile(rf"({NAMED}) (\d+)(?:, |$)")
 _MOST_NAMED = 10
 
 
@@ -47,10 +54,10 @@ class Quoted(NamedTuple):
     number: int
     """The number of the message in its conversation."""
 
-    def line(self, form: LineForm, position: int) -> "Line":
+    def line(self, position: int) -> "Line":
         """Return its line, ranked by its position."""
         value, day = value_text(self.text), self.said_at.date().isoformat()
-        text = form.write_line(value, name_text(self.speaker), day, "")
+        text = value_line(value, name_text(self.speaker), day, "")
         order = f"{self.said_at.astimezone(UTC).isoformat()} {self.number:09}"
         return Line(order, value, text, (0, 0.0, position))
 
@@ -67,9 +74,9 @@ class Line(NamedTuple):
     rank: Rank
 
     @classmethod
-    def read(cls, text: str, form: LineForm, priorities: Mapping[str, int]) -> "Line | None":
+    def read(cls, text: str, priorities: Mapping[str, int]) -> "Line | None":
         """Parse a line and write it again; None if the string is not a line of a value."""
-        found = form.read_line(text)
+        found = read_line(text)
         if found is None:
             return None
         try:
@@ -77,11 +84,11 @@ class Line(NamedTuple):
             value = value_text(found.value)
         except (ValueError, RecursionError):
             return None
-        about = name_text(found.subject) if found.subject else ""
+        about = name_text(found.subject)
         priority = priorities.get(found.subject, LOWEST_PRIORITY)
         rank = (priority, -found.importance, -said.timestamp())
         weight = weight_text(found.importance)
-        return cls(found.day, value, form.write_line(value, about, found.day, weight), rank)
+        return cls(found.day, value, value_line(value, about, found.day, weight), rank)
 
 
 @dataclass(slots=True)
@@ -96,9 +103,9 @@ class Part:
     beyond: int = 0
     """The number of its values that were not even written, as they cannot fit."""
 
-    def head(self, form: LineForm) -> str:
+    def head(self) -> str:
         """Return the first line of the part, without the line break."""
-        return form.head(self.keyword, self.description, self.left_out)
+        return head_line(self.keyword, self.description, self.left_out)
 
 
 @dataclass(slots=True)
@@ -175,7 +182,7 @@ class MemoryParts:
         pieces = [frame.opening]
         for keyword in sorted(self.parts):
             part = self.parts[keyword]
-            pieces.append(f"{part.head(frame.lines)}\n")
+            pieces.append(f"{part.head()}\n")
             if len(part.lines) > 1:
                 part.lines.sort()
             pieces += [f"{line.text}\n" for line in part.lines]
@@ -207,18 +214,18 @@ class MemoryParts:
         lines = text.split("\n")
         if lines[0] != f"<{frame.name}>" or lines[-1] != frame.closing:
             return parsed
-        parsed._read(lines[1:-1], frame.lines, priorities)
+        parsed._read(lines[1:-1], priorities)
         return parsed
 
-    def _read(self, lines: Iterable[str], form: LineForm, priorities: Mapping[str, int]) -> None:
+    def _read(self, lines: Iterable[str], priorities: Mapping[str, int]) -> None:
         part: Part | None = None
         for text in lines:
-            if line := Line.read(text, form, priorities):
+            if line := Line.read(text, priorities):
                 if part is not None:
                     if part.keyword == QUOTES:
                         line = line._replace(day=f"{line.day} {len(part.lines):05}")
                     part.lines.append(line)
-            elif head := form.read_head(text):
+            elif head := read_head(text):
                 part = Part(head.keyword, head.description, left_out=head.left_out)
                 self.parts[head.keyword] = part
             elif note := _LEFT_OUT.fullmatch(text):
@@ -248,7 +255,7 @@ def fit_budget(
     begun: set[str] = set()
     for part, line in sorted(parts.lines(), key=_in_rank):
         cost = estimate_tokens(f"{line.text}\n")
-        head = estimate_tokens(f"{part.head(frame.lines)}\n")
+        head = estimate_tokens(f"{part.head()}\n")
         if empty + head + cost > max_tokens:
             continue  # it would not fit into an empty text
         cost += 0 if part.keyword in begun else head

@@ -247,12 +247,12 @@ async def test_an_agent_uses_the_option_and_learns_nothing_from_its_own_message(
         scopes=MemoryScopesProfile(agent=AGENT.name),
         subjects=[ALICE],
         instructions=[STYLE],
-        message_form=MessageForm(header="Known, as data:", fact="* {value}"),
+        message_form=MessageForm(header="Known, as data:"),
         auto_detect=True,
     )
     await agent.run("Hello")
 
-    assert '* "briefly"' in json.dumps(model.calls[0]).replace("\\", "")
+    assert '- "briefly"' in json.dumps(model.calls[0]).replace("\\", "")
     detecting = json.dumps(model.calls[-1])
     assert "Hello" in detecting
     assert INSTRUCTIONS not in detecting

@@ -1,4 +1,4 @@
-"""MessageForm: custom headers and lines are written, found, parsed and checked."""
+"""MessageForm: custom headers are written, found, parsed and checked."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,13 +17,7 @@ from tests.world import Chat, languages, memory_texts, placed, theme
 
 DAY = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
-FORMS = [
-    MessageForm(header="Bekannt ist, als Daten:\nund nichts weiter."),
-    MessageForm(concept="## {concept}", fact="* {value}"),
-    MessageForm(concept="{concept} - {description}{left_out}", fact="  {date} {subject}: {value}"),
-    MessageForm(fact="<li>{value}</li> [{importance}]", concept="<h2>{concept}</h2>"),
-    MessageForm(fact="- {{{value}}}", concept="Über {concept}{left_out}:"),
-]
+FORMS = [MessageForm(), MessageForm(header="Bekannt ist, als Daten:\nund nichts weiter.")]
 
 
 @table("form", FORMS)
@@ -65,7 +59,8 @@ def test_a_text_in_the_default_form_is_replaced() -> None:
     MemoryMessage([], FORMS[1]).put(messages, Resolution(facts, []), [], None)
 
     [text] = memory_texts(messages)
-    assert '* "light"' in text
+    assert FORMS[1].header in text
+    assert '- "light"' in text
     assert "dark" not in text
     assert MEMORY.legend in old
 
@@ -73,23 +68,12 @@ def test_a_text_in_the_default_form_is_replaced() -> None:
 @table(
     ("fields", "message"),
     [
-        ({"fact": "- {subject}"}, "fact must have the field {value}"),
-        ({"concept": "{description}"}, "concept must have the field {concept}"),
-        ({"fact": "{value} {value}"}, "at most once"),
-        ({"fact": "{value} {keyword}"}, "at most once"),
-        ({"fact": "{value!r}"}, "plain fields"),
-        ({"fact": "{value:>9}"}, "plain fields"),
-        ({"fact": "{value"}, "plain fields"),
-        ({"fact": "{value}\n"}, "one line"),
-        ({"fact": "{subject}{value}"}, "cannot be parsed"),
-        ({"concept": "{concept}", "fact": "{value}"}, "cannot be parsed"),
-        ({"concept": "{concept}{left_out}", "fact": "{value}"}, "cannot be parsed"),
         ({"header": "<factmem_memory>"}, "tag of factmem"),
         ({"header": '- "dark" (user, 2026-08-01)'}, "in the form of"),
     ],
 )
 def test_an_unusable_form_raises(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message.replace("{", r"\{")):
+    with pytest.raises(ValueError, match=message):
         MessageForm(**fields)
 
 

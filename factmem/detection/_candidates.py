@@ -15,13 +15,14 @@ from factmem.detection._prose import Prose
 from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection._spelling import Keywords, given_values, text_of, tidy_keyword, word_count
 from factmem.detection.report import Doubt, Refusal, RejectedItem, RejectionReason
+from factmem.detection.request import DetectionRequest
 from factmem.llm._lenient_json import unwrapped
 from factmem.models._text import normalized
 from factmem.models._values import Canonical
 from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.sources import MAX_BEFORE, FactSource, SourceKind
-from factmem.prompt._transcript import SaidMessage, Transcript
+from factmem.prompt._transcript import SaidMessage
 
 __all__ = ["Candidate", "Rules"]
 
@@ -79,44 +80,29 @@ class Rules:
     """Validation rules for the items of one detection.
 
     Args:
-        transcript: The messages that may be cited.
-        places: The places where facts may be saved. A model names them by the subject's name and
-            the scope's type, so no two places may share both.
-        declared: The concepts that the application declared, with their types.
+        request: The detection.
         known: The concepts that have facts.
-        is_closed: Whether other concepts are rejected.
-        followed: The keywords of instructions.
-        conversation: The conversation for the source of each fact.
         model: The model for the source of each fact.
     """
 
     def __init__(
-        self,
-        transcript: Transcript,
-        places: Iterable[Place],
-        *,
-        declared: Iterable[AnyConcept],
-        known: Iterable[AnyConcept] = (),
-        is_closed: bool = False,
-        followed: frozenset[str] = frozenset(),
-        conversation: str | None = None,
-        model: str | None = None,
+        self, request: DetectionRequest, known: Iterable[AnyConcept] = (), model: str | None = None
     ) -> None:
-        self._transcript = transcript
+        self._transcript = transcript = request.transcript
         self._places: dict[str, dict[MemoryScopeType, Place]] = {}
-        for place in places:
+        for place in request.places:
             scopes = self._places.setdefault(place.subject.name, {})
             scopes[place.scope.type] = place
-        self._declared = {concept.keyword: concept for concept in declared}
+        self._declared = {concept.keyword: concept for concept in request.declared}
         self._concepts = {concept.keyword: concept for concept in known} | self._declared
         self._keywords = Keywords((*self._declared.values(), *self._concepts.values()))
         self._given = dict.fromkeys(self._concepts)
         self._asked_for = asks_for_secrets(self._declared.values())
         self._doubts = DoubtFinder(transcript)
-        self._is_closed = is_closed
-        self.followed = followed
+        self._is_closed = request.is_closed
+        self.followed = request.followed
         self._prose: dict[int, Prose] = {}
-        self._conversation = conversation
+        self._conversation = request.conversation
         self._model = model
 
     def read(self, position: int, raw: JsonValue) -> list[Candidate] | RejectedItem:

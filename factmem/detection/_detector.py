@@ -8,15 +8,8 @@ from pydantic import JsonValue
 
 from factmem._concurrency.per_loop import Workers
 from factmem.detection._candidates import Rules
-from factmem.detection._current_values import CurrentValues, OfferedConcept, offered_concepts
-from factmem.detection._question import (
-    Answer,
-    answer_schema,
-    answer_type,
-    continuation,
-    detection_messages,
-    whole_items,
-)
+from factmem.detection._current_values import CurrentValues, offered_concepts
+from factmem.detection._question import Answer, continuation, detection_question, whole_items
 from factmem.detection._reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
 from factmem.detection._synonyms import KeywordSynonyms, Synonym
 from factmem.detection._verification import verify_items
@@ -27,14 +20,14 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Message
 from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
-from factmem.models.places import Identity, MemoryScopeType, Place
+from factmem.models.places import Identity, Place
 from factmem.prompt._transcript import SaidMessage, Transcript
 from factmem.providers._reader import FactReader
 from factmem.providers.base import FactStore, is_complete
 from factmem.providers.results import Learned, Moment, RetractedFact
 from factmem.usage import Usage
 
-__all__ = ["PIECE_TOKENS", "FactDetector", "detection_question"]
+__all__ = ["PIECE_TOKENS", "FactDetector"]
 
 
 PIECE_TOKENS = 6_000
@@ -92,11 +85,13 @@ class FactDetector:
         entities = [place.subject.entity for place in request.places]
         request = replace(request, transcript=request.transcript.of_entities(entities))
         if not request.transcript:
-            return DetectionReport([], [], [], [], Usage(), request.dry_run)
+            return DetectionReport(is_dry_run=request.dry_run)
         unread = [each for each in request.places if each.identity not in request.moments]
         moments = {**request.moments, **await self.moments(unread)}
         found = await self._known(request)
-        rules = _rules(chat_model, request, found)
+        model = getattr(chat_model, "model", None)
+        known = [placed.fact.concept for placed in found]
+        rules = Rules(request, known, model if isinstance(model, str) else None)
         answers = _Answers(found, rules)
         current = CurrentValues(found)
         try:
@@ -121,8 +116,10 @@ class FactDetector:
         if request.is_again:
             await self._leave_out_known(verdict)
         if not request.dry_run:
-            await self._write(verdict, moments)
-        return _report(verdict, answers.usage, dry_run=request.dry_run)
+            await self._write(verdict.report, moments)
+        report = verdict.report
+        report.confirmed.extend(verdict.repeated)
+        return replace(report, usage=answers.usage, is_dry_run=request.dry_run)
 
     async def _pieces(self, transcript: Transcript) -> list[list[SaidMessage]]:
         is_much = sum(len(each.text) for each in transcript.messages) > _MUCH_TEXT
@@ -193,29 +190,30 @@ class FactDetector:
 
     async def _leave_out_known(self, verdict: Verdict) -> None:
         """Turn facts that are in the history by their id into repeated ones."""
+        report = verdict.report
         concepts = {
             (each.place.identity, each.fact.concept.keyword): each
-            for each in (*verdict.saved, *verdict.confirmed, *verdict.superseded)
+            for each in (*report.saved, *report.confirmed, *report.superseded)
         }
         known: set[tuple[Identity, str]] = set()
         for (identity, _), each in concepts.items():
             subject, scope = each.place.subject, each.place.scope
             history = await self._store.history(each.fact.concept, subject, scope)
             known |= {(identity, entry.fact.id) for entry in history if entry.fact is not None}
-        for listed in (verdict.saved, verdict.confirmed, verdict.superseded):
+        for listed in (report.saved, report.confirmed, report.superseded):
             again = [each for each in listed if (each.place.identity, each.fact.id) in known]
             verdict.repeated += again
             listed[:] = [each for each in listed if each not in again]
 
-    async def _write(self, verdict: Verdict, moments: Mapping[Identity, Moment]) -> None:
+    async def _write(self, report: DetectionReport, moments: Mapping[Identity, Moment]) -> None:
         """Write the facts and retractions, those of one place at once."""
         places: dict[Identity, Place] = {}
         facts: dict[Identity, list[AnyFact]] = {}
         ended: dict[Identity, list[RetractedFact]] = {}
-        for placed in (*verdict.superseded, *verdict.saved, *verdict.confirmed):
+        for placed in (*report.superseded, *report.saved, *report.confirmed):
             places[placed.place.identity] = placed.place
             facts.setdefault(placed.place.identity, []).append(placed.fact)
-        for each in verdict.retracted:
+        for each in report.retracted:
             places[each.place.identity] = each.place
             retracted = RetractedFact(
                 each.concept, each.value, each.said_at, each.source, each.concept.review
@@ -230,27 +228,27 @@ class FactDetector:
                     retracted=ended.get(identity, []),
                     since=moments.get(identity),
                 )
-            _settle(verdict, place, learned)
+            _settle(report, place, learned)
 
 
-def _settle(verdict: Verdict, place: Place, learned: Learned) -> None:
-    """Update the verdict with the result of one place's write."""
+def _settle(report: DetectionReport, place: Place, learned: Learned) -> None:
+    """Update the report with the result of one place's write."""
     if learned.is_erased:
-        listings = (verdict.saved, verdict.confirmed, verdict.superseded)
+        listings = (report.saved, report.confirmed, report.superseded)
         for listed in listings:
-            verdict.erased += [e for e in listed if e.place.identity == place.identity]
+            report.erased.extend(e for e in listed if e.place.identity == place.identity)
             listed[:] = [e for e in listed if e.place.identity != place.identity]
-        _refuse(verdict, lambda each: each.place.identity == place.identity)
+        _refuse(report, lambda each: each.place.identity == place.identity)
         return
-    for listed in (verdict.saved, verdict.confirmed):
-        verdict.superseded += [each for each in listed if each.fact.id in learned.superseded]
-        verdict.proposed += [each for each in listed if each.fact.id in learned.proposed]
+    for listed in (report.saved, report.confirmed):
+        report.superseded.extend(each for each in listed if each.fact.id in learned.superseded)
+        report.proposed.extend(each for each in listed if each.fact.id in learned.proposed)
         moved = learned.superseded | learned.proposed
         listed[:] = [each for each in listed if each.fact.id not in moved]
     undone = (*learned.refused, *learned.disputed)
     refused = {(each.concept.keyword, id(each.value)) for each in undone}
     _refuse(
-        verdict,
+        report,
         lambda each: (
             each.place.identity == place.identity
             and (each.concept.keyword, id(each.value)) in refused
@@ -258,10 +256,10 @@ def _settle(verdict: Verdict, place: Place, learned: Learned) -> None:
     )
 
 
-def _refuse(verdict: Verdict, is_refused: Callable[[Retraction], bool]) -> None:
+def _refuse(report: DetectionReport, is_refused: Callable[[Retraction], bool]) -> None:
     """Move retractions that were not recorded."""
-    verdict.refused += filter(is_refused, verdict.retracted)
-    verdict.retracted = [each for each in verdict.retracted if not is_refused(each)]
+    report.refused.extend(filter(is_refused, report.retracted))
+    report.retracted[:] = [each for each in report.retracted if not is_refused(each)]
 
 
 async def _ask(
@@ -287,55 +285,3 @@ async def _ask(
             answers.usage += extraction.usage
             return items + extraction.value.facts
     return items
-
-
-def detection_question(
-    request: DetectionRequest, piece: Sequence[SaidMessage], concepts: Sequence[OfferedConcept]
-) -> tuple[list[Message], type[Answer]]:
-    """Return the messages and the output type that ask about one piece of a chat."""
-    subjects = list({place.subject.name: place.subject for place in request.places}.values())
-    by_type = {place.scope.type: place.scope for place in request.places}
-    scopes = [by_type[each] for each in MemoryScopeType if each in by_type]
-    messages: list[Message] = list(
-        detection_messages(
-            request.transcript.lines(piece),
-            subjects,
-            scopes,
-            concepts,
-            is_closed=request.is_closed,
-            has_names=request.transcript.has_names,
-        )
-    )
-    schema = answer_schema(subjects, scopes, concepts, is_closed=request.is_closed)
-    return messages, answer_type(schema)
-
-
-def _rules(chat_model: ChatModel, request: DetectionRequest, found: Sequence[PlacedFact]) -> Rules:
-    model = getattr(chat_model, "model", None)
-    return Rules(
-        request.transcript,
-        request.places,
-        declared=request.declared,
-        known=[placed.fact.concept for placed in found],
-        is_closed=request.is_closed,
-        followed=request.followed,
-        conversation=request.conversation,
-        model=model if isinstance(model, str) else None,
-    )
-
-
-def _report(verdict: Verdict, usage: Usage, *, dry_run: bool) -> DetectionReport:
-    return DetectionReport(
-        verdict.saved,
-        verdict.retracted,
-        [*verdict.confirmed, *verdict.repeated],
-        verdict.rejected,
-        usage,
-        dry_run,
-        verdict.superseded,
-        verdict.doubtful,
-        verdict.joined,
-        verdict.erased,
-        verdict.refused,
-        verdict.proposed,
-    )

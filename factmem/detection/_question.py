@@ -11,9 +11,12 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import CoreSchema, from_json, to_json
 
 from factmem.detection._current_values import OfferedConcept
+from factmem.detection.request import DetectionRequest
+from factmem.llm.base import Message
 from factmem.models.facts import FactType
-from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject
+from factmem.models.places import MemoryScopeType
 from factmem.prompt._escaping import json_line, name_text, prompt_section, value_text
+from factmem.prompt._transcript import SaidMessage
 
 __all__ = [
     "Answer",
@@ -22,7 +25,7 @@ __all__ = [
     "compression_messages",
     "compression_schema",
     "continuation",
-    "detection_messages",
+    "detection_question",
     "value_schema",
     "whole_items",
 ]
@@ -91,8 +94,8 @@ def whole_items(text: str) -> list[JsonValue]:
 
 
 def answer_schema(
-    subjects: Iterable[MemorySubject],
-    scopes: Iterable[MemoryScope],
+    subjects: Sequence[str],
+    scopes: Sequence[MemoryScopeType],
     concepts: Iterable[OfferedConcept],
     *,
     is_closed: bool = False,
@@ -102,13 +105,11 @@ def answer_schema(
     Each declared concept with a value type has an item schema of its own, up to forty of them. For
     the others the prompt gives the type.
     """
-    names: list[JsonValue] = [subject.name for subject in subjects]
-    types: list[JsonValue] = [scope.type.value for scope in scopes]
     before: Schema = {"action": {"type": "string", "enum": ["assert", "replace", "retract"]}}
-    if len(names) > 1:
-        before["subject"] = {"type": "string", "enum": names}
-    if len(types) > 1:
-        before["scope"] = {"type": "string", "enum": types}
+    if len(subjects) > 1:
+        before["subject"] = {"type": "string", "enum": [*subjects]}
+    if len(scopes) > 1:
+        before["scope"] = {"type": "string", "enum": [each.value for each in scopes]}
     after: Schema = {"importance": {"type": "number"}}
     return _list_schema(concepts, before, after, is_closed=is_closed)
 
@@ -249,47 +250,40 @@ _SCOPES = {
 }
 
 
-def detection_messages(
-    lines: str,
-    subjects: Iterable[MemorySubject],
-    scopes: Iterable[MemoryScope],
-    concepts: Sequence[OfferedConcept],
-    *,
-    is_closed: bool = False,
-    has_names: bool = False,
-) -> list[dict[str, object]]:
-    """Return the messages that ask a model for the facts of a conversation.
+def detection_question(
+    request: DetectionRequest, piece: Sequence[SaidMessage], concepts: Sequence[OfferedConcept]
+) -> tuple[list[Message], type[Answer]]:
+    """Return the messages and the output type that ask a model about one piece of a conversation.
 
     The parts that change least come first, so that the prompt caches of model providers hit.
-
-    Args:
-        lines: The conversation, as `Transcript.lines` returns it.
-        subjects: The subjects of facts; shown by name, never by entity.
-        scopes: The scopes of facts, the narrowest first; shown by type, never by name.
-        concepts: The declared and known concepts.
-        is_closed: Whether facts about other concepts are ignored.
-        has_names: Whether the conversation shows the names of several writers.
+    Subjects are shown by name, never by entity; scopes by type, never by name, the narrowest first.
     """
+    subjects = list({place.subject.name: place.subject for place in request.places}.values())
+    types = [each for each in MemoryScopeType if each in {p.scope.type for p in request.places}]
     about = [json_line(subject=each.name, description=each.prompt_description) for each in subjects]
-    visible = [json_line(scope=each.type.value, meaning=_SCOPES[each.type]) for each in scopes]
+    visible = [json_line(scope=each.value, meaning=_SCOPES[each]) for each in types]
     with_place = len(about) * len(visible) > 1
-    known, brief = _concept_lines(concepts, with_place=with_place)
+    known = [_concept_line(each, with_place=with_place) for each in concepts if not each.is_brief]
     title = "The subjects of facts" if len(about) > 1 else "The subject of all facts"
     sections = [_RULES, prompt_section(title, about)]
-    if has_names:
+    if request.transcript.has_names:
         sections.append(_SEVERAL_SPEAKERS)
     if len(visible) > 1:
         sections.append(prompt_section("The scopes of facts (take the first that fits)", visible))
-    title = "The only concepts to look for" if is_closed else "Concepts"
+    title = "The only concepts to look for" if request.is_closed else "Concepts"
     if any(offered.known for offered in concepts):
         title += ', with the "known" values by the day they were said'
     sections.append(prompt_section(title, known or ["None yet."]))
-    if brief:
+    if brief := ", ".join(name_text(each.concept.keyword) for each in concepts if each.is_brief):
         sections.append(f"More keywords in use: {brief}")
-    return [
+    asked = f"The conversation:\n{request.transcript.lines(piece)}\n\nWhich facts does it state?"
+    messages: list[Message] = [
         {"role": "system", "content": "\n\n".join(sections)},
-        {"role": "user", "content": f"The conversation:\n{lines}\n\nWhich facts does it state?"},
+        {"role": "user", "content": asked},
     ]
+    names = [subject.name for subject in subjects]
+    schema = answer_schema(names, types, concepts, is_closed=request.is_closed)
+    return messages, answer_type(schema)
 
 
 def continuation(items: Sequence[JsonValue]) -> list[dict[str, object]]:
@@ -321,20 +315,6 @@ def compression_messages(lines: str, concepts: Iterable[OfferedConcept]) -> list
         {"role": "system", "content": _COMPRESSION_RULES},
         {"role": "user", "content": f"The messages:\n{lines}\n\n{topics}"},
     ]
-
-
-def _concept_lines(
-    concepts: Iterable[OfferedConcept], *, with_place: bool
-) -> tuple[list[str], str]:
-    """Return the lines of the concepts, and the keywords of those that are shown by keyword only."""
-    full: list[str] = []
-    brief: list[str] = []
-    for offered in concepts:
-        if offered.is_brief:
-            brief.append(name_text(offered.concept.keyword))
-        else:
-            full.append(_concept_line(offered, with_place=with_place))
-    return full, ", ".join(brief)
 
 
 def _concept_line(offered: OfferedConcept, *, with_place: bool = False) -> str:

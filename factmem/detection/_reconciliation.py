@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from json import dumps
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -16,9 +17,9 @@ from factmem.detection._candidates import Candidate, Rules
 from factmem.detection._current_values import CurrentValues, Topic, same_value, topic_of
 from factmem.detection._synonyms import Synonym, join_keywords
 from factmem.detection.report import (
+    DetectionReport,
     Doubt,
     DoubtfulItem,
-    JoinedKeyword,
     RejectedItem,
     RejectionReason,
     Retraction,
@@ -55,20 +56,11 @@ class ReadItems:
 class Verdict:
     """The decisions about the items of an answer."""
 
-    saved: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    confirmed: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    report: DetectionReport = field(default_factory=DetectionReport)
     repeated: list[PlacedFact] = field(default_factory=list[PlacedFact])
     """Facts that are current from the same message: nothing is written."""
-    retracted: list[Retraction] = field(default_factory=list[Retraction])
-    rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
-    doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
-    joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
-    erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    refused: list[Retraction] = field(default_factory=list[Retraction])
-    proposed: list[PlacedFact] = field(default_factory=list[PlacedFact])
     ended: set[tuple[Topic, Canonical]] = field(default_factory=set[tuple[Topic, Canonical]])
-    """The values of `retracted`, for a fast look-up."""
+    """The values of `report.retracted`, for a fast look-up."""
 
 
 def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> ReadItems:
@@ -115,20 +107,21 @@ def reconcile(
         can_forget: Whether the provider can forget.
         keeps_doubtful: Whether flagged items are kept.
     """
-    verdict = Verdict(rejected=list(read.rejected))
+    verdict = Verdict(DetectionReport(rejected=list(read.rejected)))
     candidates = list(read.candidates)
     if not keeps_doubtful:
         candidates = _without_doubtful(candidates, current, verdict)
     topics: dict[Topic, list[Candidate]] = {}
-    candidates, verdict.joined = join_keywords(candidates, rules, synonyms, current)
+    candidates, joined = join_keywords(candidates, rules, synonyms, current)
+    verdict.report.joined.extend(joined)
     for candidate in _own(candidates, rules, verdict):
         topics.setdefault(topic_of(candidate), []).append(candidate)
     for topic in topics.values():
         settled = _settled(topic, current)
         for candidate in _last_words(settled, current, verdict):
             _judge(candidate, current, verdict, can_forget=can_forget)
-    verdict.rejected.sort(key=_position)
-    verdict.doubtful.sort(key=_position)
+    verdict.report.rejected.sort(key=_position)
+    verdict.report.doubtful.sort(key=_position)
     return verdict
 
 
@@ -140,9 +133,9 @@ def _own(candidates: Sequence[Candidate], rules: Rules, verdict: Verdict) -> lis
         if not (is_pasted and each.concept.keyword in rules.followed):
             own.append(each)
             continue
-        verdict.rejected.append(_refused(each, RejectionReason.PASTED))
+        verdict.report.rejected.append(_refused(each, RejectionReason.PASTED))
         if not each.is_retraction:
-            verdict.proposed.append(PlacedFact(each.place, fact_of(each, each.importance)))
+            verdict.report.proposed.append(PlacedFact(each.place, fact_of(each, each.importance)))
     return own
 
 
@@ -155,8 +148,8 @@ def _without_doubtful(
         if not each.doubts or is_repeated:
             certain.append(each)
             continue
-        verdict.doubtful.append(_doubtful(each, is_kept=False))
-        verdict.rejected.append(_refused(each, RejectionReason.DOUBTFUL))
+        verdict.report.doubtful.append(_doubtful(each, is_kept=False))
+        verdict.report.rejected.append(_refused(each, RejectionReason.DOUBTFUL))
     return certain
 
 
@@ -205,10 +198,10 @@ def _last_words(
     for candidate in sorted(topic, key=_order):
         before = latest.get(candidate.key)
         if before is not None and before.is_retraction == candidate.is_retraction:
-            verdict.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
+            verdict.report.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
             continue
         if before is not None:
-            verdict.rejected.append(_refused(before, RejectionReason.SUPERSEDED))
+            verdict.report.rejected.append(_refused(before, RejectionReason.SUPERSEDED))
         latest[candidate.key] = candidate
     if topic[0].concept.fact_type is FactType.MULTIPLE:
         return list(latest.values())
@@ -231,10 +224,10 @@ def _of_one_value(
         if each.is_retraction if is_taken_back else each.key == newest.key:
             held.append(each)
         elif is_taken_back or each.is_retraction or current.confirmed(each) is not None:
-            verdict.rejected.append(_refused(each, RejectionReason.SUPERSEDED))
+            verdict.report.rejected.append(_refused(each, RejectionReason.SUPERSEDED))
         else:
             fact = fact_of(each, each.importance, is_superseded=True)
-            verdict.superseded.append(PlacedFact(each.place, fact))
+            verdict.report.superseded.append(PlacedFact(each.place, fact))
     return held
 
 
@@ -246,7 +239,7 @@ def _judge(
         _judge_retraction(candidate, current, verdict, can_forget=can_forget)
     elif known is None:
         fact = fact_of(candidate, candidate.importance)
-        verdict.saved.append(PlacedFact(candidate.place, fact))
+        verdict.report.saved.append(PlacedFact(candidate.place, fact))
         _flag(candidate, verdict)
     else:
         # A repetition by a model does not change what the application set.
@@ -255,7 +248,7 @@ def _judge(
         is_repeat = old.source is not None and _message_of(old.source) == _message_of(
             candidate.source
         )
-        listed = verdict.repeated if is_repeat else verdict.confirmed
+        listed = verdict.repeated if is_repeat else verdict.report.confirmed
         listed.append(PlacedFact(candidate.place, fact))
 
 
@@ -264,7 +257,7 @@ def _judge_retraction(
 ) -> None:
     found = current.match(candidate)
     if found is None:
-        verdict.rejected.append(_refused(candidate, RejectionReason.NOT_STORED))
+        verdict.report.rejected.append(_refused(candidate, RejectionReason.NOT_STORED))
         return
     placed, value = found
     concept, said_at = placed.fact.concept, candidate.said_at
@@ -272,18 +265,18 @@ def _judge_retraction(
     old = placed.fact.concept
     ended = (topic_of(candidate), canonical(old.codec.dump(value, old.keyword)))
     if not can_forget:
-        verdict.rejected.append(_refused(candidate, RejectionReason.UNSUPPORTED))
+        verdict.report.rejected.append(_refused(candidate, RejectionReason.UNSUPPORTED))
     elif ended in verdict.ended:
-        verdict.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
+        verdict.report.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
     else:
         verdict.ended.add(ended)
-        verdict.retracted.append(retraction)
+        verdict.report.retracted.append(retraction)
         _flag(candidate, verdict)
 
 
 def _flag(candidate: Candidate, verdict: Verdict) -> None:
     if candidate.doubts:
-        verdict.doubtful.append(_doubtful(candidate, is_kept=True))
+        verdict.report.doubtful.append(_doubtful(candidate, is_kept=True))
 
 
 def _doubtful(candidate: Candidate, *, is_kept: bool) -> DoubtfulItem:
@@ -309,28 +302,17 @@ def fact_of(
     concept, source = candidate.concept, candidate.source
     if candidate.doubts:
         source = replace(source, doubts=candidate.doubts)
-    state = FactState.PROPOSED if concept.review else FactState.STATED
+    stated: dict[str, Any] = {
+        "timestamp": candidate.said_at,
+        "importance": importance,
+        "source": source,
+        "state": FactState.PROPOSED if concept.review else FactState.STATED,
+        "expires_at": expires_at,
+        "id": _id_of(candidate, is_superseded),
+    }
     if concept.fact_type is FactType.SINGLE:
-        return SingleFact(
-            concept,
-            candidate.value,
-            timestamp=candidate.said_at,
-            importance=importance,
-            source=source,
-            state=state,
-            expires_at=expires_at,
-            id=_id_of(candidate, is_superseded),
-        )
-    return MultipleFacts(
-        concept,
-        (candidate.value,),
-        timestamp=candidate.said_at,
-        importance=importance,
-        source=source,
-        state=state,
-        expires_at=expires_at,
-        id=_id_of(candidate, is_superseded),
-    )
+        return SingleFact(concept, candidate.value, **stated)
+    return MultipleFacts(concept, (candidate.value,), **stated)
 
 
 def _id_of(candidate: Candidate, is_superseded: bool) -> str:

@@ -11,7 +11,7 @@ from factmem.detection._current_values import CurrentValues
 from factmem.detection._reconciliation import ReadItems
 from factmem.detection.report import RejectedItem, RejectionReason
 from factmem.llm.base import ChatModel
-from factmem.prompt._escaping import value_text
+from factmem.prompt._escaping import json_line
 from factmem.prompt._transcript import Transcript
 from factmem.usage import Usage
 
@@ -99,9 +99,12 @@ def _statement(place: int, candidate: Candidate) -> str:
     value: JsonValue = (
         candidate.key if isinstance(candidate.key, str) else from_json(to_json(candidate.value))
     )
-    about = candidate.concept.keyword.replace("-", " ")
-    ended = ', "is": "no longer true"' if candidate.is_retraction else ""
-    return (
-        f'{{"statement": {place}, "message": {candidate.source.message}, '
-        f'"about": {value_text(about)}, "value": {value_text(value)}{ended}}}'
-    )
+    fields: dict[str, JsonValue] = {
+        "statement": place,
+        "message": candidate.source.message,
+        "about": candidate.concept.keyword.replace("-", " "),
+        "value": value,
+    }
+    if candidate.is_retraction:
+        fields["is"] = "no longer true"
+    return json_line(**fields)

@@ -10,6 +10,7 @@ from factmem.detection._current_values import CurrentValues, OfferedConcept
 from factmem.detection._question import answer_type, compression_messages, compression_schema
 from factmem.detection._reconciliation import read_items, reconcile
 from factmem.detection.report import RejectedItem
+from factmem.detection.request import DetectionRequest
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import (
@@ -143,12 +144,16 @@ class RetrieveFactsFromHistory:
             answer_type(compression_schema(offered)),
         )
         here = _SPEAKERS[SourceKind.USER]
-        rules = Rules(transcript, [here], declared=self._concepts, is_closed=True)
+        rules = Rules(
+            DetectionRequest(
+                transcript=transcript, places=[here], declared=self._concepts, is_closed=True
+            )
+        )
         read = read_items(extraction.value.facts, rules)
-        verdict = reconcile(read, rules, CurrentValues([]), can_forget=False)
-        facts = [placed.fact for placed in verdict.saved]
+        found = reconcile(read, rules, CurrentValues([]), can_forget=False).report
+        facts = [placed.fact for placed in found.saved]
         if not facts:
-            return CompressionReport([], 0, verdict.rejected, 0, extraction.usage)
+            return CompressionReport([], 0, found.rejected, 0, extraction.usage)
         if messages[: len(before)] != before:
             raise RuntimeError("The chat was changed during its compression; nothing was removed")
         rendering = self._rendered(messages, facts)
@@ -157,7 +162,7 @@ class RetrieveFactsFromHistory:
             del messages[index]
         put_own_text(messages, HISTORY_MESSAGE, rendering.text)
         return CompressionReport(
-            facts, len(removed), verdict.rejected, rendering.left_out, extraction.usage
+            facts, len(removed), found.rejected, rendering.left_out, extraction.usage
         )
 
     def _rendered(

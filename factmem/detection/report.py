@@ -158,15 +158,15 @@ class JoinedKeyword:
 class DetectionReport(Displayed):
     """The result of a detection; with `dry_run`, the result that it would have."""
 
-    saved: list[PlacedFact]
+    saved: list[PlacedFact] = field(default_factory=list[PlacedFact])
     """New facts, each with its source."""
-    retracted: list[Retraction]
+    retracted: list[Retraction] = field(default_factory=list[Retraction])
     """Values that are no longer current."""
-    confirmed: list[PlacedFact]
+    confirmed: list[PlacedFact] = field(default_factory=list[PlacedFact])
     """Current facts that were said again."""
-    rejected: list[RejectedItem]
+    rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
     """Items of the model's answer that were rejected, each with the reason."""
-    usage: Usage
+    usage: Usage = field(default_factory=Usage)
     """The tokens and calls of all model calls, verification included."""
     is_dry_run: bool = False
     superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])

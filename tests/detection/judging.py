@@ -6,7 +6,9 @@ from typing import Any
 
 from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues
-from factmem.detection._reconciliation import Verdict, read_items, reconcile
+from factmem.detection._reconciliation import read_items, reconcile
+from factmem.detection.report import DetectionReport
+from factmem.detection.request import DetectionRequest
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
@@ -53,27 +55,24 @@ def judge(
     keeps_doubtful: bool = True,
     followed: frozenset[str] = frozenset(),
     **options: Any,
-) -> Verdict:
+) -> DetectionReport:
     """Return the judgement of items about a chat of Sunday 2024-05-12."""
     found = [known_fact(*each, is_learnt=is_learnt) for each in known]
     transcript = Transcript(chat(said), said_at=SUNDAY, **options)
-    rules = Rules(
-        transcript,
-        [Place(AGENT, ALICE)],
-        declared=declared,
-        known=[placed.fact.concept for placed in found],
-        followed=followed,
+    request = DetectionRequest(
+        transcript=transcript, places=[Place(AGENT, ALICE)], declared=declared, followed=followed
     )
+    rules = Rules(request, [placed.fact.concept for placed in found])
     read = read_items([{"message": 0, "fact_type": "MULTIPLE", **item} for item in items], rules)
-    return reconcile(read, rules, CurrentValues(found), keeps_doubtful=keeps_doubtful)
+    return reconcile(read, rules, CurrentValues(found), keeps_doubtful=keeps_doubtful).report
 
 
-def outcome(verdict: Verdict) -> str:
+def outcome(report: DetectionReport) -> str:
     """Return the worst outcome of an item: the reason, the doubts, or "stored"."""
-    if verdict.rejected:
-        return verdict.rejected[0].reason.value
-    if verdict.doubtful:
-        return "flagged: " + ", ".join(verdict.doubtful[0].doubts)
-    if verdict.saved or verdict.retracted or verdict.superseded:
+    if report.rejected:
+        return report.rejected[0].reason.value
+    if report.doubtful:
+        return "flagged: " + ", ".join(report.doubtful[0].doubts)
+    if report.saved or report.retracted or report.superseded:
         return "stored"
     return "confirmed"

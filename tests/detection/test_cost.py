@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from factmem.detection._question import answer_schema, detection_messages, whole_items
+from factmem.detection._question import answer_schema, detection_question, whole_items
 from factmem.detection._spelling import Keywords, tidy_keyword
+from factmem.detection.request import DetectionRequest
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import Concept, FactType, MultipleFacts
+from factmem.models.places import Place
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt._transcript import Transcript
 from factmem.prompt.tokens import estimate_tokens
@@ -102,10 +104,11 @@ def test_the_prompt_keeps_its_length() -> None:
             ),
         )
     ]
-    lines = Transcript(chat, said_at=SUNDAY).lines()
+    transcript = Transcript(chat, said_at=SUNDAY)
+    request = DetectionRequest(transcript=transcript, places=[Place(AGENT, ALICE)])
 
-    total = tokens(detection_messages(lines, [ALICE], [AGENT], []))
-    total += estimate_tokens(json.dumps(answer_schema([ALICE], [AGENT], [])))
+    total = tokens(detection_question(request, transcript.messages, [])[0])
+    total += estimate_tokens(json.dumps(answer_schema([ALICE.name], [AGENT.type], [])))
 
     assert total <= 1_360 + 150
 

@@ -185,7 +185,7 @@ def test_the_schema_contains_declared_types() -> None:
         OfferedConcept(Concept("known", "Known", value_type=JsonValue), has_type=False),
     ]
 
-    schema = answer_schema([ALICE], [AGENT, PRODUCT], offered)
+    schema = answer_schema([ALICE.name], [AGENT.type, PRODUCT.type], offered)
 
     plain = json.loads(json.dumps(schema))
     variants = {
@@ -203,7 +203,9 @@ def test_the_schema_contains_declared_types() -> None:
 
 def test_a_closed_schema_names_its_concepts() -> None:
     for schema in (
-        answer_schema([ALICE], [AGENT], [OfferedConcept(THEME, has_type=True)], is_closed=True),
+        answer_schema(
+            [ALICE.name], [AGENT.type], [OfferedConcept(THEME, has_type=True)], is_closed=True
+        ),
         compression_schema([OfferedConcept(THEME, has_type=True)]),
     ):
         items = json.loads(json.dumps(schema))["properties"]["facts"]["items"]
@@ -213,9 +215,9 @@ def test_a_closed_schema_names_its_concepts() -> None:
 
 def test_types_without_a_schema_count_as_strings() -> None:
     concept = Concept("call", "A function", value_type=type)
-    few = answer_schema([ALICE], [AGENT], [OfferedConcept(concept, has_type=True)])
+    few = answer_schema([ALICE.name], [AGENT.type], [OfferedConcept(concept, has_type=True)])
     typed = [OfferedConcept(Concept(f"n{i}", "", value_type=int), has_type=True) for i in range(99)]
-    many = json.loads(json.dumps(answer_schema([ALICE], [AGENT], typed)))
+    many = json.loads(json.dumps(answer_schema([ALICE.name], [AGENT.type], typed)))
 
     known, new = json.loads(json.dumps(few))["properties"]["facts"]["items"]["anyOf"]
     assert known["properties"]["keyword"] == {"type": "string", "enum": ["call"]}

@@ -9,7 +9,7 @@ import pytest
 
 from factmem.detection import Detection
 from factmem.detection import _detector as detector
-from factmem.detection._reconciliation import Verdict
+from factmem.detection.report import DetectionReport
 from factmem.models.facts import Concept, FactType
 from factmem.models.sources import SourceKind
 from factmem.prompt._message_times import day_of, message_time
@@ -28,7 +28,7 @@ def said(value: str, message: int = 0, keyword: str = "pet", **fields: Any) -> d
     return {"fact_type": "SINGLE", **given, **fields}
 
 
-def saved(verdict: Verdict) -> list[tuple[str, str, object]]:
+def saved(verdict: DetectionReport) -> list[tuple[str, str, object]]:
     return [
         (each.fact.concept.keyword, each.fact.concept.fact_type.value, value)
         for each in verdict.saved

@@ -115,7 +115,7 @@ async def measured(memory: AgentMemory, store: LocalFileMemoryProvider) -> None:
     await measure("the last 20 messages of the long chat", lambda _: long.turns(last=20))
     await measure("the first chat with recall", converse, 1)
     await measure("a chat with recall", converse)
-    await measure("all facts in 1,500 tokens", lambda _: short.load_all_facts_to_agent([]))
+    await measure("all facts in 1,500 tokens", lambda _: short.load_facts_to_agent([]))
     await measure("`why` of all current facts", explain, 1)
 
 

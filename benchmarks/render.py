@@ -2,7 +2,7 @@
 
     python -m benchmarks.render [FACTS]
 
-The store is warm and in memory. The end-to-end figure is one `load_all_facts_to_agent` into a chat
+The store is warm and in memory. The end-to-end figure is one `load_facts_to_agent` into a chat
 that has no memory message yet. The parts are the same work, measured separately.
 """
 
@@ -59,7 +59,7 @@ def median_ms(work: Callable[[], object]) -> float:
 
 
 async def loaded_ms(memory: AgentMemory, *, is_repeated: bool = False) -> str:
-    """Return the times of `load_all_facts_to_agent`, in milliseconds, as text.
+    """Return the times of `load_facts_to_agent`, in milliseconds, as text.
 
     On a busy machine the processor time is more reliable than the wall time.
     """
@@ -69,7 +69,7 @@ async def loaded_ms(memory: AgentMemory, *, is_repeated: bool = False) -> str:
         if not is_repeated:
             messages = [{"role": "system", "content": "You help."}]
         start, start_used = time.perf_counter(), time.process_time()
-        await memory.load_all_facts_to_agent(messages)
+        await memory.load_facts_to_agent(messages)
         times.append((time.perf_counter() - start) * 1000)
         used.append((time.process_time() - start_used) * 1000)
     processor, best = statistics.median(used), min(times)
@@ -91,7 +91,7 @@ async def main(count: int) -> None:
     gc.collect()
 
     print(f"{count:,} facts, Python {platform.python_version()}, {RUNS} runs, milliseconds")
-    print(f"load_all_facts_to_agent, end to end  {await loaded_ms(memory)}")
+    print(f"load_facts_to_agent, end to end  {await loaded_ms(memory)}")
     print(f"  again into the same chat           {await loaded_ms(memory, is_repeated=True)}")
     print(f"  within 2,000 tokens                {await loaded_ms(budgeted)}")
     times = []

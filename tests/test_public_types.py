@@ -9,14 +9,20 @@ from collections.abc import Callable, Iterator
 from openai import AsyncOpenAI
 
 from factmem.ledger.changes import FactChange
+from factmem.memory.consolidator import MemoryConsolidation
+from factmem.memory.documents import MemoryDocuments
 from factmem.memory.review import MemoryReview
+from factmem.memory.tools import MemoryTool
 from factmem.sync.review import ReviewSync
 from tests.tables import table
 
 NAMED_FOR_CHECKERS = {
     "AsyncOpenAI": AsyncOpenAI,
     "FactChange": FactChange,
+    "MemoryConsolidation": MemoryConsolidation,
+    "MemoryDocuments": MemoryDocuments,
     "MemoryReview": MemoryReview,
+    "MemoryTool": MemoryTool,
     "ReviewSync": ReviewSync,
 }
 """Names that modules import under TYPE_CHECKING alone: openai takes long to import."""
@@ -47,6 +53,7 @@ INTERNAL = {
     "Ledger": {"is_disputed", "is_refused", "items", "matching", "restored", "state"},
     "MemoryConsolidation": {"__init__"},
     "MemoryContents": {"__init__"},
+    "MemoryConversations": {"__init__"},
     "MemoryReview": {"__init__"},
     "MessageForm": {"frame", "instructions_frame", "lines"},
 }

@@ -10,7 +10,7 @@ from factmem._cli.named_objects import load_memory
 from factmem._cli.options import Json
 from factmem._cli.output import counted, print_json, print_line
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.conversations import LearningRun
+from factmem.memory.learning import LearningRun
 from factmem.providers.conversations import LearningState
 
 __all__ = ["app"]
@@ -64,5 +64,5 @@ async def _learn(
     async with memory.store, memory:
         if retry:
             await memory.conversations.retry_failed()
-        done = await memory.learn_pending(workers=workers, per_minute=per_minute, every=every)
+        done = await memory.conversations.learn(workers=workers, per_minute=per_minute, every=every)
         return done, await memory.conversations.pending()

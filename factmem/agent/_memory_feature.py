@@ -60,7 +60,7 @@ class MemoryOptions(TypedDict, total=False):
     - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
       a model for each run. False by default.
     - `conversations`: whether to store the messages of each run, under the run's `conversation`. With
-      `auto_detect` facts are then detected by `AgentMemory.learn_pending`, in any process, and not
+      `auto_detect` facts are then detected by `MemoryConversations.learn`, in any process, and not
       after the answer. False by default.
     - `detection`: how facts are detected, also by strategies and the tool `remember`.
     - `background`: whether to detect facts after the run has returned. Needs `async with agent`.

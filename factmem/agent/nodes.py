@@ -192,7 +192,7 @@ def node_load_all_facts_from_memory(
 
     async def load(context: AgentContext) -> None:
         memory = _view(context, concerned, where)
-        context.reports.append(await memory.load_all_facts_to_agent(context.messages))
+        context.reports.append(await memory.load_facts_to_agent(context.messages))
 
     return MemoryNode(load, concerned)
 

@@ -95,7 +95,7 @@ class ConversationHistory(HistoryProvider):
     """The history of sessions, in stored conversations of the user: `Agent(context_providers=[...])`.
 
     A conversation has the id of its session. It is encrypted, restricted by views, erased and, by
-    `AgentMemory.learn_pending`, learnt from like any other. The messages of a run are stored in one
+    `MemoryConversations.learn`, learnt from like any other. The messages of a run are stored in one
     durable write, after the run. Without it the framework keeps the messages in the session's state.
 
     Args:

@@ -112,7 +112,7 @@ class FactmemSessionService(BaseSessionService):
     """The sessions of ADK's users, in stored conversations: durable, encrypted, erased with the user.
 
     Each event is stored in one durable write, once, and the session is queued for
-    `AgentMemory.learn_pending`. The state of a session is that of its events. What begins with
+    `MemoryConversations.learn`. The state of a session is that of its events. What begins with
     `user:` or `app:` is in a scope of its own for each application, in the place of the user or of
     `EVERYTHING`. Use the `memory_service` for facts: the events are text as it was written.
 

@@ -110,7 +110,7 @@ class FactmemSessionRepository(SessionRepository):
     """The sessions of one user, for Strands' `RepositorySessionManager`.
 
     The messages of an agent are a conversation: encrypted, restricted by views, erased with the user
-    and, by `AgentMemory.learn_pending`, learnt from. Its name is that of the session; of another agent
+    and, by `MemoryConversations.learn`, learnt from. Its name is that of the session; of another agent
     than Strands' "default" it is `session/agent`. The state is in documents of a scope of its own. A
     message that a guardrail redacts is removed physically. Strands is synchronous here: each method
     runs in a portal.

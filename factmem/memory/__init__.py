@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from factmem.memory.contents import MemoryContents
     from factmem.memory.conversations import (
         Conversation,
-        LearningRun,
         MemoryConversations,
         RemovedTurns,
     )
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
+    from factmem.memory.learning import LearningRun
     from factmem.memory.listing import (
         ConceptInfo,
         CurrentFacts,
@@ -80,7 +80,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.memory.contents": ("MemoryContents",),
             "factmem.memory.conversations": (
                 "Conversation",
-                "LearningRun",
                 "MemoryConversations",
                 "RemovedTurns",
             ),
@@ -88,6 +87,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "DocumentInfo",
                 "MemoryDocuments",
             ),
+            "factmem.memory.learning": ("LearningRun",),
             "factmem.memory.listing": (
                 "ConceptInfo",
                 "CurrentFacts",

@@ -12,7 +12,6 @@ from factmem.memory._profiles import MemoryProfiles
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._settings import MemorySettings
 from factmem.memory._text_intake import TextIntake
-from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
 from factmem.models.boundary import Boundary
 from factmem.providers._guarded import guarded
@@ -23,6 +22,7 @@ from factmem.recall._index_cache import IndexCache
 if TYPE_CHECKING:
     from factmem.detection._detector import FactDetector
     from factmem.memory._definitions import MemoryDefinitions
+    from factmem.memory.consolidator import MemoryConsolidation
     from factmem.memory.review import MemoryReview
     from factmem.recall._search import FactSearch
     from factmem.recall._turn_search import TurnSearch
@@ -45,11 +45,16 @@ class Collaborators:
         self._settings = settings
         self.selection: PlaceSelection = selection
         events = settings.events
-        chat_model = observed(settings.chat_model, events)
+        self._chat_model = observed(settings.chat_model, events)
         self.provider: FactStore = guarded(settings.provider, boundary, events)
         self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
         self.contents: MemoryContents = MemoryContents(
-            self.provider, self.reader, selection, events, settings.clock
+            self.provider,
+            self.reader,
+            selection,
+            events,
+            clock=settings.clock,
+            definitions=lambda: self.definitions,
         )
         self.profiles: MemoryProfiles = MemoryProfiles(
             self.provider, self.reader, selection, self.contents, settings.clock
@@ -62,7 +67,7 @@ class Collaborators:
             lambda: self._detector,
             selection,
             events,
-            chat_model=chat_model,
+            chat_model=self._chat_model,
             concepts=settings.concepts,
             instructions=settings.instructions,
             clock=settings.clock,
@@ -81,16 +86,22 @@ class Collaborators:
             turns=lambda: self._turn_search,
             everywhere=lambda: self._searching(IndexCache()),
         )
-        self.consolidation: MemoryConsolidation = MemoryConsolidation(
+
+    # What a program that only loads facts does not need is imported with its first use: it is half of
+    # the package.
+
+    @cached_property
+    def consolidation(self) -> "MemoryConsolidation":
+        from factmem.memory.consolidator import MemoryConsolidation
+
+        settings = self._settings
+        return MemoryConsolidation(
             self.provider,
-            selection,
-            events,
-            chat_model,
+            self.selection,
+            settings.events,
+            self._chat_model,
             instructions=settings.instructions,
         )
-
-    # Detection, recall and review are imported with their first use: a program that only loads facts
-    # needs none of them, and they are half of the package.
 
     @cached_property
     def review(self) -> "MemoryReview":

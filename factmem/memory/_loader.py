@@ -6,7 +6,7 @@ from typing import Any
 from factmem._arguments import expect
 from factmem._concurrency.per_loop import Workers
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.llm.messages import History, checked_history
+from factmem.llm.messages import MEMORY_MESSAGE, History, checked_history, own_text
 from factmem.memory._instructions import Instructions
 from factmem.memory._selection import PlaceSelection
 from factmem.memory.listing import CurrentFacts
@@ -53,23 +53,26 @@ class FactLoader:
         self._instructions = instructions
         self._workers = Workers()
 
-    async def load_into(self, messages: list[History], concept: Concept[Any, L]) -> LoadReport[L]:
-        """Put the facts of one concept into a chat; facts of other concepts stay."""
-        places = await self._places(lambda: (checked_history(messages), checked_concept(concept)))
-        resolution = await self._reader.concept(concept, places)
-        facts, followed = await self._instructions.separated(resolution)
-        asked = {concept.keyword}
-        return self._message.put(messages, facts, places, asked, instructions=followed)
-
-    async def load_all_into(self, messages: list[History]) -> LoadReport:
-        """Replace the memory message of a chat with the facts of every concept."""
-        places = await self._places(lambda: checked_history(messages))
-        resolution = await self._reader.everything(places)
+    async def load_into(
+        self, messages: list[History], concept: Concept[Any, Any] | None
+    ) -> LoadReport[Any]:
+        """Put the facts of every concept, or of one, into a chat."""
+        if concept is None:
+            places = await self._places(lambda: checked_history(messages))
+            resolution = await self._reader.everything(places)
+            asked = None
+        else:
+            places = await self._places(
+                lambda: (checked_history(messages), checked_concept(concept))
+            )
+            resolution = await self._reader.concept(concept, places)
+            asked = {concept.keyword}
         facts, followed = await self._instructions.separated(resolution)
         if len(facts.placed) <= MANY:
-            return self._message.put(messages, facts, places, None, instructions=followed)
+            return self._message.put(messages, facts, places, asked, instructions=followed)
+        before = own_text(messages, MEMORY_MESSAGE)
         rendering = await self._workers.run(
-            lambda: self._message.rendered("", facts, places, None, instructions=followed)
+            lambda: self._message.rendered(before, facts, places, asked, instructions=followed)
         )
         return self._message.placed(messages, facts, followed, rendering)
 

@@ -27,22 +27,17 @@ from factmem.memory._selection import (
     view_of_anyone,
 )
 from factmem.memory._settings import MemorySettings
-from factmem.memory.consolidator import MemoryConsolidation
 from factmem.memory.contents import MemoryContents
 from factmem.memory.conversations import (
     REST,
     Conversation,
-    ConversationLearning,
-    LearningRun,
     MemoryConversations,
 )
-from factmem.memory.documents import MemoryDocuments
 from factmem.memory.listing import CurrentFacts
 from factmem.memory.origin import FactOrigin
-from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.concepts import ConceptDefinition, V
+from factmem.models.concepts import V
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.profile import Concepts, P, Profile
@@ -58,7 +53,10 @@ from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import RecallSettings
 
 if TYPE_CHECKING:
+    from factmem.memory.consolidator import MemoryConsolidation
+    from factmem.memory.documents import MemoryDocuments
     from factmem.memory.review import MemoryReview
+    from factmem.memory.tools import MemoryTool
     from factmem.providers.storages import Storage
 
 __all__ = ["AgentMemory"]
@@ -78,7 +76,7 @@ class AgentMemory:
 
         memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="desk"), subjects=[USER])
         alice = memory.view(subjects=[USER.of("alice")])
-        await alice.load_all_facts_to_agent(messages)
+        await alice.load_facts_to_agent(messages)
         matches = await alice.recall("Which theme does she like?")
 
     A chat is a `list` of OpenAI chat-completions message dicts. Loading changes it in place, and
@@ -250,7 +248,7 @@ class AgentMemory:
         return self._parts.contents
 
     @property
-    def consolidation(self) -> MemoryConsolidation:
+    def consolidation(self) -> "MemoryConsolidation":
         """Merges values that mean the same, in the memory's places, and restores them."""
         return self._parts.consolidation
 
@@ -320,12 +318,12 @@ class AgentMemory:
         elif limit is not None or max_tokens is not None:
             raise ValueError("limit needs a question: memory.text('Which theme?', limit=5)")
         else:
-            report = await self.load_all_facts_to_agent([])
+            report = await self.load_facts_to_agent([])
         return report.text
 
     def documents(
         self, scope: ScopeChoice, subject: MemorySubject | None = None
-    ) -> MemoryDocuments:
+    ) -> "MemoryDocuments":
         """Return the documents of a subject: texts with paths, in a separate scope.
 
         Args:
@@ -338,6 +336,8 @@ class AgentMemory:
             ValueError: `scope` is in the profile, or the memory has several subjects.
             UnboundSubjectError: The subject is per entity and has no entity.
         """
+        from factmem.memory.documents import MemoryDocuments
+
         return MemoryDocuments(
             fact_store(self._parts.provider), self._parts.selection.aside(scope, subject)
         )
@@ -355,7 +355,7 @@ class AgentMemory:
 
         Args:
             name: The application's name for the chat; another user's chat may have the same.
-            learn_after: How long the chat rests before `learn_pending` detects facts in it, or ten
+            learn_after: How long the chat rests before `conversations.learn` detects facts in it, or ten
                 times as long if it never rests. None only stores it.
             keep: How long messages are kept. None keeps them until they are removed or erased.
 
@@ -377,58 +377,22 @@ class AgentMemory:
     @property
     def conversations(self) -> MemoryConversations:
         """The user's chats, and the queue of those that are still to be learnt."""
-        selection = self._parts.selection
-        store = fact_store(self._parts.provider)
-        return MemoryConversations(store, selection.conversation_place, selection.queue)
-
-    async def learn_pending(
-        self,
-        *,
-        workers: int = 1,
-        per_minute: int | None = None,
-        every: timedelta | None = None,
-    ) -> LearningRun:
-        """Detect the facts of chats that are due, of all users of this memory, and save them.
-
-        Any number of processes can do it at the same time: each chat is learnt by one of them. Only
-        messages since the last success are read, with up to 20 earlier ones as context: one call to
-        the model for each 6,000 tokens. A failure is repeated after 30 seconds, then after twice as
-        long each time, and given up after eight; see `conversations.pending`. Facts of a user who is
-        erased meanwhile are not saved. A cancelled or killed worker loses nothing: its chats are due
-        again after ten minutes.
-
-        Args:
-            workers: How many chats are learnt at the same time.
-            per_minute: How many chats are begun in a minute; as many as there are by default.
-            every: Go on until cancelled, and look for due chats so often. None returns when none is
-                due.
-
-        Raises:
-            StorageError: The store could not be read or written.
-        """
-        self._parts.detection.require_model()
-        return await ConversationLearning(
-            fact_store(self._parts.provider).conversations,
+        return MemoryConversations(
+            fact_store(self._parts.provider),
+            self._parts.selection,
+            self._parts.detection,
             lambda place: view_at(self, place.subject)._parts.detection,
-            *self._parts.selection.queue(),
-        ).run(workers=workers, per_minute=per_minute, every=every)
+        )
 
     async def load_facts_to_agent(
-        self, messages: list[History], concept: Concept[Any, L]
+        self, messages: list[History], concept: Concept[Any, L] | None = None
     ) -> LoadReport[L]:
-        """Put the current facts of one concept into a chat. No call to a model.
+        """Put the current facts of every concept, or of one, into a chat. No call to a model.
 
-        The lines of this concept in the memory message are replaced; those of other concepts stay
-        if they fit. A message without facts is removed.
+        The whole memory message is replaced. With `concept` only its lines are; those of other
+        concepts stay if they fit. A message without facts is removed.
         """
         return await self._parts.loader.load_into(messages, concept)
-
-    async def load_all_facts_to_agent(self, messages: list[History]) -> LoadReport:
-        """Put the current facts of every concept into a chat. No call to a model.
-
-        The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
-        """
-        return await self._parts.loader.load_all_into(messages)
 
     @overload
     async def current(self, concept: Concept[Any, L]) -> list[L]: ...
@@ -518,16 +482,6 @@ class AgentMemory:
         """
         async with self._parts.profiles.edit(profile) as me:
             yield me
-
-    async def concepts(self) -> list[ConceptDefinition]:
-        """Return what all programs told the store about concepts, by keyword. No call to a model.
-
-        `differs` names those that this memory declares in another way; `async with memory` reports
-        them in an event. Compatible changes are taken over: more values, a type that accepts more,
-        a concept with `read` or `was`. Empty for a provider with four methods.
-        """
-        await self._parts.definitions.tell(is_read_only=self.boundary.is_read_only)
-        return await self._parts.definitions.compared()
 
     async def note(self, text: str) -> MultipleFacts[str]:
         """Save a free text as it is, where `save` would. No call to a model.
@@ -676,7 +630,7 @@ class AgentMemory:
         *,
         save: bool = False,
         of: Callable[[Any], Who] | None = None,
-    ) -> list[MemoryTool]:
+    ) -> "list[MemoryTool]":
         """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
 
         The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
@@ -694,6 +648,9 @@ class AgentMemory:
                 The same tools then serve every user. Without it they serve this memory's default
                 subjects.
         """
+        from factmem.memory._fact_saver import FactSaver
+        from factmem.memory.tools import MemoryTool, memory_tools
+
         fact_store(self._parts.provider)
         if of is not None:
             user_of = expect_function(of, "of", "of=lambda context: context.user")
@@ -703,8 +660,6 @@ class AgentMemory:
             )
         places = self._parts.selection.places()
         bound = self.view(places=places)
-        from factmem.memory._fact_saver import FactSaver  # needless without tools
-
         saver = FactSaver(bound.store, bound.contents, self._settings.concepts, places)
         return memory_tools(
             bound.recall,

@@ -1,15 +1,15 @@
 """MemoryContents: lists, updates and deletes the contents of a memory."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
-from factmem._arguments import expect, expect_all, expect_within
+from factmem._arguments import expect_all, expect_within
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import History
@@ -31,14 +31,18 @@ from factmem.memory.upkeep import ContentsUpkeep
 from factmem.models._checked import checked_concepts, checked_subjects
 from factmem.models._metadata import checked_metadata, includes
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.clock import TimeProvider
+from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import Concept
-from factmem.models.places import MemorySubject, Place
+from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
 from factmem.providers._reader import FactReader
 from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo, Purge
+
+if TYPE_CHECKING:
+    from factmem.memory._definitions import MemoryDefinitions
 
 __all__ = ["MemoryContents"]
 
@@ -64,6 +68,7 @@ class MemoryContents(ContentsUpkeep):
         selection: The places that the memory may access.
         events: Reports rejected calls; the provider reports everything else.
         clock: Returns the time.
+        definitions: Returns the definitions of concepts in the store.
     """
 
     def __init__(
@@ -72,10 +77,13 @@ class MemoryContents(ContentsUpkeep):
         reader: FactReader,
         selection: PlaceSelection,
         events: MemoryEvents,
-        clock: TimeProvider = system_clock,
+        *,
+        clock: TimeProvider,
+        definitions: "Callable[[], MemoryDefinitions]",
     ) -> None:
         super().__init__(provider, selection, events, clock)
         self._reader = reader
+        self._definitions = definitions
 
     async def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
         """Return the places that are not empty, ordered by identity.
@@ -120,24 +128,23 @@ class MemoryContents(ContentsUpkeep):
         )
         return tree if depth is None else tree.cut(depth)
 
-    async def info(self, place: Place) -> PlaceInfo | None:
-        """Return the counts and the size of a place; None if it is empty.
-
-        Raises:
-            TypeError: `place` is not a `Place`.
-        """
-        async with self._events.before(MemoryOperation.LIST):
-            store = fact_store(self._provider)
-            expect(place, Place, "place", "Place(MemoryScope.Product('my-app'), USER.of('alice'))")
-        found = await store.places(subjects=[place.subject], scopes=[place.scope])
-        return found[0] if found else None
-
     async def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that have current values, ordered by keyword."""
         counts = ConceptCounts()
         async for placed in self._all_facts():
             counts.add(placed)
         return counts.infos()
+
+    async def definitions(self) -> list[ConceptDefinition]:
+        """Return what all programs told the store about concepts, by keyword.
+
+        `differs` names those that the memory declares in another way; `async with memory` reports
+        them in an event. Compatible changes are taken over: more values, a type that accepts more,
+        a concept with `read` or `was`. Empty for a provider with four methods.
+        """
+        definitions = self._definitions()
+        await definitions.tell(is_read_only=self._selection.boundary.is_read_only)
+        return await definitions.compared()
 
     async def stats(self) -> MemoryStats:
         """Return the number of places, entities and values, and their size.

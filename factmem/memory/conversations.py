@@ -1,8 +1,4 @@
-"""Conversations of a user: their messages, and the worker that learns facts from them.
-
-    Conversation            appends and reads the messages of one chat
-    MemoryConversations     lists the chats of a user, and the state of the queue
-    ConversationLearning    takes due chats from the queue, in any process, and detects their facts
+"""Conversations of a user: `Conversation` has the messages of one, `MemoryConversations` the queue.
 
 A message is queued in the write that stores it, before the answer goes out. So neither a failing
 endpoint nor a killed process loses what the user said.
@@ -11,52 +7,32 @@ endpoint nor a killed process loses what the user said.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from logging import getLogger
 from typing import Any
 
-import anyio
-from anyio.lowlevel import checkpoint
-
-from factmem._arguments import expect_within
-from factmem.detection.report import DetectionReport
-from factmem.errors import ChatModelError, ExtractionError, FactmemError, StorageError
 from factmem.llm.messages import OWN_MESSAGES
 from factmem.memory._chat_detection import ChatDetection
+from factmem.memory._selection import PlaceSelection
+from factmem.memory.learning import ConversationLearning, LearningRun
 from factmem.models._display import Displayed
 from factmem.models._names import checked_name
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact
-from factmem.models.places import MemoryScope, Place
+from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import (
     ConversationInfo,
     ConversationStore,
     LearningState,
-    LearningTask,
     NewTurn,
     Turn,
     checked_span,
     new_turn,
 )
 
-__all__ = ["Conversation", "LearningRun", "MemoryConversations", "RemovedTurns"]
-
-_logger = getLogger(__name__)
+__all__ = ["Conversation", "MemoryConversations", "RemovedTurns"]
 
 REST = timedelta(seconds=30)
 """How long a conversation rests before it is learnt: people write several messages in a row."""
-
-_LEASE = timedelta(minutes=10)
-"""After it another worker may take the conversation."""
-
-_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
-"""The pause after the first failure, which doubles with each one, and its limit."""
-
-_MOST_ATTEMPTS = 8
-"""Failed attempts after which learning is given up: about an hour and a half."""
-
-_CONTEXT = 20
-"""The messages before the new ones that a model sees."""
 
 _TRIM_EVERY = 64
 """Old messages are removed at every 64th message: it rewrites the conversation."""
@@ -219,182 +195,64 @@ class MemoryConversations:
 
     Args:
         store: The store, restricted to the places of the memory.
-        place: Returns the user's place.
-        among: Returns the places of the queue's calls, None for all, and their scopes.
+        selection: The places of the memory.
+        detection: Detects facts with the memory's chat model.
+        detection_at: Returns what detects the facts of the chats of a place.
     """
 
     def __init__(
         self,
         store: FactStore,
-        place: Callable[[], Place],
-        among: Callable[[], tuple[Sequence[Place] | None, Sequence[MemoryScope]]],
+        selection: PlaceSelection,
+        detection: ChatDetection,
+        detection_at: Callable[[Place], ChatDetection],
     ) -> None:
         self._store = store
-        self._place = place
-        self._among = among
+        self._selection = selection
+        self._detection = detection
+        self._detection_at = detection_at
 
     async def infos(self) -> list[ConversationInfo]:
         """Return the user's chats with titles and times, the newest first."""
-        place = self._place()
+        place = self._selection.conversation_place()
         return await self._store.conversations.conversations(place.subject, place.scope)
+
+    async def learn(
+        self,
+        *,
+        workers: int = 1,
+        per_minute: int | None = None,
+        every: timedelta | None = None,
+    ) -> LearningRun:
+        """Detect the facts of chats that are due, of all users of this memory, and save them.
+
+        Any number of processes can do it at the same time: each chat is learnt by one of them. Only
+        messages since the last success are read, with up to 20 earlier ones as context: one call to
+        the model for each 6,000 tokens. A failure is repeated after 30 seconds, then after twice as
+        long each time, and given up after eight; see `pending`. Facts of a user who is erased
+        meanwhile are not saved. A cancelled or killed worker loses nothing: its chats are due again
+        after ten minutes.
+
+        Args:
+            workers: How many chats are learnt at the same time.
+            per_minute: How many chats are begun in a minute; as many as there are by default.
+            every: Go on until cancelled, and look for due chats so often. None returns when none is
+                due.
+
+        Raises:
+            StorageError: The store could not be read or written.
+        """
+        self._detection.require_model()
+        return await ConversationLearning(
+            self._store.conversations, self._detection_at, *self._selection.queue()
+        ).run(workers=workers, per_minute=per_minute, every=every)
 
     async def pending(self) -> LearningState:
         """Return how many chats are still to be learnt, how many were given up, since when."""
-        places, scopes = self._among()
+        places, scopes = self._selection.queue()
         return await self._store.conversations.state(places=places, scopes=scopes)
 
     async def retry_failed(self) -> int:
         """Queue the chats again whose learning was given up; return how many."""
-        places, scopes = self._among()
+        places, scopes = self._selection.queue()
         return await self._store.conversations.retry(places=places, scopes=scopes)
-
-
-@dataclass(slots=True)
-class LearningRun(Displayed):
-    """What a worker did."""
-
-    learnt: int = 0
-    """How many chats were learnt."""
-    postponed: int = 0
-    """How many attempts failed and will be repeated."""
-    given_up: int = 0
-    """How many chats were given up after their last attempt."""
-    reports: list[DetectionReport] = field(default_factory=list[DetectionReport], repr=False)
-    """The reports of the detections; the last hundred of them."""
-
-
-class ConversationLearning:
-    """Takes due chats from the queue and detects their facts.
-
-    A chat that fails is tried again after a pause that doubles each time, and given up after eight attempts.
-    What a killed worker had taken is due again when its lease ends.
-
-    Args:
-        store: The store of the queue.
-        detection_at: Returns what detects the facts of the chats of a place.
-        places: The places to serve; None for all.
-        scopes: The scopes to serve.
-    """
-
-    def __init__(
-        self,
-        store: ConversationStore,
-        detection_at: Callable[[Place], ChatDetection],
-        places: Sequence[Place] | None,
-        scopes: Sequence[MemoryScope],
-    ) -> None:
-        self._store = store
-        self._detection_at = detection_at
-        self._places = places
-        self._scopes = scopes
-
-    async def run(
-        self, *, workers: int, per_minute: int | None, every: timedelta | None
-    ) -> LearningRun:
-        """See `AgentMemory.learn_pending`."""
-        expect_within(workers, int, "workers", "workers=4", least=1)
-        pause = 0.0
-        if per_minute is not None:
-            pause = 60 / expect_within(per_minute, int, "per_minute", "per_minute=30", least=1)
-        idle = None if every is None else checked_span(every, "every").total_seconds()
-        done, pace, failures = LearningRun(), _Pace(pause), list[FactmemError]()
-
-        async def work() -> None:
-            try:
-                while True:
-                    await pace.wait()
-                    task = await self._store.take(_LEASE, places=self._places, scopes=self._scopes)
-                    if task is not None:
-                        await self._learn(task, done)
-                    elif idle is None:
-                        return
-                    else:
-                        await anyio.sleep(idle)
-            except FactmemError as exc:  # raised below, not in a group
-                failures.append(exc)
-                group.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            for _ in range(workers):
-                group.start_soon(work)
-        if failures:
-            raise failures[0]
-        return done
-
-    async def _learn(self, task: LearningTask, done: LearningRun) -> None:
-        """Learn one conversation, and settle its task."""
-        try:
-            with anyio.fail_after(_LEASE.total_seconds() * 0.8):  # it must not outlive its lease
-                upto, report = await self._detected(task)
-        except (ChatModelError, ExtractionError, StorageError, TimeoutError) as exc:
-            _logger.warning("Learning from a conversation failed: %s", type(exc).__name__)
-            await self._postpone(task, done)
-            return
-        if report is not None and report.erased:  # purged meanwhile: read what is left
-            await self._postpone(task, done)
-        elif await self._store.learnt(task, upto):
-            done.learnt += 1
-            if report is not None:
-                done.reports[:] = [*done.reports[-99:], report]
-
-    async def _detected(self, task: LearningTask) -> tuple[int, DetectionReport | None]:
-        """Detect the facts of new messages; return the number after the last of them."""
-        detection = self._detection_at(task.place)
-        moments = await detection.present_moments()  # first: facts erased after them stay erased
-        turns = await self._new(task)
-        if not turns or turns[-1].number < task.since:
-            return task.since, None
-        report = await detection.find(
-            [{"timestamp": turn.said_at, **turn.message} for turn in turns],
-            since=sum(turn.number < task.since for turn in turns),
-            conversation=task.conversation,
-            said_at=None,
-            detection=None,
-            read_at=moments,
-            dry_run=False,
-            numbers=[turn.number for turn in turns],
-            is_again=task.attempts > 1,
-        )
-        return turns[-1].number + 1, report
-
-    async def _new(self, task: LearningTask) -> list[Turn]:
-        """Return the new messages of a conversation, with those before them as context."""
-        last = 64
-        while True:
-            turns = await self._store.turns(
-                task.conversation, task.place.subject, task.place.scope, last=last
-            )
-            earlier = [turn for turn in turns if turn.number < task.since]
-            if len(turns) < last or len(earlier) >= _CONTEXT:
-                return turns[max(len(earlier) - _CONTEXT, 0) :]
-            last *= 4
-
-    async def _postpone(self, task: LearningTask, done: LearningRun) -> None:
-        if task.attempts < _MOST_ATTEMPTS:
-            pause = min(_FIRST_PAUSE * 2 ** (task.attempts - 1), _LONGEST_PAUSE)
-            if await self._store.failed(task, pause):
-                done.postponed += 1
-        elif await self._store.failed(task, None):
-            done.given_up += 1
-
-
-class _Pace:
-    """Lets one task begin in each span of time.
-
-    Args:
-        seconds: The span; 0 for no limit.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._next = 0.0
-
-    async def wait(self) -> None:
-        """Wait for the next turn."""
-        now = anyio.current_time()
-        begin = max(now, self._next)
-        self._next = begin + self._seconds
-        if begin > now:
-            await anyio.sleep(begin - now)
-        else:
-            await checkpoint()

@@ -91,7 +91,7 @@ class MemoryRuns(Generic[C]):
         recall: The most facts and quotes of `prompt`, those relevant to the question; else all facts.
         auto_detect: Whether `learn` detects facts in the user's words. One model call each.
         conversations: Whether `learn` stores the messages of the run, under its conversation. With
-            `auto_detect`, `AgentMemory.learn_pending` then detects facts; a failing model loses nothing.
+            `auto_detect`, `MemoryConversations.learn` then detects facts; a failing model loses nothing.
         detection: How `learn` detects facts; by default the memory's `detection`.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
@@ -244,7 +244,7 @@ class MemoryRuns(Generic[C]):
 
         async def put() -> LoadReport:
             if limit is None:
-                return await view.load_all_facts_to_agent(messages)
+                return await view.load_facts_to_agent(messages)
             asked = question or self._question(messages) or ""
             return await view.recall_facts_to_agent(messages, asked, limit=limit)
 

@@ -247,4 +247,4 @@ class MultipleFacts(AnyFact, Generic[T]):
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """A fact of either kind, with values of one type."""
 AnyConcept: TypeAlias = Concept[Any, Any]
-L = TypeVar("L", bound=AnyFact)
+L = TypeVar("L", bound=AnyFact, default=AnyFact)

@@ -17,6 +17,7 @@ from factmem.memory.concept_changes import BothRule, ChangeReport, Progress
 from factmem.memory.contents import MemoryContents
 from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
 from factmem.memory.upkeep import MoveReport, TidyReport
+from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
@@ -52,17 +53,16 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.tree, depth)
 
-    def info(self, place: Place) -> PlaceInfo | None:
-        """Return the counts and the size of a place; None if it is empty.
-
-        Raises:
-            TypeError: `place` is not a `Place`.
-        """
-        return self._portal.call(self._wrapped.info, place)
-
     def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that have current values, ordered by keyword."""
         return self._portal.call(self._wrapped.concepts)
+
+    def definitions(self) -> list[ConceptDefinition]:
+        """Return what all programs told the store about concepts, by keyword.
+
+        See `MemoryContents.definitions`.
+        """
+        return self._portal.call(self._wrapped.definitions)
 
     def stats(self) -> MemoryStats:
         """Return the number of places, entities and values, and their size.

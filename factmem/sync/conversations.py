@@ -4,10 +4,11 @@ Written by tests/sync/generate.py: change the async class.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from factmem.memory.conversations import Conversation, MemoryConversations, RemovedTurns
+from factmem.memory.learning import LearningRun
 from factmem.providers.conversations import ConversationInfo, LearningState, Turn
 from factmem.sync._wrapping import Wraps
 
@@ -63,6 +64,20 @@ class ConversationsSync(Wraps[MemoryConversations]):
     def infos(self) -> list[ConversationInfo]:
         """Return the user's chats with titles and times, the newest first."""
         return self._portal.call(self._wrapped.infos)
+
+    def learn(
+        self, *, workers: int = 1, per_minute: int | None = None, every: timedelta | None = None
+    ) -> LearningRun:
+        """Detect the facts of chats that are due, of all users of this memory, and save them.
+
+        See `MemoryConversations.learn`.
+
+        Raises:
+            StorageError: The store could not be read or written.
+        """
+        return self._portal.call(
+            self._wrapped.learn, workers=workers, per_minute=per_minute, every=every
+        )
 
     def pending(self) -> LearningState:
         """Return how many chats are still to be learnt, how many were given up, since when."""

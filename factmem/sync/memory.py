@@ -15,12 +15,12 @@ from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._selection import Scopes, Subjects, Who
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.conversations import REST, LearningRun
+from factmem.memory.conversations import REST
 from factmem.memory.listing import CurrentFacts
 from factmem.memory.origin import FactOrigin
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
-from factmem.models.concepts import ConceptDefinition, V
+from factmem.models.concepts import V
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.profile import P, Profile
@@ -108,7 +108,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         return ConsolidationSync(self._wrapped.consolidation, self._portal)
 
     @property
-    def review(self) -> "ReviewSync":
+    def review(self) -> ReviewSync:
         """What models learnt, and the decisions of people about it."""
         return ReviewSync(self._wrapped.review, self._portal)
 
@@ -188,36 +188,15 @@ class MemorySync(WrapsContext[AgentMemory]):
         """The user's chats, and the queue of those that are still to be learnt."""
         return ConversationsSync(self._wrapped.conversations, self._portal)
 
-    def learn_pending(
-        self, *, workers: int = 1, per_minute: int | None = None, every: timedelta | None = None
-    ) -> LearningRun:
-        """Detect the facts of chats that are due, of all users of this memory, and save them.
-
-        See `AgentMemory.learn_pending`.
-
-        Raises:
-            StorageError: The store could not be read or written.
-        """
-        return self._portal.call(
-            self._wrapped.learn_pending, workers=workers, per_minute=per_minute, every=every
-        )
-
     def load_facts_to_agent(
-        self, messages: list[History], concept: Concept[Any, L]
+        self, messages: list[History], concept: Concept[Any, L] | None = None
     ) -> LoadReport[L]:
-        """Put the current facts of one concept into a chat. No call to a model.
+        """Put the current facts of every concept, or of one, into a chat. No call to a model.
 
-        The lines of this concept in the memory message are replaced; those of other concepts stay
-        if they fit. A message without facts is removed.
+        The whole memory message is replaced. With `concept` only its lines are; those of other
+        concepts stay if they fit. A message without facts is removed.
         """
         return self._portal.call(self._wrapped.load_facts_to_agent, messages, concept)
-
-    def load_all_facts_to_agent(self, messages: list[History]) -> LoadReport:
-        """Put the current facts of every concept into a chat. No call to a model.
-
-        The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
-        """
-        return self._portal.call(self._wrapped.load_all_facts_to_agent, messages)
 
     @overload
     def current(self, concept: Concept[Any, L]) -> list[L]: ...
@@ -282,13 +261,6 @@ class MemorySync(WrapsContext[AgentMemory]):
             ValueError: A value that was added to a list is not of its type. Nothing was written.
         """
         return self._portal.entered(self._wrapped.edit(profile))
-
-    def concepts(self) -> list[ConceptDefinition]:
-        """Return what all programs told the store about concepts, by keyword. No call to a model.
-
-        See `AgentMemory.concepts`.
-        """
-        return self._portal.call(self._wrapped.concepts)
 
     def note(self, text: str) -> MultipleFacts[str]:
         """Save a free text as it is, where `save` would. No call to a model.

@@ -27,7 +27,7 @@ async def import_chats(
 ) -> ImportReport:
     """Import the chats of an export of ChatGPT or Claude as conversations of a user.
 
-    They are stored with the times at which each message was said, and queued: `learn_pending` finds
+    They are stored with the times at which each message was said, and queued: `conversations.learn` finds
     their facts, whose sources name conversation and message. Only what the user and the assistant
     wrote is stored, in the branch that the user saw last: no files, no thoughts, no calls of tools. No
     LLM calls.

@@ -253,7 +253,7 @@ async def test_a_memory_message_does_not_change_message_numbers() -> None:
     memory = memory_of(store, ScriptedChatModel(answer(ABOUT_1), answer(ABOUT_1)))
     messages = copy.deepcopy(CHAT)
     await memory.auto_detect_facts(messages, conversation="monday")
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
     entries = await store.entries(ALICE, AGENT)
 
     again = await memory.auto_detect_facts(messages, conversation="monday")
@@ -464,7 +464,7 @@ async def test_memory_messages_are_not_a_source() -> None:
     echo = item(message=1, quote="I am an admin", keyword="role", value="admin")
     model = ScriptedChatModel(answer(echo))
     memory = memory_of(store, model)
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
 
     report = await memory.auto_detect_facts(
         messages, detection=Detection(trust=[SourceKind.TOOL, SourceKind.ASSISTANT])

@@ -299,12 +299,12 @@ async def test_a_proposal_is_followed_once_it_is_saved() -> None:
     report, store = await detected(f'Do what it says: "{EVIL}"', EVIL)
     memory = memory_of(store, instructions=[WISHES])
     messages = [user("Hello")]
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
     assert memory_texts(messages) == []
 
     [proposed] = report.proposed
     await store.save(proposed.fact, proposed.place.subject, proposed.place.scope)
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
 
     assert EVIL in "".join(memory_texts(messages))
 

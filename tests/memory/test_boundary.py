@@ -115,14 +115,10 @@ async def test_a_view_does_not_read_other_places(damaged: LocalFileMemoryProvide
         ]
         assert len(await view.contents.records()) == 2
         assert (await view.contents.reset()).count == 2
-    assert await memory.contents.info(Place(AGENT, ALICE)) is not None
-    assert await memory.contents.info(Place(AGENT, USER.of("carol"))) is None
 
     for asked in (memory, memory.view(scopes=[AGENT]), memory.view(subjects=[USER.of("bob")])):
         with pytest.raises(CorruptJournalError):
             await asked.contents.tree()
-    with pytest.raises(CorruptJournalError):
-        await memory.contents.info(Place(AGENT, USER.of("bob")))
 
 
 async def test_arguments_cannot_widen_a_view(damaged: LocalFileMemoryProvider) -> None:

@@ -99,19 +99,7 @@ async def test_a_view_has_a_subtree(store: InMemoryProvider) -> None:
         "      bob: 2",
     ]
     assert [each.keyword for each in await contents.concepts()] == ["languages"]
-    assert await contents.info(Place(AGENT, ALICE)) is None
     assert len(await contents.records()) == 1
-
-
-async def test_info_describes_one_place(store: InMemoryProvider) -> None:
-    """The size of its contents; None if it has none."""
-    contents = memory_of(store).contents
-
-    info = await contents.info(Place(PRODUCT, BOB))
-
-    assert info is not None
-    assert (info.count, info.newest) == (2, START + timedelta(hours=1))
-    assert await contents.info(Place(PRODUCT, ALICE)) is None
 
 
 async def test_concepts_are_counted(store: InMemoryProvider) -> None:

@@ -102,10 +102,10 @@ async def test_a_rested_chat_is_learnt(store: FactStore, clock: SettableClock) -
     memory = memory_on(store, clock, DARK, {"facts": [item(value="light", quote="light")]})
     chat = memory.of("alice").conversation("chat")
     await chat.append(SAID, ANSWER)
-    assert (await memory.learn_pending()).learnt == 0
+    assert (await memory.conversations.learn()).learnt == 0
 
     clock.advance(REST)
-    run = await memory_on(store, clock, DARK).learn_pending(workers=3)
+    run = await memory_on(store, clock, DARK).conversations.learn(workers=3)
 
     assert (run.learnt, len(run.reports)) == (1, 1)
     (fact,) = await store.load(THEME, ALICE, AGENT)
@@ -114,7 +114,7 @@ async def test_a_rested_chat_is_learnt(store: FactStore, clock: SettableClock) -
     await chat.append({"role": "user", "content": "I like light now"})
     clock.advance(REST)
     memory = memory_on(store, clock, {"facts": [item(value="light", quote="light", message=2)]})
-    assert (await memory.learn_pending()).learnt == 1
+    assert (await memory.conversations.learn()).learnt == 1
     (fact,) = await store.load(THEME, ALICE, AGENT)
     assert fact.source is not None
     assert (fact.value, fact.source.message) == ("light", 2)
@@ -129,21 +129,21 @@ async def test_a_failure_is_repeated_and_given_up_in_sight(
     clock.advance(REST)
     failing = memory_on(store, clock, *[ChatModelError("429")] * 8)
 
-    first = await failing.learn_pending()
+    first = await failing.conversations.learn()
     assert (first.learnt, first.postponed) == (0, 1)
-    assert (await failing.learn_pending()).postponed == 0  # not before its pause has passed
+    assert (await failing.conversations.learn()).postponed == 0  # not before its pause has passed
     given_up = 0
     for _ in range(7):
         clock.advance(timedelta(hours=1))
-        given_up += (await failing.learn_pending()).given_up
+        given_up += (await failing.conversations.learn()).given_up
 
     assert given_up == 1
     state = await failing.conversations.pending()
     assert (state.pending, state.failed) == (0, 1)
     memory = memory_on(store, clock, DARK)
-    assert (await memory.learn_pending()).learnt == 0
+    assert (await memory.conversations.learn()).learnt == 0
     assert await memory.conversations.retry_failed() == 1
-    assert (await memory.learn_pending()).learnt == 1
+    assert (await memory.conversations.learn()).learnt == 1
     assert await themes(store) == ["dark"]
 
 
@@ -154,11 +154,11 @@ async def test_each_user_learns_their_own(store: FactStore, clock: SettableClock
         await memory.of(name).conversation("chat").append(SAID)
     clock.advance(REST)
 
-    alone = await memory_on(store, clock, DARK).of("bob").learn_pending()
+    alone = await memory_on(store, clock, DARK).of("bob").conversations.learn()
     assert (alone.learnt, await themes(store), await themes(store, BOB)) == (1, [], ["dark"])
     assert (await memory.conversations.pending()).pending == 1
     assert (await memory.of("bob").conversations.pending()).pending == 0
-    assert (await memory_on(store, clock, DARK).learn_pending()).learnt == 1
+    assert (await memory_on(store, clock, DARK).conversations.learn()).learnt == 1
     assert await themes(store) == ["dark"]
 
 
@@ -185,7 +185,7 @@ async def test_an_erased_user_stays_erased(store: FactStore, clock: SettableCloc
         store, chat_model=model, scopes=PROFILE, subjects=[USER], concepts=[THEME], clock=clock
     )
 
-    run = await worker.learn_pending()
+    run = await worker.conversations.learn()
 
     assert run.learnt == 0
     assert await themes(store) == []
@@ -207,12 +207,12 @@ async def test_a_message_that_comes_meanwhile_is_learnt_next(
         store, chat_model=model, scopes=PROFILE, subjects=[USER], concepts=[THEME], clock=clock
     )
 
-    assert (await worker.learn_pending()).learnt == 1
+    assert (await worker.conversations.learn()).learnt == 1
 
     assert (await memory.conversations.pending()).pending == 1
     clock.advance(REST)
     answer = {"facts": [item(value="light", quote="light", message=1)]}
-    assert (await memory_on(store, clock, answer).learn_pending()).learnt == 1
+    assert (await memory_on(store, clock, answer).conversations.learn()).learnt == 1
     assert await themes(store) == ["light"]
 
 
@@ -234,12 +234,12 @@ async def test_a_cancelled_worker_loses_nothing(store: FactStore, clock: Settabl
             concepts=[THEME],
             clock=clock,
         )
-        await worker.learn_pending()
+        await worker.conversations.learn()
 
     memory = memory_on(store, clock, DARK)
-    assert (await memory.learn_pending()).learnt == 0
+    assert (await memory.conversations.learn()).learnt == 0
     clock.advance(timedelta(minutes=10))
-    assert (await memory.learn_pending()).learnt == 1
+    assert (await memory.conversations.learn()).learnt == 1
     assert await themes(store) == ["dark"]
 
 
@@ -256,11 +256,11 @@ async def test_a_worker_that_ends_after_saving(
     with monkeypatch.context() as patch:
         patch.setattr(store.conversations, "learnt", end)
         with pytest.raises(BaseExceptionGroup):
-            await memory_on(store, clock, DARK).learn_pending()
+            await memory_on(store, clock, DARK).conversations.learn()
     await store.save(theme("light", timestamp=clock.now), ALICE, AGENT)
     clock.advance(timedelta(minutes=10))
 
-    assert (await memory_on(store, clock, DARK).learn_pending()).learnt == 1
+    assert (await memory_on(store, clock, DARK).conversations.learn()).learnt == 1
     history = await store.history(THEME, ALICE, AGENT)
     assert [entry.fact.values for entry in history if entry.fact] == [("dark",), ("light",)]
     assert (await memory_on(store, clock).conversations.pending()).pending == 0
@@ -275,7 +275,9 @@ async def test_a_worker_goes_on_until_it_is_cancelled(
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(
-                lambda: memory.learn_pending(every=timedelta(milliseconds=1), per_minute=60_000)
+                lambda: memory.conversations.learn(
+                    every=timedelta(milliseconds=1), per_minute=60_000
+                )
             )
             await anyio.sleep(0.01)
             assert await themes(store) == []
@@ -292,7 +294,7 @@ async def test_removed_messages_name_their_facts(store: FactStore, clock: Settab
     chat = memory.of("alice").conversation("chat")
     (said, _) = await chat.append(SAID, ANSWER)
     clock.advance(REST)
-    await memory.learn_pending()
+    await memory.conversations.learn()
     (fact,) = await store.load(THEME, ALICE, AGENT)
 
     removed = await chat.remove(said.id)
@@ -385,7 +387,7 @@ async def test_wrong_arguments(store: FactStore, clock: SettableClock) -> None:
     with pytest.raises(ValueError, match="keep must be positive"):
         memory.conversation("chat", keep=timedelta(0))
     with pytest.raises(ValueError, match="needs a chat model"):
-        await memory.learn_pending()
+        await memory.conversations.learn()
     assert await chat.messages() == []
 
 
@@ -407,4 +409,4 @@ async def test_a_worker_whose_store_fails_raises_its_error(
     monkeypatch.setattr(store.conversations, call, AsyncMock(side_effect=StorageError("Full")))
 
     with pytest.raises(StorageError, match="Full"):
-        await memory.learn_pending(workers=3)
+        await memory.conversations.learn(workers=3)

@@ -54,7 +54,7 @@ async def test_two_programs_are_told(store: FactStore) -> None:
 
     old = memory_on(store, Old, events.append)
     async with old, old.view(scopes=[AGENT]):
-        found = await old.concepts()
+        found = await old.contents.definitions()
 
     (event,) = [each for each in events[2:] if each.operation is MemoryOperation.DEFINE]
     assert (event.concepts, event.count) == (("pet",), 2)
@@ -69,7 +69,7 @@ async def test_a_memory_without_a_context_compares_when_asked(store: FactStore) 
     """`concepts` tells the store what is declared; undeclared concepts have no difference."""
     await store.define([Concept("city", "A city")])
 
-    found = await memory_on(store, New).concepts()
+    found = await memory_on(store, New).contents.definitions()
 
     assert [(each.keyword, each.differs) for each in found] == [
         ("age", None),
@@ -82,7 +82,7 @@ async def test_a_read_only_view_tells_nothing(store: FactStore) -> None:
     """It sees what others told."""
     view = memory_on(store, New).view(read_only=True)
     async with view:
-        assert await view.concepts() == []
+        assert await view.contents.definitions() == []
     with pytest.raises(Exception, match="read-only"):
         await view.store.define([])
 
@@ -101,7 +101,7 @@ async def test_a_store_that_fails_is_reported_in_the_event() -> None:
     async with memory_on(Broken(), New, events.append) as memory:
         await memory.save(New(age=3))
         with pytest.raises(StorageError):
-            await memory.concepts()
+            await memory.contents.definitions()
 
     assert events[0].error_type == "StorageError"
 
@@ -110,7 +110,7 @@ async def test_stores_without_definitions_have_none() -> None:
     """An agent without memory, and a provider with four methods."""
     for store in (NoMemory(), BareProvider()):
         async with memory_on(store, New) as memory:
-            assert await memory.concepts() == []
+            assert await memory.contents.definitions() == []
 
 
 async def test_copies_of_a_store_have_its_definitions(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ async def test_documents_are_in_no_prompt_recall_and_tool(memory: AgentMemory) -
     await memory.store.save(theme("dark"), ALICE, AGENT)
     messages: list[dict[str, Any]] = []
 
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
     tools = {tool.name: tool for tool in memory.tools(save=True)}
 
     assert "secret" not in str(messages)

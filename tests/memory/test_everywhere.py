@@ -66,7 +66,7 @@ async def test_every_entity_is_never_the_default(store: FactStore) -> None:
 
 CALLS: dict[str, Callable[[AgentMemory], Awaitable[object]]] = {
     "current": lambda memory: memory.current(),
-    "load": lambda memory: memory.load_all_facts_to_agent([]),
+    "load": lambda memory: memory.load_facts_to_agent([]),
     "recall-to-agent": lambda memory: memory.recall_facts_to_agent([], "theme"),
     "remember": lambda memory: memory.remember("I like it dark."),
     "forget": lambda memory: memory.contents.forget(concept=THEME),

@@ -72,7 +72,7 @@ async def test_the_text_is_the_memory_message() -> None:
             await store.save(fact, ALICE, AGENT)
         memory = memory_of(store)
         messages: list[dict[str, object]] = []
-        report = await memory.load_all_facts_to_agent(messages)
+        report = await memory.load_facts_to_agent(messages)
         assert memory_texts(messages) == [report.text]
         assert "Korean" not in repr(report).replace(repr(report.facts), "")
         texts += [report.text, await memory.text()]

@@ -35,7 +35,7 @@ def following(store: FactStore, *answers: object, **options: Any) -> AgentMemory
 async def blocks(memory: AgentMemory) -> tuple[str, str]:
     """Return the block of instructions and the block of facts."""
     messages: Chat = []
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
     text = "".join(memory_texts(messages))
     end = f"</{INSTRUCTIONS}>"
     first, _, rest = text.rpartition(end)
@@ -178,7 +178,7 @@ async def test_loading_again_keeps_both_blocks_apart() -> None:
     store = InMemoryProvider()
     await store.save_many([style(None), theme("dark")], ALICE, AGENT)
     memory, messages = following(store), Chat()
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
     whole = memory_texts(messages)
     concepts: tuple[Any, ...] = (STYLE, THEME, RULES)
     for concept in concepts:
@@ -211,7 +211,7 @@ async def test_a_budget_prefers_instructions() -> None:
     await store.save_many([theme("dark"), style(None)], ALICE, AGENT)
     for budget in range(80, 900, 20):
         memory, messages = following(store, message_form=MessageForm(max_tokens=budget)), Chat()
-        report = await memory.load_all_facts_to_agent(messages)
+        report = await memory.load_facts_to_agent(messages)
         text = "".join(memory_texts(messages))
 
         assert estimate_tokens(text) <= budget

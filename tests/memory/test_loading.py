@@ -195,7 +195,7 @@ async def test_loading_all_concepts_replaces_the_whole_message(store: InMemoryPr
     await memory.load_facts_to_agent(messages, THEME)
     await store.forget(ALICE, AGENT, concept=THEME)
 
-    report = await memory.load_all_facts_to_agent(messages)
+    report = await memory.load_facts_to_agent(messages)
 
     assert [fact.concept.keyword for fact in report.facts] == ["greeting", "languages"]
     assert "(company, " in memory_texts(messages)[0]
@@ -217,7 +217,7 @@ async def test_a_memory_without_subjects_says_what_to_write(store: InMemoryProvi
     memory = AgentMemory(store, chat_model=ScriptedChatModel(), subjects=[ALICE])
     messages = chat()
     calls: list[Callable[[AgentMemory], Awaitable[object]]] = [
-        lambda each: each.load_all_facts_to_agent(messages),
+        lambda each: each.load_facts_to_agent(messages),
         lambda each: each.load_facts_to_agent(messages, THEME),
         lambda each: each.current(THEME),
         lambda each: each.view(subjects=[ALICE]).current(),
@@ -279,7 +279,7 @@ async def test_an_unbound_subject_raises(store: InMemoryProvider) -> None:
     with pytest.raises(UnboundSubjectError):
         await memory.load_facts_to_agent(messages, THEME)
     with pytest.raises(UnboundSubjectError):
-        await memory.load_all_facts_to_agent(messages)
+        await memory.load_facts_to_agent(messages)
     assert messages == chat()
 
 
@@ -310,7 +310,7 @@ async def test_the_memory_of_a_long_chat_does_not_grow(
             )
         wanted = {"one": concepts[:1], "in turn": [concept], "all": [], "mixed": [concept]}[way]
         if way == "all" or (way == "mixed" and turn % 10 == 9):
-            report = await memory.load_all_facts_to_agent(messages)
+            report = await memory.load_facts_to_agent(messages)
             asked = {fact.concept.keyword for fact in report.facts}
         for each in wanted:
             asked.add(each.keyword)
@@ -336,9 +336,9 @@ async def test_a_budget_is_kept_and_reported() -> None:
     )
     messages = chat()
 
-    report = await memory_of(
-        store, message_form=MessageForm(max_tokens=500)
-    ).load_all_facts_to_agent(messages)
+    report = await memory_of(store, message_form=MessageForm(max_tokens=500)).load_facts_to_agent(
+        messages
+    )
 
     [text] = memory_texts(messages)
     assert 400 < estimate_tokens(text) <= 500
@@ -375,7 +375,7 @@ async def test_a_value_of_a_wrong_type_affects_no_other(is_bare: bool) -> None:
     )
     messages = chat()
 
-    report = await memory.load_all_facts_to_agent(messages)
+    report = await memory.load_facts_to_agent(messages)
     single = await memory.load_facts_to_agent(chat(), AGE)
 
     assert memory_texts(messages) == [render(placed([theme("dark")])).text]
@@ -403,8 +403,8 @@ async def test_a_small_provider_is_enough(store: InMemoryProvider) -> None:
     bare, full = memory_of(BareProvider(store)), memory_of(store)
     messages, expected = chat(), chat()
 
-    await bare.load_all_facts_to_agent(messages)
-    await full.load_all_facts_to_agent(expected)
+    await bare.load_facts_to_agent(messages)
+    await full.load_facts_to_agent(expected)
 
     assert messages == expected
     assert await bare.current(LANGUAGES) == await full.current(LANGUAGES)
@@ -416,7 +416,7 @@ async def test_an_error_of_one_place_is_raised_unchanged() -> None:
     messages = chat()
 
     with anyio.fail_after(60), pytest.raises(StorageError, match="refused") as caught:
-        await memory_of(provider).load_all_facts_to_agent(messages)
+        await memory_of(provider).load_facts_to_agent(messages)
 
     assert isinstance(caught.value.__cause__, OSError)
     assert messages == chat()
@@ -427,9 +427,7 @@ async def test_a_cancelled_load_does_not_change_the_chat() -> None:
     messages = chat()
 
     with anyio.move_on_after(0.01) as scope:
-        await memory_of(FailingProvider(MemoryScope.Agent("nowhere"))).load_all_facts_to_agent(
-            messages
-        )
+        await memory_of(FailingProvider(MemoryScope.Agent("nowhere"))).load_facts_to_agent(messages)
 
     assert scope.cancelled_caught
     assert messages == chat()
@@ -455,7 +453,7 @@ async def test_loading_calls_no_model(store: InMemoryProvider) -> None:
     messages = chat()
 
     await memory.load_facts_to_agent(messages, THEME)
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
     [fact] = await memory.current(THEME)
     await memory.current()
     await memory.why(fact)
@@ -486,7 +484,7 @@ async def test_two_users_of_one_agent_do_not_mix() -> None:
         for _ in range(rng.randrange(4)):
             await anyio.lowlevel.checkpoint()
         await memory.view(subjects=subjects).load_facts_to_agent(messages, THEME)
-        await memory.view(subjects=subjects).load_all_facts_to_agent(messages)
+        await memory.view(subjects=subjects).load_facts_to_agent(messages)
         [text] = memory_texts(messages)
         assert f"{name}'s theme" in text
         assert f"{name}'s tongue" in text
@@ -497,14 +495,14 @@ async def test_two_users_of_one_agent_do_not_mix() -> None:
             tasks.start_soon(run, rng.choice(sorted(people)), number)
 
     with pytest.raises(UnboundSubjectError):
-        await memory.load_all_facts_to_agent([user("Hello")])
+        await memory.load_facts_to_agent([user("Hello")])
 
 
 async def test_an_entity_is_not_in_the_prompt(store: InMemoryProvider) -> None:
     """It may be an email address, and the model does not need it."""
     messages = chat()
 
-    await memory_of(store).load_all_facts_to_agent(messages)
+    await memory_of(store).load_facts_to_agent(messages)
 
     assert "alice" not in memory_texts(messages)[0]
 

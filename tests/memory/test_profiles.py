@@ -178,7 +178,7 @@ async def test_a_class_is_accepted_where_concepts_are(store: FactStore) -> None:
     with pytest.raises(TypeError, match="class of Profile"):
         await memory.current(Pet)  # type: ignore[type-var]
     messages = [user("Hello")]
-    await memory.load_all_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages)
     assert "Busan" in str(messages)
 
 

@@ -134,7 +134,7 @@ async def test_records_and_forgetting_by_metadata_and_concepts(
 
     found = await contents.records(metadata={"ticket": "T-77"}, concepts=[LANGUAGES])
     chat: list[dict[str, Any]] = []
-    await memory.load_all_facts_to_agent(chat)
+    await memory.load_facts_to_agent(chat)
 
     assert [each.fact.values for each in found] == [("en",)]
     assert "T-77" not in str(chat)
@@ -164,13 +164,12 @@ async def test_a_tree_can_be_limited_in_depth_and_lists_concepts(
     await store.save(theme("dark"), BOB, AGENT)
     await store.save(languages("en"), BOB, AGENT)
 
-    info = await memory.contents.info(Place(AGENT, BOB))
+    (info,) = await memory.contents.places()
 
     assert str(await memory.contents.tree(depth=1)).splitlines() == [
         "memory: 2",
         "  agent/support-bot: 2",
     ]
-    assert info is not None
     assert info.concepts == ("ide-theme", "languages")
     with pytest.raises(ValueError, match="depth"):
         await memory.contents.tree(depth=-1)

@@ -114,7 +114,7 @@ OP = MemoryOperation
 TEXT = "I prefer the dark theme."
 CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
     (lambda m: m.load_facts_to_agent([], THEME), OP.LOAD),
-    (lambda m: m.load_all_facts_to_agent([]), OP.LOAD),
+    (lambda m: m.load_facts_to_agent([]), OP.LOAD),
     (lambda m: m.current(THEME), OP.LOAD),
     (lambda m: m.current(), OP.LOAD),
     (lambda m: m.why(theme("dark")), OP.HISTORY),
@@ -177,7 +177,6 @@ MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] 
     (lambda m: m.consolidation.propose(THEME), OP.CONSOLIDATE, "ValueError"),
     (lambda m: m.consolidation.merge([]), OP.CONSOLIDATE, "TypeError"),
     (lambda m: m.consolidation.restore([]), OP.RESTORE, "TypeError"),
-    (lambda m: m.contents.info(AGENT), OP.LIST, "TypeError"),
     (lambda m: m.contents.records(-1), OP.LIST, "ValueError"),
     (lambda m: m.contents.reset(), OP.ERASE, "ValueError"),
     (lambda m: m.contents.forget(concept=THEME, scopes=AGENT), OP.FORGET, "TypeError"),
@@ -202,7 +201,6 @@ async def test_a_wrong_argument_is_one_failed_event(
 
 LACKING: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
     (lambda m: m.contents.tree(), OP.LIST),
-    (lambda m: m.contents.info(IN_AGENT), OP.LIST),
     (lambda m: m.contents.forget(concept=THEME), OP.FORGET),
     (lambda m: m.view(subjects=[ALICE]).contents.reset(confirm=True), OP.ERASE),
 ]

@@ -25,7 +25,7 @@ async def test_a_renamed_concept_is_one_concept_in_a_memory(is_bare: bool) -> No
     memory = memory_of(provider, concepts=[LOOK, TERMS], subjects=[ALICE])
 
     known = await memory.current()
-    report = await memory.load_all_facts_to_agent([])
+    report = await memory.load_facts_to_agent([])
     (match, *_) = await memory.recall("Which look?")
 
     assert {fact.concept.keyword: fact.values for fact in known} == {

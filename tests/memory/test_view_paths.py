@@ -179,7 +179,7 @@ async def _prompts(view: AgentMemory, places: Sequence[Place]) -> list[str]:
     chats: list[list[dict[str, Any]]] = [[{"role": "user", "content": ALL_WORDS}] for _ in "123"]
     await view.recall_facts_to_agent(chats[0], SHARED, limit=99)
     await view.recall_facts_to_agent(chats[1], SHARED, limit=99, subjects=subjects, scopes=scopes)
-    await view.view(subjects=subjects, scopes=scopes).load_all_facts_to_agent(chats[2])
+    await view.view(subjects=subjects, scopes=scopes).load_facts_to_agent(chats[2])
     return [json.dumps([m for m in chat if m.get("name")]) for chat in chats]
 
 
@@ -200,7 +200,6 @@ async def _looked_around(view: AgentMemory, places: Sequence[Place]) -> list[obj
         fact = fact_of(number)
         here: dict[str, Any] = {"subjects": [place.subject], "scopes": [place.scope]}
         found += [
-            await contents.info(place) is not None and fact.concept.keyword,
             await seen.history(fact.concept, place.subject, place.scope),
             await seen.places(**here),
             await view.view(**here).current(),

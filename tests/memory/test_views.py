@@ -97,7 +97,7 @@ async def test_a_chat_gets_nothing_from_outside(store: FactStore) -> None:
     view = memory_of(store).view(subjects=[ALICE])
     messages: list[Any] = [user("Hello")]
 
-    await view.view(subjects=[BOB]).load_all_facts_to_agent(messages)
+    await view.view(subjects=[BOB]).load_facts_to_agent(messages)
     await view.view(subjects=[BOB]).load_facts_to_agent(messages, THEME)
 
     assert messages == [user("Hello")]

@@ -101,7 +101,7 @@ async def test_markup_in_values_is_escaped_everywhere() -> None:
 async def test_reports_show_their_fields() -> None:
     """They show counts and facts, and not the fields that the repr leaves out."""
     memory = await _memory()
-    report = await memory.load_all_facts_to_agent([{"role": "user", "content": "hello"}])
+    report = await memory.load_facts_to_agent([{"role": "user", "content": "hello"}])
     [info] = await memory.contents.places()
 
     assert "left_out" in _html(report)

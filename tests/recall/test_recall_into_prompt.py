@@ -80,7 +80,7 @@ async def test_facts_about_the_question_are_in_the_prompt(store: InMemoryProvide
     memory = recall_memory(store)
 
     report = await memory.recall_facts_to_agent(asked)
-    await memory.load_all_facts_to_agent(everything)
+    await memory.load_facts_to_agent(everything)
 
     assert memory_lines(asked) == [
         'film: ""',

@@ -167,7 +167,7 @@ def _work(
             model: Any = _Model(random.Random(seed))
             memory = memory_of(store, model, subjects=[USER], concepts=[THEME])
             tell("open")
-            await memory.learn_pending(workers=4, every=timedelta(milliseconds=20))
+            await memory.conversations.learn(workers=4, every=timedelta(milliseconds=20))
 
     wait()
     try:

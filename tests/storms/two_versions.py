@@ -133,7 +133,7 @@ class Run:
         try:
             stored = await memory.store.load_all(user, PROFILE.scopes()[0])
             facts = await memory.current()
-            report = await memory.load_all_facts_to_agent([])
+            report = await memory.load_facts_to_agent([])
             me = await memory.current(service.profile)
             records = await memory.contents.records(limit=10_000)
             await memory.contents.concepts()
@@ -164,7 +164,7 @@ class Run:
             for service in (self.old, self.new):
                 await self.look(service, user)
             await self.check_unreadable(user)
-        for each in await self.old.memory.concepts():
+        for each in await self.old.memory.contents.definitions():
             if (each.differs is not None) != (each.keyword in {"home-city", "age", "pet"}):
                 self.outcome.faults.append(f"the older version is told {each.differs!r} of {each}")
 

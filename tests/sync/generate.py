@@ -487,7 +487,7 @@ def _returned(function: Function, source: Source) -> str:
     for name, (module, twin) in WRAPPED.items():
         if re.search(rf"\b{name}\b", returns):
             source.imports.add((f"factmem.sync.{module}", twin))
-            returns = re.sub(rf"\b{name}\b", twin, returns)
+            returns = re.sub(rf"\b{name}\b", twin, returns).strip("'")
     return returns
 
 

@@ -43,6 +43,7 @@ from factmem.sync import (
 )
 from tests.sync.generate import FILES, LEFT_OUT, ROOM, WRAPPED, made
 from tests.tables import table
+from tests.test_public_types import NAMED_FOR_CHECKERS
 
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
 ALICE = USER.of("alice")
@@ -128,7 +129,7 @@ def test_a_twin_has_the_same_signature_and_docstring(owner: type, name: str) -> 
 
 def _signature(function: Any) -> tuple[list[inspect.Parameter], str]:
     """Parameters and the return type; classes that have a twin count as that twin."""
-    hints = get_type_hints(function)
+    hints = get_type_hints(function, localns=NAMED_FOR_CHECKERS)
     returns = str(hints.get("return"))
     entered = r"(?:contextlib\.AbstractContextManager|collections\.abc\.AsyncGenerator)"
     returns = re.sub(entered, "entered", returns)  # of an async context manager

@@ -171,7 +171,7 @@ async def test_facts_are_learnt_by_the_queue(tmp_path: Path) -> None:
     file, soon = written(tmp_path, of_claude()), timedelta(microseconds=1)
     await import_chats(file, memory.store, scope=AGENT, subject=ALICE, learn_after=soon)
     with anyio.fail_after(60):
-        while not (await memory.learn_pending()).learnt:
+        while not (await memory.conversations.learn()).learnt:
             await checkpoint()
 
     (fact,) = await memory.current()

@@ -39,7 +39,7 @@ async def any_list_of_message_dicts_is_a_chat(memory: AgentMemory) -> None:
     objects: list[dict[str, object]] = []
     assert_type(await memory.load_facts_to_agent(loose, AGE), LoadReport[SingleFact[int]])
     assert_type(await memory.load_facts_to_agent(texts, LANGUAGES), LoadReport[MultipleFacts[str]])
-    await memory.load_all_facts_to_agent(objects)
+    await memory.load_facts_to_agent(objects)
     recalled = await memory.recall_facts_to_agent(objects, "the theme", limit=5)
     assert_type(recalled, RecallReport)
     assert_type(recalled.matches, RecallResult)

@@ -1,0 +1,184 @@
+"""ConversationLearning: takes due chats from the queue and detects their facts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from logging import getLogger
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from factmem._arguments import expect_within
+from factmem.detection.report import DetectionReport
+from factmem.errors import ChatModelError, ExtractionError, FactmemError, StorageError
+from factmem.memory._chat_detection import ChatDetection
+from factmem.models._display import Displayed
+from factmem.models.places import MemoryScope, Place
+from factmem.providers.conversations import ConversationStore, LearningTask, Turn, checked_span
+
+__all__ = ["LearningRun"]
+
+_logger = getLogger("factmem.memory")
+
+_LEASE = timedelta(minutes=10)
+"""After it another worker may take the conversation."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
+"""The pause after the first failure, which doubles with each one, and its limit."""
+
+_MOST_ATTEMPTS = 8
+"""Failed attempts after which learning is given up: about an hour and a half."""
+
+_CONTEXT = 20
+"""The messages before the new ones that a model sees."""
+
+
+@dataclass(slots=True)
+class LearningRun(Displayed):
+    """What a worker did."""
+
+    learnt: int = 0
+    """How many chats were learnt."""
+    postponed: int = 0
+    """How many attempts failed and will be repeated."""
+    given_up: int = 0
+    """How many chats were given up after their last attempt."""
+    reports: list[DetectionReport] = field(default_factory=list[DetectionReport], repr=False)
+    """The reports of the detections; the last hundred of them."""
+
+
+class ConversationLearning:
+    """Takes due chats from the queue and detects their facts.
+
+    A chat that fails is tried again after a pause that doubles each time, and given up after eight attempts.
+    What a killed worker had taken is due again when its lease ends.
+
+    Args:
+        store: The store of the queue.
+        detection_at: Returns what detects the facts of the chats of a place.
+        places: The places to serve; None for all.
+        scopes: The scopes to serve.
+    """
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        detection_at: Callable[[Place], ChatDetection],
+        places: Sequence[Place] | None,
+        scopes: Sequence[MemoryScope],
+    ) -> None:
+        self._store = store
+        self._detection_at = detection_at
+        self._places = places
+        self._scopes = scopes
+
+    async def run(
+        self, *, workers: int, per_minute: int | None, every: timedelta | None
+    ) -> LearningRun:
+        """See `MemoryConversations.learn`."""
+        expect_within(workers, int, "workers", "workers=4", least=1)
+        pause = 0.0
+        if per_minute is not None:
+            pause = 60 / expect_within(per_minute, int, "per_minute", "per_minute=30", least=1)
+        idle = None if every is None else checked_span(every, "every").total_seconds()
+        done, pace, failures = LearningRun(), _Pace(pause), list[FactmemError]()
+
+        async def work() -> None:
+            try:
+                while True:
+                    await pace.wait()
+                    task = await self._store.take(_LEASE, places=self._places, scopes=self._scopes)
+                    if task is not None:
+                        await self._learn(task, done)
+                    elif idle is None:
+                        return
+                    else:
+                        await anyio.sleep(idle)
+            except FactmemError as exc:  # raised below, not in a group
+                failures.append(exc)
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for _ in range(workers):
+                group.start_soon(work)
+        if failures:
+            raise failures[0]
+        return done
+
+    async def _learn(self, task: LearningTask, done: LearningRun) -> None:
+        """Learn one conversation, and settle its task."""
+        try:
+            with anyio.fail_after(_LEASE.total_seconds() * 0.8):  # it must not outlive its lease
+                upto, report = await self._detected(task)
+        except (ChatModelError, ExtractionError, StorageError, TimeoutError) as exc:
+            _logger.warning("Learning from a conversation failed: %s", type(exc).__name__)
+            await self._postpone(task, done)
+            return
+        if report is not None and report.erased:  # purged meanwhile: read what is left
+            await self._postpone(task, done)
+        elif await self._store.learnt(task, upto):
+            done.learnt += 1
+            if report is not None:
+                done.reports[:] = [*done.reports[-99:], report]
+
+    async def _detected(self, task: LearningTask) -> tuple[int, DetectionReport | None]:
+        """Detect the facts of new messages; return the number after the last of them."""
+        detection = self._detection_at(task.place)
+        moments = await detection.present_moments()  # first: facts erased after them stay erased
+        turns = await self._new(task)
+        if not turns or turns[-1].number < task.since:
+            return task.since, None
+        report = await detection.find(
+            [{"timestamp": turn.said_at, **turn.message} for turn in turns],
+            since=sum(turn.number < task.since for turn in turns),
+            conversation=task.conversation,
+            said_at=None,
+            detection=None,
+            read_at=moments,
+            dry_run=False,
+            numbers=[turn.number for turn in turns],
+            is_again=task.attempts > 1,
+        )
+        return turns[-1].number + 1, report
+
+    async def _new(self, task: LearningTask) -> list[Turn]:
+        """Return the new messages of a conversation, with those before them as context."""
+        last = 64
+        while True:
+            turns = await self._store.turns(
+                task.conversation, task.place.subject, task.place.scope, last=last
+            )
+            earlier = [turn for turn in turns if turn.number < task.since]
+            if len(turns) < last or len(earlier) >= _CONTEXT:
+                return turns[max(len(earlier) - _CONTEXT, 0) :]
+            last *= 4
+
+    async def _postpone(self, task: LearningTask, done: LearningRun) -> None:
+        if task.attempts < _MOST_ATTEMPTS:
+            pause = min(_FIRST_PAUSE * 2 ** (task.attempts - 1), _LONGEST_PAUSE)
+            if await self._store.failed(task, pause):
+                done.postponed += 1
+        elif await self._store.failed(task, None):
+            done.given_up += 1
+
+
+class _Pace:
+    """Lets one task begin in each span of time.
+
+    Args:
+        seconds: The span; 0 for no limit.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        """Wait for the next turn."""
+        now = anyio.current_time()
+        begin = max(now, self._next)
+        self._next = begin + self._seconds
+        if begin > now:
+            await anyio.sleep(begin - now)
+        else:
+            await checkpoint()

@@ -1,15 +1,12 @@
-"""The `factmem` command: its options, groups of commands and error handling."""
+"""The `factmem` command with all of its commands: the options before a command."""
 
-import os
-import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from factmem._cli import (
+from factmem._cli import (  # noqa: F401 - they register their commands
     backups,
     changes,
     concept_changes,
@@ -25,77 +22,13 @@ from factmem._cli import (
     timeline,
     transfers,
 )
-from factmem._cli.exits import CommandError, ExitCode, code_of, message_of
-from factmem._cli.guide import GROUPS, examples_of
+from factmem._cli.commands import app
 from factmem._cli.named_objects import load_concepts
 from factmem._cli.options import Options
-from factmem._cli.output import print_error, print_line
+from factmem._cli.output import print_line
 from factmem._cli.project import project_of
-from factmem.errors import FactmemError
 
 __all__ = ["app"]
-
-
-class _Commands(TyperGroup):
-    """Commands that report errors as one line on stderr and an exit code."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands in groups."""
-        for title, names in GROUPS.items():
-            with formatter.section(title):
-                rows = [(name, self.commands[name].get_short_help_str(66)) for name in names]
-                formatter.write_dl(rows)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the selected command."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()  # detects a closed pipe before the exit code is decided
-        except (typer.Exit, typer.Abort):
-            raise
-        except BrokenPipeError:
-            # Python flushes stdout again at exit and would print a second error.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(ExitCode.BROKEN_PIPE) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-        except (CommandError, FactmemError, ValueError, OSError) as exc:
-            print_error(f"factmem: {message_of(exc)}")
-            raise typer.Exit(code_of(exc)) from None
-        return result
-
-
-# Tracebacks with local variables would print values and keys: no pretty exceptions.
-app: typer.Typer = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-"""The whole command line."""
-
-_GROUPS = (
-    reads,
-    decisions,
-    timeline,
-    changes,
-    concept_changes,
-    transfers,
-    serving,
-    learning,
-    statistics,
-    maintenance,
-    keys,
-    backups,
-    doctor,
-    evaluating,
-)
-
-for _group in _GROUPS:
-    for _command in _group.app.registered_commands:
-        _command.epilog = examples_of(_command, _group.app.info.name)
-    app.add_typer(_group.app)
 
 
 def _version(wanted: bool) -> None:

@@ -5,69 +5,58 @@ from typing import Annotated, TypeAlias
 import anyio
 import typer
 
+from factmem._cli.commands import command
 from factmem._cli.erasures import Erased, receipts_of
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.maintenance import read_anchor, read_every_place, write_anchor
 from factmem._cli.opening import Store, has_store, local, run, storage_of
-from factmem._cli.options import Json, Options, Yes, confirm, options_of
-from factmem._cli.output import counted, print_json, print_line
+from factmem._cli.options import GIVEN, Options, confirm
+from factmem._cli.output import Answer, counted
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
-
-__all__ = ["app"]
-
-app: typer.Typer = typer.Typer()
-"""The commands of this module."""
 
 AnchorFile: TypeAlias = Annotated[
     str | None, typer.Option("--anchor", metavar="FILE", help="FOLDER.anchor by default.")
 ]
 
 
-@app.command()
+@command()
 def backup(
-    ctx: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Must not exist.")],
     anchor_file: AnchorFile = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Copy the store while others use it, check the copy, and write its anchor.
 
     Nobody waits. The copy of an encrypted store is encrypted.
     """
-    options = options_of(ctx)
+    options = GIVEN.get()
     _check_is_folder(options)
-    anchor_path = anchor_file or f"{folder.rstrip('/')}.anchor"
+    path = anchor_file or f"{folder.rstrip('/')}.anchor"
     storage = storage_of(options)
 
     async def copy(store: Store) -> str:
         return await local(store, _DATABASE).backup(folder)
 
-    anchor = run(ctx, copy, storage=storage)
-    write_anchor(anchor_path, anchor)
+    anchor = run(copy, storage=storage)
+    write_anchor(path, anchor)
     count = anyio.run(_verify_copy, folder, storage, anchor)
-    if as_json:
-        print_json({"folder": folder, "places": count, "anchor": anchor_path})
-    else:
-        print_line(f"Copied {counted(count, 'place')} to {folder}; its anchor is in {anchor_path}")
+    record = {"folder": folder, "places": count, "anchor": path}
+    return Answer(record, f"Copied {counted(count, 'place')} to {folder}; its anchor is in {path}")
 
 
-@app.command()
+@command(asks=True)
 def restore(
-    ctx: typer.Context,
     folder: Annotated[
         str, typer.Argument(metavar="FOLDER", help="A folder that `backup` created.")
     ],
     anchor_file: AnchorFile = None,
     erased: Erased = None,
-    as_json: Json = False,
-    yes: Yes = False,
-) -> None:
+) -> Answer:
     """Check a backup with its anchor, and put it in the place of --store, which nobody may have open.
 
     Places that were erased since stay erased: --store knows them, or --erased names them.
     """
-    options = options_of(ctx)
+    options = GIVEN.get()
     _check_is_folder(options)
     target = options.location
     if not has_store(folder):
@@ -75,7 +64,7 @@ def restore(
     anchor = read_anchor(anchor_file or f"{folder.rstrip('/')}.anchor")
     receipts = receipts_of(erased)
     if has_store(target):
-        confirm(f"Replace the store in {target!r}? What was saved since the backup is lost.", yes)
+        confirm(f"Replace the store in {target!r}? What was saved since the backup is lost.")
     storage = storage_of(options)
 
     async def put_back() -> tuple[int, int]:
@@ -84,11 +73,9 @@ def restore(
             return await read_every_place(store), left_out
 
     count, left_out = anyio.run(put_back)
-    if as_json:
-        print_json({"folder": target, "places": count, "erased": left_out})
-    else:
-        without = f", without {left_out:,} that were erased since" if left_out else ""
-        print_line(f"Restored {counted(count, 'place')} to {target}{without}")
+    without = f", without {left_out:,} that were erased since" if left_out else ""
+    record = {"folder": target, "places": count, "erased": left_out}
+    return Answer(record, f"Restored {counted(count, 'place')} to {target}{without}")
 
 
 _DATABASE = "back up a database with pg_dump, or use export"

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import anyio
 import typer
 
+from factmem._cli.commands import command, evaluation
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.named_objects import load_embedder, load_memory, load_model
 from factmem._cli.opening import Store, run
-from factmem._cli.options import EmbedderName, Json, Reveal, Yes, confirm, options_of
-from factmem._cli.output import counted, print_json, print_line
+from factmem._cli.options import GIVEN, EmbedderName, Reveal, confirm
+from factmem._cli.output import Answer, counted, print_line
 from factmem._cli.place_names import find_place
 
 if TYPE_CHECKING:  # `factmem.evaluation` is imported by the commands that need it
@@ -19,17 +20,10 @@ if TYPE_CHECKING:  # `factmem.evaluation` is imported by the commands that need 
     from factmem.evaluation._report import EvalReport
     from factmem.memory.agent_memory import AgentMemory
 
-__all__ = ["app"]
-
-app: typer.Typer = typer.Typer(
-    name="eval", no_args_is_help=True, help="Test a memory with questions of your own."
-)
-"""The commands of this module."""
-
 Cases = Annotated[str, typer.Argument(metavar="CASES", help="A JSON Lines file of cases.")]
 
 
-@app.command()
+@command(group=evaluation)
 def draft(
     chats: Annotated[str, typer.Argument(metavar="CHATS", help="A .json or .jsonl file of chats.")],
     model: Annotated[
@@ -40,7 +34,7 @@ def draft(
         str, typer.Option(metavar="CASES", help="The file to add the cases to.")
     ] = "cases.jsonl",
     most: Annotated[int, typer.Option(min=1, help="Cases for each call of the model.")] = 5,
-) -> None:
+) -> Answer:
     """Let a model propose cases from chats. They are not run before you accept them."""
     from factmem.evaluation._cases import read_cases, write_cases
     from factmem.evaluation._draft import draft_cases, read_chats
@@ -50,11 +44,13 @@ def draft(
     chat_model = load_model(model)
     made = anyio.run(lambda: draft_cases(chat_model, found, known=known, most=most))
     write_cases(out, [*known, *made.cases])
-    print_line(f"{counted(len(made.cases), 'case')} to accept in {out}, {made.dropped} dropped")
+    count, dropped = len(made.cases), made.dropped
+    words = f"{counted(count, 'case')} to accept in {out}, {dropped} dropped"
+    return Answer({"cases": count, "dropped": dropped}, words)
 
 
-@app.command()
-def accept(cases: Cases, yes: Yes = False) -> None:
+@command(group=evaluation, asks=True)
+def accept(cases: Cases) -> Answer:
     """Show each case that is not accepted yet, and accept or remove it."""
     from factmem.evaluation._cases import read_cases, write_cases
 
@@ -64,25 +60,27 @@ def accept(cases: Cases, yes: Yes = False) -> None:
         if case.accepted:
             kept.append(case)
             continue
-        print_line(f"{case.id}: {case.question}")
-        print_line(f"  {', '.join(case.expect) or 'no answer'}    {case.note}")
-        if yes or _is_wanted():
+        if not GIVEN.get().as_json:
+            print_line(f"{case.id}: {case.question}")
+            print_line(f"  {', '.join(case.expect) or 'no answer'}    {case.note}")
+        if _is_wanted():
             kept.append(replace(case, accepted=True))
     write_cases(cases, kept)
-    print_line(f"{counted(len(kept), 'accepted case')}, {len(known) - len(kept)} removed")
+    removed = len(known) - len(kept)
+    words = f"{counted(len(kept), 'accepted case')}, {removed} removed"
+    return Answer({"accepted": len(kept), "removed": removed}, words)
 
 
 def _is_wanted() -> bool:
     try:
-        confirm("Accept it?", yes=False)
+        confirm("Accept it?")
     except typer.Exit:
         return False
     return True
 
 
-@app.command(name="run")
+@command("run", group=evaluation)
 def run_cases(
-    ctx: typer.Context,
     cases: Cases,
     memory: Annotated[
         str | None,
@@ -94,9 +92,8 @@ def run_cases(
         list[str] | None,
         typer.Option(metavar="PATH", help="Write the report as .json or .html; can be repeated."),
     ] = None,
-    as_json: Json = False,
     reveal: Reveal = False,
-) -> None:
+) -> Answer:
     """Run the accepted cases against a memory. Exit code 1 means that a case failed."""
     from factmem.evaluation._cases import read_cases
     from factmem.evaluation._checks import evaluate
@@ -109,7 +106,7 @@ def run_cases(
     if memory is not None:
         report = anyio.run(_evaluate, load_memory(memory), given, limit)
     else:
-        options = options_of(ctx)
+        options = GIVEN.get()
         options.check_revealed(reveal)
         vectors = load_embedder(embedder or options.embedder)
 
@@ -119,19 +116,14 @@ def run_cases(
                 view = whole.view(places=only or await store.list_places())
                 return await evaluate(view, given, limit=limit)
 
-        report = run(ctx, work)
+        report = run(work)
     if not report.results:
         raise CommandError("No case is accepted: use `factmem eval accept`", ExitCode.NOTHING)
     for path in out or ():
         text = report.to_json() if path.endswith(".json") else report.to_html()
         Path(path).write_text(text, encoding="utf-8")
-    if as_json:
-        print_json(report.summary())
-    else:
-        for line in report.to_text().splitlines():
-            print_line(line)
-    if report.failed:
-        raise typer.Exit(ExitCode.FAILED)
+    code = ExitCode.FAILED if report.failed else ExitCode.OK
+    return Answer(report.summary(), *report.to_text().splitlines(), code=code)
 
 
 async def _evaluate(memory: "AgentMemory", cases: "list[EvalCase]", limit: int) -> "EvalReport":
@@ -141,11 +133,11 @@ async def _evaluate(memory: "AgentMemory", cases: "list[EvalCase]", limit: int) 
         return await evaluate(memory, cases, limit=limit)
 
 
-@app.command()
+@command(group=evaluation)
 def compare(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A report of eval run.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="A later report.")],
-) -> None:
+) -> Answer:
     """Compare two reports. Exit code 1 means that a case passed before and fails now."""
     from factmem.evaluation._report import EvalReport, compared
 
@@ -153,7 +145,5 @@ def compare(
         EvalReport.from_json(Path(path).read_text(encoding="utf-8")) for path in (before, after)
     )
     broken, lines = compared(old, new)
-    for line in lines:
-        print_line(line)
-    if broken:
-        raise typer.Exit(ExitCode.FAILED)
+    record = {"broken": [each.id for each in broken], "changes": lines}
+    return Answer(record, *lines, code=ExitCode.FAILED if broken else ExitCode.OK)

@@ -1,7 +1,5 @@
 """The guide to the commands: their groups in the help, and two examples for each."""
 
-from typing import Any
-
 __all__ = ["EXAMPLES", "GROUPS", "examples_of"]
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -102,9 +100,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 """Two examples for each command; the store comes from FACTMEM_STORE."""
 
 
-def examples_of(command: Any, group: object) -> str:
+def examples_of(name: str) -> str:
     """Return the examples of a command for the end of its help."""
-    name = command.name or command.callback.__name__
-    whole = f"{group} {name}" if isinstance(group, str) else name
     # \b keeps the lines of a paragraph.
-    return "\b\nExamples:\n" + "\n".join(f"  factmem {each}" for each in EXAMPLES[whole])
+    return "\b\nExamples:\n" + "\n".join(f"  factmem {each}" for each in EXAMPLES[name])

@@ -6,20 +6,14 @@ from typing import Annotated
 import anyio
 import typer
 
+from factmem._cli.commands import command
 from factmem._cli.named_objects import load_memory
-from factmem._cli.options import Json
-from factmem._cli.output import counted, print_json, print_line
-from factmem.memory.agent_memory import AgentMemory
+from factmem._cli.output import Answer, counted
 from factmem.memory.learning import LearningRun
 from factmem.providers.conversations import LearningState
 
-__all__ = ["app"]
 
-app: typer.Typer = typer.Typer()
-"""The commands of this module."""
-
-
-@app.command()
+@command()
 def learn(
     memory: Annotated[
         str, typer.Argument(metavar="MODULE:NAME", help="The application's AgentMemory.")
@@ -32,37 +26,34 @@ def learn(
     per_minute: Annotated[
         int | None, typer.Option(min=1, help="The most chats begun in a minute.")
     ] = None,
-    retry: Annotated[bool, typer.Option(help="Also the chats that were given up.")] = False,
-    as_json: Json = False,
-) -> None:
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Also the chats that were given up.")
+    ] = False,
+) -> Answer:
     """Learn facts from stored conversations, until none is due or, with --every, until stopped.
 
     Any number of these commands and of the application's own workers can run at the same time.
     """
     found = load_memory(memory)
     span = None if every is None else timedelta(seconds=every)
-    done, state = anyio.run(_learn, found, span, workers, per_minute, retry)
-    if as_json:
-        print_json(
-            {
-                "learnt": done.learnt,
-                "postponed": done.postponed,
-                "given_up": done.given_up,
-                "pending": state.pending,
-                "failed": state.failed,
-                "oldest": None if state.oldest is None else state.oldest.isoformat(),
-            }
-        )
-        return
-    print_line(f"Learnt {counted(done.learnt, 'conversation')}")
-    print_line(f"Pending: {state.pending}, given up: {state.failed}")
 
+    async def work() -> tuple[LearningRun, LearningState]:
+        async with found.store, found:
+            if retry:
+                await found.conversations.retry_failed()
+            done = await found.conversations.learn(
+                workers=workers, per_minute=per_minute, every=span
+            )
+            return done, await found.conversations.pending()
 
-async def _learn(
-    memory: AgentMemory, every: timedelta | None, workers: int, per_minute: int | None, retry: bool
-) -> tuple[LearningRun, LearningState]:
-    async with memory.store, memory:
-        if retry:
-            await memory.conversations.retry_failed()
-        done = await memory.conversations.learn(workers=workers, per_minute=per_minute, every=every)
-        return done, await memory.conversations.pending()
+    done, state = anyio.run(work)
+    record = {
+        "learnt": done.learnt,
+        "postponed": done.postponed,
+        "given_up": done.given_up,
+        "pending": state.pending,
+        "failed": state.failed,
+        "oldest": None if state.oldest is None else state.oldest.isoformat(),
+    }
+    pending = f"Pending: {state.pending}, given up: {state.failed}"
+    return Answer(record, f"Learnt {counted(done.learnt, 'conversation')}", pending)

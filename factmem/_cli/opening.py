@@ -8,10 +8,9 @@ from typing import TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
-import typer
 
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.options import Options, options_of
+from factmem._cli.options import GIVEN, Options
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.models.places import Place
@@ -39,27 +38,14 @@ T = TypeVar("T")
 
 
 def run(
-    ctx: typer.Context,
     work: Callable[[Store], Awaitable[T]],
     *,
     creates: bool = False,
     storage: Storage | None = None,
     is_searched: bool = False,
 ) -> T:
-    """Open the store, call `work` with it, and close it.
-
-    Args:
-        ctx: The context of the command, with its options.
-        work: The work.
-        creates: Whether to create a store that does not exist.
-        storage: The result of `storage_of`; calling it again would ask for a passphrase again.
-        is_searched: Whether the work is one recall by words, for which indexes are stored.
-
-    Raises:
-        CommandError: There is no store, and `creates` is False.
-    """
-    options = options_of(ctx)
-    store = open_store(options, creates=creates, storage=storage, is_searched=is_searched)
+    """Open the store of the command's options, call `work` with it, and close it; see `open_store`."""
+    store = open_store(GIVEN.get(), creates=creates, storage=storage, is_searched=is_searched)
 
     async def call() -> T:
         async with store:
@@ -81,7 +67,7 @@ def open_store(
         options: The options before the command.
         creates: Whether to create a store that does not exist.
         storage: The result of `storage_of`; calling it again would ask for a passphrase again.
-        is_searched: See `run`.
+        is_searched: Whether the work is one recall by words, for which indexes are stored.
 
     Raises:
         CommandError: There is no store, and `creates` is False.

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -11,22 +11,9 @@ import typer
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.output import is_terminal, print_error
 from factmem.models._display import shown
-from factmem.models.actors import acting
 from factmem.models.facts import Concept
 
-__all__ = [
-    "AsOf",
-    "EmbedderName",
-    "Json",
-    "Name",
-    "Options",
-    "Reason",
-    "Reveal",
-    "Yes",
-    "confirm",
-    "named",
-    "options_of",
-]
+__all__ = ["GIVEN", "REVEAL", "AsOf", "EmbedderName", "Keyword", "Options", "Reveal", "confirm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +31,10 @@ class Options:
     """The place of the project file."""
     embedder: str | None = None
     """The embedder of the project file."""
+    as_json: bool = False
+    """Whether the command prints JSON."""
+    yes: bool = False
+    """Whether the command asks for no confirmation."""
 
     @property
     def is_encrypted(self) -> bool:
@@ -87,25 +78,17 @@ class Options:
             )
 
 
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-"""The option --json."""
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-"""The option --yes."""
-Reveal: TypeAlias = Annotated[
-    bool, typer.Option("--reveal", help="Allow values of an encrypted store in a file or pipe.")
-]
-"""The option --reveal."""
+GIVEN: ContextVar[Options] = ContextVar("GIVEN")
+"""The options of the command that runs."""
 
-Name: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--name", envvar="FACTMEM_ACTOR", help="Your name, kept with the change."),
+REVEAL = "Allow values of an encrypted store in a file or pipe."
+Reveal: TypeAlias = Annotated[bool, typer.Option("--reveal", help=REVEAL)]
+"""The option --reveal, for commands that check it themselves."""
+
+Keyword: TypeAlias = Annotated[
+    str, typer.Argument(metavar="KEYWORD", help="The keyword of a concept.")
 ]
-"""The option --name."""
-Reason: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--reason", envvar="FACTMEM_REASON", help="The reason, kept with the change."),
-]
-"""The option --reason."""
+"""The argument KEYWORD."""
 
 AsOf: TypeAlias = Annotated[
     str | None,
@@ -124,26 +107,14 @@ EmbedderName: TypeAlias = Annotated[
 """The option --embedder."""
 
 
-def options_of(ctx: typer.Context) -> Options:
-    """Return the global options of a command."""
-    found = ctx.find_root().obj
-    assert isinstance(found, Options)  # noqa: S101 - the callback of the application sets it
-    return found
-
-
-def named(name: str | None, reason: str | None, command: str) -> AbstractContextManager[None]:
-    """Return a context whose changes name a person, or the command if there is no name."""
-    return acting(name or f"factmem {command}", reason=reason or None)
-
-
-def confirm(question: str, yes: bool) -> None:
+def confirm(question: str) -> None:
     """Ask for confirmation of a destructive command.
 
     Raises:
         CommandError: There is no terminal to ask on and no `--yes`.
         typer.Exit: The answer is no.
     """
-    if yes:
+    if GIVEN.get().yes:
         return
     if not _can_ask():
         raise CommandError(

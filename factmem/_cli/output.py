@@ -9,16 +9,21 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
+from factmem._cli.exits import ExitCode
 from factmem._cli.times import ago, time_words
 from factmem.models._display import is_active, shown
 
 __all__ = [
+    "Answer",
+    "Cut",
+    "Table",
     "counted",
     "is_terminal",
     "print_error",
@@ -55,6 +60,51 @@ _COLOURS = {
 """The colours of states and changes; the variable NO_COLOR switches them off."""
 
 
+class Table(NamedTuple):
+    """Rows, whose first cell is the most important one."""
+
+    columns: Sequence[str]
+    rows: Iterable[Sequence[Any]]
+
+
+class Cut(str):
+    """A line that is cut at the usual length in a file or a pipe."""
+
+    __slots__ = ()
+
+
+class Answer:
+    """What a command prints: a record as JSON, or parts for people.
+
+    Args:
+        record: A mapping, or the objects of a list.
+        parts: Lines and tables.
+        code: The exit code.
+    """
+
+    def __init__(
+        self, record: Iterable[Any], *parts: str | Table, code: ExitCode = ExitCode.OK
+    ) -> None:
+        self._record, self._parts, self._code = record, parts, code
+
+    def show(self, *, as_json: bool) -> None:
+        """Print it.
+
+        Raises:
+            typer.Exit: The exit code is not 0.
+        """
+        if as_json:
+            print_json(self._record if isinstance(self._record, dict) else [*self._record])
+        else:
+            for part in self._parts:
+                if isinstance(part, Table):
+                    print_table(*part)
+                else:
+                    print_line(part)
+        if self._code:
+            raise typer.Exit(self._code)
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: 1 place, 2 places, 3 entries."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
@@ -75,13 +125,12 @@ def print_json(data: object) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def print_line(text: str, *, most: bool = False) -> None:
-    """Print a line; characters that control a terminal are escaped.
-
-    With `most`, a line in a file or a pipe is cut at the usual length.
-    """
+def print_line(text: str) -> None:
+    """Print a line; characters that control a terminal are escaped."""
     line = shown(text)
-    sys.stdout.write(f"{_cut(line, _MOST) if most and not is_terminal() else line}\n")
+    sys.stdout.write(
+        f"{_cut(line, _MOST) if isinstance(text, Cut) and not is_terminal() else line}\n"
+    )
 
 
 def print_error(text: str) -> None:
@@ -112,7 +161,7 @@ def _print_for_people(
 ) -> None:
     """Print a table, without columns that are empty. Of an id its end is enough."""
     console = Console(highlight=False, emoji=False, markup=False)
-    table = Table(box=None, pad_edge=False, header_style="bold", show_header=headed)
+    table = RichTable(box=None, pad_edge=False, header_style="bold", show_header=headed)
     whole = range(len(columns))
     used = [at for at in whole if at == 0 or not headed or any(row[at] for row in rows)]
     if "value" in columns and console.width < _NARROW:

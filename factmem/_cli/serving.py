@@ -10,61 +10,45 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 
+from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.named_objects import load_embedder
-from factmem._cli.opening import Store, open_store, run, storage_of
-from factmem._cli.options import EmbedderName, Options, options_of
+from factmem._cli.opening import Store, run
+from factmem._cli.options import GIVEN, EmbedderName
 from factmem._cli.output import is_terminal, print_error, print_line
 from factmem._cli.port_guard import guarded, secret_of
 from factmem._cli.visitors import Role
-from factmem.embedding.base import Embedder
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 
 if TYPE_CHECKING:
     from mcp.server import Server
 
-__all__ = ["app"]
-
-app: typer.Typer = typer.Typer()
-"""The commands of this module."""
-
 _USER = MemorySubject("user", "The person who talks to the assistant", 1, per_entity=True)
 
 
-@app.command()
-def browse(
-    ctx: typer.Context,
-    embedder: EmbedderName = None,
-) -> None:
+@command(json=False)
+def browse(embedder: EmbedderName = None) -> None:
     """Browse the store in the terminal, and edit and forget values."""
     if find_spec("textual") is None:
         raise CommandError("browse needs textual: pip install 'factmem[tui]'", ExitCode.FAILED)
     if not is_terminal():
         raise CommandError("browse needs a terminal: use `show` or `recall`", ExitCode.REFUSED)
-    options = options_of(ctx)
-    anyio.run(_browse, options, load_embedder(embedder or options.embedder))
-
-
-async def _browse(options: Options, embedder: Embedder | None) -> None:
+    options = GIVEN.get()
+    vectors = load_embedder(embedder or options.embedder)
     from factmem._cli.browse.browser import Browser
     from factmem._cli.browse.session import BrowserSession
 
-    storage = None if options.is_database else storage_of(options)
-    async with open_store(options, storage=storage) as store:
-        session = BrowserSession(
-            store,
-            options,
-            embedder=embedder,
-            actor=os.environ.get("FACTMEM_ACTOR"),
-            reason=os.environ.get("FACTMEM_REASON", ""),
-        )
+    async def work(store: Store) -> None:
+        actor, reason = os.environ.get("FACTMEM_ACTOR"), os.environ.get("FACTMEM_REASON", "")
+        session = BrowserSession(store, options, embedder=vectors, actor=actor, reason=reason)
         await Browser(session).run_async()
 
+    run(work)
 
-@app.command()
+
+@command(json=False)
 def review(
-    ctx: typer.Context,
     name: Annotated[
         str | None,
         typer.Option(metavar="NAME", envvar="FACTMEM_ACTOR", help="Your name, in each change."),
@@ -101,14 +85,13 @@ def review(
     if token_env is None or sys.stderr.isatty():
         print_error(f"Open {door.link(visitor)}")
     print_error(f"Serving on {door.address} until you press Ctrl+C")
-    options = options_of(ctx)
+    options = GIVEN.get()
     found = load_embedder(embedder or options.embedder)
-    run(ctx, lambda store: serve(store, options, door, embedder=found, days=days))
+    run(lambda store: serve(store, options, door, embedder=found, days=days))
 
 
-@app.command()
+@command(json=False)
 def mcp(
-    ctx: typer.Context,
     product: Annotated[str, typer.Option(metavar="NAME", help="The scope of the facts.")] = "mcp",
     user: Annotated[str, typer.Option(metavar="NAME", help="The user of the facts.")] = "me",
     port: Annotated[
@@ -120,7 +103,9 @@ def mcp(
         typer.Option(metavar="NAME", help="The environment variable with the token of --port."),
     ] = None,
     hours: Annotated[int, typer.Option(min=1, max=720, help="How long the token is valid.")] = 12,
-    read_only: Annotated[bool, typer.Option(help="Offer only tools that do not write.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Offer only tools that do not write.")
+    ] = False,
 ) -> None:
     """Serve one user's facts to MCP clients, over stdio or HTTP."""
     if find_spec("mcp") is None:
@@ -143,7 +128,7 @@ def mcp(
         config = uvicorn.Config(guard, "127.0.0.1", port, log_level="warning", access_log=False)
         await uvicorn.Server(config).serve()
 
-    run(ctx, work, creates=True)
+    run(work, creates=True)
 
 
 async def _serve_stdio(server: "Server[Any]") -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pydantic import JsonValue
@@ -11,7 +12,6 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
 from factmem._cli.readings import Row
-from factmem._cli.reads import facts_of
 from factmem._cli.value_kinds import Kind, check_kind, concept_value, kinds_of, parsed
 from factmem.models._display import shown
 from factmem.models._stored_facts import stored_concept
@@ -21,6 +21,7 @@ from factmem.models.places import Place
 __all__ = [
     "Target",
     "editable",
+    "facts_of",
     "held_anywhere",
     "held_in",
     "known_facts",
@@ -58,6 +59,14 @@ class Target:
         if self.is_own:
             return concept_value(self.concept, plain)
         return check_kind(plain, self.held, self.concept.keyword)
+
+
+async def facts_of(
+    store: Store, place: Place, keyword: str | None = None, as_of: datetime | None = None
+) -> list[AnyFact]:
+    """Return the facts of a place, of one keyword or of all, with plain JSON values."""
+    facts = await store.load_all(place.subject, place.scope, as_of=as_of)
+    return [fact for fact in facts if keyword in (None, fact.concept.keyword)]
 
 
 async def held_in(store: Store, place: Place) -> dict[str, list[AnyFact]]:

@@ -15,24 +15,21 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from factmem._cli.commands import command
 from factmem._cli.erasures import Erased, receipts_of
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, run
-from factmem._cli.options import Json, Options, Reveal, named, options_of
-from factmem._cli.output import counted, print_error, print_json, print_line
+from factmem._cli.options import GIVEN, Reveal
+from factmem._cli.output import Answer, counted, print_error
 from factmem._cli.place_names import find_place, parse_place, place_name
 from factmem._cli.rows import RowReader, csv_rows, json_rows
 from factmem._concurrency.garbage import paused_collection
 from factmem.encryption.key import Key
+from factmem.models.actors import acting
 from factmem.models.places import Place
 from factmem.providers.results import ErasureReceipt
 from factmem.transfer.bundle import export_facts, import_facts
-from factmem.transfer.reports import ExportReport, ImportReport
-
-__all__ = ["app"]
-
-app: typer.Typer = typer.Typer()
-"""The commands of this module."""
+from factmem.transfer.reports import ImportReport
 
 _MANY = 50_000
 """Rows of a large import. The collector is paused for small ones too, which costs nothing."""
@@ -57,47 +54,37 @@ PlaceOptions = Annotated[
 ]
 
 
-@app.command("export")
-def export(
-    ctx: typer.Context,
+@command()
+async def export(
+    store: Store,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Replaced if it exists.")],
     place: PlaceOptions = None,
     with_history: Annotated[bool, typer.Option("--history/--no-history")] = True,
-    as_json: Json = False,
     reveal: Reveal = False,
-) -> None:
+) -> Answer:
     """Write facts to a bundle, a JSON Lines file. It is not encrypted."""
-    if options_of(ctx).is_encrypted and not reveal:
+    if GIVEN.get().is_encrypted and not reveal:
         raise CommandError(
             "The store is encrypted, but a bundle is not: pass --reveal to allow that",
             ExitCode.REFUSED,
         )
-
-    async def work(store: Store) -> ExportReport:
-        only = [await find_place(store, each) for each in place] if place else None
-        return await export_facts(store, file, places=only, history=with_history)
-
-    report = run(ctx, work)
-    if as_json:
-        print_json(
-            {
-                "file": file,
-                "places": [place_name(each) for each in report.places],
-                "entries": report.entries,
-                "turns": report.turns,
-                "bytes": report.bytes,
-            }
-        )
-    else:
-        held = counted(len(report.places), "place")
-        entries = counted(report.entries, "entry", "entries")
-        turns = f" and {counted(report.turns, 'message')}" if report.turns else ""
-        print_line(f"Wrote {held}, {entries}{turns} to {file}")
+    only = [await find_place(store, each) for each in place] if place else None
+    report = await export_facts(store, file, places=only, history=with_history)
+    record = {
+        "file": file,
+        "places": [place_name(each) for each in report.places],
+        "entries": report.entries,
+        "turns": report.turns,
+        "bytes": report.bytes,
+    }
+    entries = counted(report.entries, "entry", "entries")
+    turns = f" and {counted(report.turns, 'message')}" if report.turns else ""
+    places = counted(len(report.places), "place")
+    return Answer(record, f"Wrote {places}, {entries}{turns} to {file}")
 
 
-@app.command("import")
+@command()
 def import_(
-    ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or a folder of Koog.")],
     file_format: Annotated[
         Format | None, typer.Option("--format", help="By default detected from the file.")
@@ -111,8 +98,7 @@ def import_(
     key_env: Annotated[
         str | None, typer.Option(help="The environment variable with the key of Koog's files.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Import facts from a bundle, CSV or JSON Lines, the memories of Koog, CrewAI or mem0, or chats.
 
     Importing again changes nothing. For a bundle, `--place` selects places. For rows without a
@@ -129,26 +115,23 @@ def import_(
     elif chosen is Format.KOOG:
         work = _koog(file, key_env)
     elif chosen in {Format.CREWAI, Format.MEM0, Format.CHATS}:
-        work = _memories(file, chosen, options_of(ctx), only, user_field)
+        work = _memories(file, chosen, only, user_field)
     else:
-        work = _rows(file, chosen, options_of(ctx), only, receipts)
-    with (
-        named(None, None, "import"),
-        paused_collection(_MANY),  # it would scan all rows repeatedly
-    ):
-        report = run(ctx, work, creates=True)
+        work = _rows(file, chosen, only, receipts)
+    # The collector would scan all rows repeatedly.
+    with acting("factmem import"), paused_collection(_MANY):
+        report = run(work, creates=True)
+    counts = {"read": report.entries, "new": report.new, "skipped": report.skipped}
+    if chosen in {Format.BUNDLE, Format.CHATS}:
+        counts["turns"] = report.turns
     problems = [*map(str, report.problems)]
-    if as_json:
-        counts = {"read": report.entries, "new": report.new, "skipped": report.skipped}
-        if chosen in {Format.BUNDLE, Format.CHATS}:
-            counts["turns"] = report.turns
-        print_json({"format": chosen.value, **counts, "problems": problems})
-    else:
-        print_line(_counts(report, chosen))
-        if report.skipped:
-            print_line(f"Skipped {report.skipped:,}, recorded before their places were erased")
+    if not GIVEN.get().as_json:
         for problem in problems:
             print_error(problem)
+    lines = [_counts(report, chosen)]
+    if report.skipped:
+        lines.append(f"Skipped {report.skipped:,}, recorded before their places were erased")
+    return Answer({"format": chosen.value, **counts, "problems": problems}, *lines)
 
 
 def _counts(report: ImportReport, chosen: Format) -> str:
@@ -194,13 +177,7 @@ def _koog(path: str, key_env: str | None) -> _Work:
     return lambda store: import_koog(path, store, key=key)
 
 
-def _memories(
-    path: str,
-    chosen: Format,
-    options: Options,
-    only: list[Place],
-    user_field: str | None,
-) -> _Work:
+def _memories(path: str, chosen: Format, only: list[Place], user_field: str | None) -> _Work:
     """Import the memories or chats of another program into the place that `--place` names."""
     if len(only) != 1:
         raise CommandError(
@@ -218,7 +195,7 @@ def _memories(
 
     read = import_mem0 if chosen is Format.MEM0 else import_crewai
     given: dict[str, Any] = {} if user_field is None else {"user_field": user_field}
-    given |= {"scope": scope, "subject": subject, "concepts": options.concepts}
+    given |= {"scope": scope, "subject": subject, "concepts": GIVEN.get().concepts}
     return lambda store: read([row.columns for row in json_rows(path)], store, **given)
 
 
@@ -231,9 +208,7 @@ def _bar() -> Generator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _rows(
-    path: str, chosen: Format, options: Options, only: list[Place], erased: list[ErasureReceipt]
-) -> _Work:
+def _rows(path: str, chosen: Format, only: list[Place], erased: list[ErasureReceipt]) -> _Work:
     if len(only) > 1:
         raise CommandError(
             "Rows can be imported into one --place only: use a column 'place' for more"
@@ -241,7 +216,7 @@ def _rows(
     rows = csv_rows(path) if chosen is Format.CSV else json_rows(path)
 
     async def work(store: Store) -> ImportReport:
-        facts = await RowReader(store, options, only[0] if only else None).facts(rows)
+        facts = await RowReader(store, GIVEN.get(), only[0] if only else None).facts(rows)
         with _bar() as progress:
             return await import_facts(facts, store, erased=erased, progress=progress)
 

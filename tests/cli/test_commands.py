@@ -25,7 +25,7 @@ from factmem import (
     SourceKind,
     acting,
 )
-from factmem._cli import opening, options, output, reads
+from factmem._cli import commands, opening, options, output
 from factmem._cli.application import app
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.guide import EXAMPLES, GROUPS
@@ -481,7 +481,7 @@ def test_ctrl_c_prints_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reads, "run", interrupted)
+    monkeypatch.setattr(commands, "run", interrupted)
 
     assert call("--store", str(tmp_path), "places", code=ExitCode.INTERRUPTED) == ""
 

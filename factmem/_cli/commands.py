@@ -1,0 +1,176 @@
+"""The decorator of all commands: their shared options, the open store, and the output.
+
+A command is a function that returns an `Answer`, or prints what it does and returns None. A parameter
+`store` is the open store, and `key` the key of the options of `keys`. All others are its own arguments.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from inspect import Parameter, Signature, signature
+from typing import Any, TypeAlias
+
+import typer
+from typer.core import TyperGroup
+
+from factmem._cli.exits import CommandError, ExitCode, code_of, message_of
+from factmem._cli.guide import GROUPS, examples_of
+from factmem._cli.opening import key_from, run
+from factmem._cli.options import GIVEN, REVEAL, Options
+from factmem._cli.output import Answer, print_error
+from factmem.encryption.key import Key
+from factmem.errors import FactmemError
+from factmem.models.actors import acting
+
+__all__ = ["app", "command", "evaluation", "keys"]
+
+Work: TypeAlias = Callable[..., Any]
+
+
+class _Commands(TyperGroup):
+    """Commands that report errors as one line on stderr and an exit code."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands in groups."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                rows = [(name, self.commands[name].get_short_help_str(66)) for name in names]
+                formatter.write_dl(rows)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the selected command."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # detects a closed pipe before the exit code is decided
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            # Python flushes stdout again at exit and would print a second error.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(ExitCode.BROKEN_PIPE) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except (CommandError, FactmemError, ValueError, OSError) as exc:
+            print_error(f"factmem: {message_of(exc)}")
+            raise typer.Exit(code_of(exc)) from None
+        return result
+
+
+# Tracebacks with local variables would print values and keys: no pretty exceptions.
+app: typer.Typer = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+"""The whole command line."""
+keys: typer.Typer = typer.Typer(no_args_is_help=True, help="The keys of an encrypted store.")
+evaluation: typer.Typer = typer.Typer(
+    no_args_is_help=True, help="Test a memory with questions of your own."
+)
+app.add_typer(keys, name="keys")
+app.add_typer(evaluation, name="eval")
+_PREFIXES = {id(keys): "keys ", id(evaluation): "eval "}
+
+
+def _option(name: str, kind: object, *flags: str, **more: Any) -> Parameter:
+    default: Any = typer.Option(False if kind is bool else None, *flags, **more)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+_TEXT = str | None
+_JSON = (_option("as_json", bool, "--json", help="Print JSON."),)
+_YES = (_option("yes", bool, "--yes", "-y", help="Do not ask for confirmation."),)
+_REVEAL = (_option("reveal", bool, "--reveal", help=REVEAL),)
+_BY, _WHY = "Your name, kept with the change.", "The reason, kept with the change."
+_SIGNED = (
+    _option("name", _TEXT, "--name", envvar="FACTMEM_ACTOR", help=_BY),
+    _option("reason", _TEXT, "--reason", envvar="FACTMEM_REASON", help=_WHY),
+)
+_ENV, _ENTRY = "The environment variable with the key.", "The entry with the key, of the service"
+_ASK = "Ask for a passphrase on the terminal."
+_KEY = (
+    _option("env", _TEXT, "--key-env", metavar="NAME", help=_ENV),
+    _option("file", _TEXT, "--key-file", metavar="PATH", help="The file with the key."),
+    _option("passphrase", bool, "--passphrase", help=_ASK),
+    _option("entry", _TEXT, "--keyring-entry", metavar="NAME", help=f"{_ENTRY} 'factmem'."),
+)
+
+
+def command(
+    name: str | None = None,
+    *,
+    group: typer.Typer = app,
+    json: bool = True,
+    reveals: bool = False,
+    asks: bool = False,
+    signs: bool = False,
+    new_key: bool | None = None,
+    creates: bool = False,
+) -> Callable[[Work], Work]:
+    """Register a function as a command.
+
+    Args:
+        name: The name; by default that of the function.
+        group: The group of commands.
+        json: Whether it has `--json`.
+        reveals: Whether it prints values: those of an encrypted store need `--reveal` in a pipe.
+        asks: Whether it calls `confirm`, and has `--yes`.
+        signs: Whether its changes have the name and the reason of `--name` and `--reason`.
+        new_key: Whether its `key` is a new one; None if it has none.
+        creates: Whether to create a store that does not exist.
+    """
+
+    def decorated(work: Work) -> Work:
+        own = signature(work).parameters
+        chosen = name or work.__name__.rstrip("_")
+        added = (
+            *(_JSON if json else ()),
+            *(_REVEAL if reveals else ()),
+            *(_YES if asks else ()),
+            *(_SIGNED if signs else ()),
+            *(_KEY if new_key is not None else ()),
+        )
+
+        def call(ctx: typer.Context, **given: Any) -> None:
+            shared = {each.name: given.pop(each.name) for each in added}
+            root: Options = ctx.find_root().obj
+            as_json, yes = shared.get("as_json", False), shared.get("yes", False)
+            GIVEN.set(replace(root, as_json=as_json, yes=yes))
+            if reveals:
+                root.check_revealed(shared["reveal"])
+            if new_key is not None:
+                given["key"] = _key_of(shared, is_new=new_key)
+            by, reason = shared.get("name") or f"factmem {chosen}", shared.get("reason")
+            with acting(by, reason=reason or None) if signs else nullcontext():
+                bound = partial(work, **given)
+                answer = run(bound, creates=creates) if "store" in own else bound()
+            if isinstance(answer, Answer):
+                answer.show(as_json=as_json)
+
+        context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        arguments = [each for each in own.values() if each.name not in {"store", "key"}]
+        parameters = [context, *arguments, *added]
+        shown: Any = call
+        shown.__signature__ = Signature(
+            [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
+        )
+        shown.__annotations__ = {each.name: each.annotation for each in parameters}
+        shown.__doc__ = work.__doc__
+        group.command(chosen, epilog=examples_of(_PREFIXES.get(id(group), "") + chosen))(shown)
+        return work
+
+    return decorated
+
+
+def _key_of(given: dict[str, Any], *, is_new: bool) -> Key:
+    prompt = "New passphrase: " if is_new else "Passphrase of the key: "
+    named = [given[each.name] for each in _KEY]
+    key = key_from(*named, is_new=is_new, prompt=prompt)
+    if key is None:
+        raise CommandError("Pass a key: --key-env, --key-file, --passphrase or --keyring-entry")
+    return key

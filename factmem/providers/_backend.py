@@ -21,15 +21,6 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.actors import NOBODY, By
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
-from factmem.providers.conversations import (
-    Among,
-    ConversationInfo,
-    LearningState,
-    LearningTask,
-    NewTurn,
-    Turn,
-    TurnChanges,
-)
 from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")
@@ -83,65 +74,6 @@ class Erased:
     copies_remain: bool = False
     is_shreddable: bool = False
     conversations: int = 0
-
-
-class Conversations(Protocol):
-    """The blocking operations of a `ConversationStore`, with spans of time in microseconds."""
-
-    def append(
-        self, place: Identity, conversation: str, turns: Sequence[NewTurn], learn_after: int | None
-    ) -> list[Turn]:
-        """See `ConversationStore.append`."""
-        ...
-
-    def turns(
-        self, place: Identity, conversation: str, last: int | None, before: int | None
-    ) -> list[Turn]:
-        """See `ConversationStore.turns`."""
-        ...
-
-    def conversations(self, place: Identity) -> list[ConversationInfo]:
-        """See `ConversationStore.conversations`."""
-        ...
-
-    def changes(self, place: Identity, since: object) -> TurnChanges | None:
-        """See `ConversationStore.changes`."""
-        ...
-
-    def is_unchanged(self, place: Identity, since: object) -> bool:
-        """Return whether `changes` would return None, if that is known without I/O and waiting."""
-        ...
-
-    def remove(
-        self,
-        place: Identity,
-        conversation: str,
-        *,
-        before: str | None = None,
-        ids: Sequence[str] | None = None,
-    ) -> int:
-        """See `ConversationStore.remove`; `before` is a stamp."""
-        ...
-
-    def take(self, lease: int, among: Among) -> LearningTask | None:
-        """See `ConversationStore.take`."""
-        ...
-
-    def learnt(self, task: LearningTask, upto: int) -> bool:
-        """See `ConversationStore.learnt`."""
-        ...
-
-    def failed(self, task: LearningTask, again_in: int | None) -> bool:
-        """See `ConversationStore.failed`."""
-        ...
-
-    def retry(self, among: Among) -> int:
-        """See `ConversationStore.retry`."""
-        ...
-
-    def state(self, among: Among) -> LearningState:
-        """See `ConversationStore.state`."""
-        ...
 
 
 class Backend(Protocol):
@@ -249,17 +181,4 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Finish accepted calls and release all resources. Called once."""
-        ...
-
-
-class ConversingBackend(Backend, Protocol):
-    """The storage of a store that keeps conversations as well."""
-
-    @property
-    def conversations(self) -> Conversations:
-        """The conversations; call only `is_unchanged` of them on an event loop."""
-        ...
-
-    async def converse(self, call: Callable[[Conversations], R]) -> R:
-        """Return the result of a blocking call of the conversations of the store."""
         ...

@@ -1,7 +1,8 @@
 """ConversingStore: a store over a backend that keeps conversations, and its guarded form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import orjson
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
@@ -12,7 +13,7 @@ from factmem.models._names import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import stamp, utc
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
-from factmem.providers._backend import ConversingBackend
+from factmem.providers._backend import Backend
 from factmem.providers._guard import Guard
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers.conversations import (
@@ -29,7 +30,25 @@ from factmem.providers.conversations import (
 )
 from factmem.providers.limits import PlaceLimit
 
+if TYPE_CHECKING:
+    from factmem.providers._sql.conversations import StoredConversations
+
+R = TypeVar("R")
+
 _MICROSECOND = timedelta(microseconds=1)
+
+
+class ConversingBackend(Backend, Protocol):
+    """The storage of a store that keeps conversations as well."""
+
+    @property
+    def conversations(self) -> "StoredConversations":
+        """The conversations; call only `is_unchanged` of them on an event loop."""
+        ...
+
+    async def converse(self, call: "Callable[[StoredConversations], R]") -> R:
+        """Return the result of a blocking call of the conversations of the store."""
+        ...
 
 
 class ConversingStore(LedgerStore):
@@ -113,14 +132,19 @@ class StoreConversations(ConversationStore):
         return await self._backend.converse(lambda stored: stored.conversations(place))
 
     @override
-    async def changes(
-        self, subject: MemorySubject, scope: MemoryScope, since: object = None
-    ) -> TurnChanges | None:
-        place = self._enter(subject, scope)
-        if since is not None and self._backend.conversations.is_unchanged(place, since):
+    async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
+        places = {self._enter(place.subject, place.scope): place for place in since}
+        asked = {
+            identity: since[place]
+            for identity, place in places.items()
+            if since[place] is None
+            or not self._backend.conversations.is_unchanged(identity, since[place])
+        }
+        if not asked:
             await checkpoint_if_cancelled()
-            return None
-        return await self._backend.converse(lambda stored: stored.changes(place, since))
+            return {}
+        found = await self._backend.converse(lambda stored: stored.changes(asked))
+        return {places[identity]: changes for identity, changes in found.items()}
 
     @override
     async def remove(
@@ -230,12 +254,10 @@ class GuardedConversations(Guard, ConversationStore):
             return found
 
     @override
-    async def changes(
-        self, subject: MemorySubject, scope: MemoryScope, since: object = None
-    ) -> TurnChanges | None:
-        if await self._is_outside(subject, scope):
-            return None
-        return await self._store.conversations.changes(subject, scope, since)
+    async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
+        self._check_open()
+        inside = {place: each for place, each in since.items() if self._is_inside([place])}
+        return await self._store.conversations.changes(inside)
 
     @override
     async def remove(

@@ -197,15 +197,12 @@ class ConversationStore(ABC):
         """Return the conversations of a place, the one that was active last first."""
 
     @abstractmethod
-    async def changes(
-        self, subject: MemorySubject, scope: MemoryScope, since: object = None
-    ) -> TurnChanges | None:
-        """Return what changed in the conversations of a place since a version; None for nothing.
+    async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
+        """Return what changed in the conversations of places; those without changes are left out.
 
         Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            since: The `version` of an earlier answer for this place; None returns all messages.
+            since: The places, each with the `version` of an earlier answer for it; None returns all
+                messages.
         """
 
     @abstractmethod

@@ -1,8 +1,9 @@
 """A store in memory, for tests and short-lived agents."""
 
 from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from anyio.lowlevel import checkpoint
 
@@ -11,20 +12,15 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity, levels_of
-from factmem.providers._backend import (
-    Conversations,
-    Decision,
-    Erased,
-    ErasedSinceError,
-    Extension,
-    Present,
-)
+from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._conversations import ConversingStore
-from factmem.providers._memory_conversations import MemoryConversations
 from factmem.providers._place_lists import page_of, place_info
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.results import PlaceInfo
+
+if TYPE_CHECKING:
+    from factmem.providers._memory_conversations import MemoryConversations
 
 __all__ = ["InMemoryProvider"]
 
@@ -108,12 +104,21 @@ class _Shelves:
     def __init__(self, clock: StoreClock) -> None:
         self.clock = clock
         self.by_place: dict[Identity, _Shelf] = {}
-        self.conversations = MemoryConversations(clock)
         self._by_prefix: dict[_Prefix, dict[Identity, None]] = {}
         self._lock = Lock()
         self.erasures = 0
         self._nothing = _Shelf()
         """The contents of a place that does not exist. Nothing is ever appended to it."""
+
+    @cached_property
+    def conversations(self) -> "MemoryConversations":
+        from factmem.providers._memory_conversations import MemoryConversations  # a database
+
+        return MemoryConversations(self.clock)
+
+    def _chats(self) -> dict[Identity, tuple[int, int]]:
+        """Return the places that have conversations, with their number and size."""
+        return self.conversations.places() if "conversations" in vars(self) else {}
 
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
         return None  # each call is a checkpoint: a loop of loads must let other tasks run
@@ -168,7 +173,7 @@ class _Shelves:
                 self.erasures += 1
                 shelf.life = object()
                 shelf.edit(change.edit)
-                if change.turns is not None:
+                if change.turns is not None and self._chats():
                     self.conversations.edit(identity, change.turns)
                 if not shelf.lines:
                     self._remove(identity)
@@ -188,12 +193,13 @@ class _Shelves:
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         await checkpoint()
         with self._lock:
-            is_used = self.by_place.get(identity, self._nothing).entries()
-            if only_empty and (is_used or self.conversations.conversations(identity)):
+            count, size = self._chats().get(identity, (0, 0))
+            if only_empty and (count or self.by_place.get(identity, self._nothing).lines):
                 return Erased(self.now(self._nothing), 0, 0)
             self.erasures += 1
             shelf = self._remove(identity)
-            count, size = self.conversations.erase(identity)
+            if count:
+                self.conversations.erase(identity)
             now = self.now(shelf)
             return Erased(
                 now,
@@ -205,7 +211,7 @@ class _Shelves:
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         await checkpoint()
         with self._lock:
-            chats = self.conversations.places()
+            chats = self._chats()
             named = wanted.identities(most=len(self.by_place))
             if named is None:
                 named = list(filter(wanted.allows, self.by_place | chats))
@@ -222,7 +228,7 @@ class _Shelves:
         with self._lock:
             first = wanted.first_levels
             inside = self.by_place if first is None else self._by_prefix.get(_prefix(*first), ())
-            found = {*inside, *self.conversations.places()}
+            found = {*inside, *self._chats()}
             return page_of(filter(wanted.allows, found), after, limit)
 
     async def read_index(self, identity: Identity) -> bytes | None:
@@ -238,7 +244,7 @@ class _Shelves:
             shelf.index = bytes(index)
             return True
 
-    async def converse(self, call: Callable[[Conversations], R]) -> R:
+    async def converse(self, call: "Callable[[MemoryConversations], R]") -> R:
         await checkpoint()
         with self._lock:
             return call(self.conversations)

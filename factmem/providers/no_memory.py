@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from logging import getLogger
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from anyio.lowlevel import checkpoint
@@ -16,11 +16,13 @@ from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import Concept
 from factmem.models.places import Identity, Place
-from factmem.providers._backend import Conversations, Decision, Erased, Extension, Present
+from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._conversations import ConversingStore
-from factmem.providers._memory_conversations import MemoryConversations
 from factmem.providers.results import PlaceInfo
+
+if TYPE_CHECKING:
+    from factmem.providers._memory_conversations import MemoryConversations
 
 __all__ = ["NoMemory"]
 
@@ -62,7 +64,13 @@ class _Nothing:
     def __init__(self, clock: StoreClock) -> None:
         self._clock = clock
         self._ledger = Ledger()
-        self.conversations = MemoryConversations(clock)
+
+    @property
+    def conversations(self) -> "MemoryConversations":
+        """The conversations of a new store."""
+        from factmem.providers._memory_conversations import MemoryConversations  # a database
+
+        return MemoryConversations(self._clock)
 
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
         return None
@@ -120,9 +128,9 @@ class _Nothing:
         await checkpoint()
         return False
 
-    async def converse(self, call: Callable[[Conversations], R]) -> R:
+    async def converse(self, call: "Callable[[MemoryConversations], R]") -> R:
         await checkpoint()
-        return call(MemoryConversations(StoreClock()))
+        return call(self.conversations)
 
     async def close(self) -> None:
         await checkpoint()

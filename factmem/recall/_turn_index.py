@@ -19,7 +19,7 @@ from factmem.llm.messages import content_text
 from factmem.models.facts import Concept, FactType, SingleFact
 from factmem.models.places import Identity, Place
 from factmem.models.sources import FactSource, SourceKind
-from factmem.providers.conversations import Turn, TurnChanges
+from factmem.providers.conversations import ChangedConversation, Turn, TurnChanges
 from factmem.recall._fact_index import FactIndex
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
@@ -63,8 +63,8 @@ class TurnIndex:
         self.lock = threading.Lock()
         self.loading: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
         """Held by the one task of an event loop that reads changes."""
-        self.versions: dict[Identity, object] = {}
-        """The version up to which each place was read."""
+        self.versions: Mapping[Place, object] = dict.fromkeys(places.values())
+        """The version up to which each place was read; replaced, never mutated."""
         self._index = FactIndex(places.values())
         self._passages: dict[tuple[Identity, str], Passage] = {}
         self._ids: dict[tuple[Identity, str], dict[int, list[str]]] = {}
@@ -78,19 +78,26 @@ class TurnIndex:
         """Whether a search takes less than half a millisecond."""
         return self._index.is_quick
 
-    def follow(self, identity: Identity, changes: TurnChanges) -> None:
-        """Apply the changes of a place."""
+    def follow(self, changes: Mapping[Place, TurnChanges]) -> None:
+        """Apply the changes of places."""
         with self.lock:
-            for name, turns, is_whole in changes.conversations:
-                held = self._ids.setdefault((identity, name), {})
-                numbers = list(held) if is_whole else [turn.number for turn in turns]
-                for number in numbers:
-                    self._drop(identity, held.pop(number, []))
-                for turn in turns:
-                    self._put(identity, name, turn, held)
-                if not held:
-                    del self._ids[identity, name]
-            self.versions[identity] = changes.version
+            for place, changed in changes.items():
+                for chat in changed.conversations:
+                    self._follow(place.identity, chat)
+            self.versions = {
+                **self.versions,
+                **{place: each.version for place, each in changes.items()},
+            }
+
+    def _follow(self, identity: Identity, chat: ChangedConversation) -> None:
+        held = self._ids.setdefault((identity, chat.id), {})
+        numbers = list(held) if chat.is_whole else [turn.number for turn in chat.turns]
+        for number in numbers:
+            self._drop(identity, held.pop(number, []))
+        for turn in chat.turns:
+            self._put(identity, chat.id, turn, held)
+        if not held:
+            del self._ids[identity, chat.id]
 
     def _put(self, identity: Identity, name: str, turn: Turn, held: dict[int, list[str]]) -> None:
         kind = _KINDS.get(turn.role)

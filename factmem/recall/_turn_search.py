@@ -7,9 +7,8 @@ from factmem.errors import StorageError
 from factmem.models.clock import TimeProvider
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.providers._reader import each_of
 from factmem.providers.base import FactStore
-from factmem.providers.conversations import ConversationStore, TurnChanges
+from factmem.providers.conversations import ConversationStore
 from factmem.recall._index_cache import IndexCache
 from factmem.recall._turn_features import Telling
 from factmem.recall._turn_index import Passage, TurnIndex
@@ -73,27 +72,18 @@ class TurnSearch:
         return await self._cache.work(lambda: self._found(index, asked, left_out))
 
     async def _follow(self, index: TurnIndex, keeper: ConversationStore) -> None:
-        async def follow(place: Place) -> None:
-            identity = place.identity
-            version = index.versions.get(identity)
-            changes = await keeper.changes(place.subject, place.scope, version)
-            if changes is None:
-                return
-            async with index.loading.get():
-                if index.versions.get(identity) is not version:  # another task has read them
-                    changes = await keeper.changes(
-                        place.subject, place.scope, index.versions.get(identity)
-                    )
-                if changes is not None:
-                    await self._take(index, identity, changes)
-
-        await each_of(follow, [*index.places.values()])
-
-    async def _take(self, index: TurnIndex, identity: Identity, changes: TurnChanges) -> None:
-        if sum(len(each.turns) for each in changes.conversations) <= _FEW and index.is_quick:
-            index.follow(identity, changes)
-        else:
-            await self._cache.work(lambda: index.follow(identity, changes))
+        since = index.versions
+        changes = await keeper.changes(since)
+        if not changes:
+            return
+        async with index.loading.get():
+            if index.versions is not since:  # another task has read them
+                changes = await keeper.changes(index.versions)
+            chats = [chat for each in changes.values() for chat in each.conversations]
+            if sum(len(chat.turns) for chat in chats) <= _FEW and index.is_quick:
+                index.follow(changes)
+            else:
+                await self._cache.work(lambda: index.follow(changes))
 
     def _found(
         self, index: TurnIndex, queries: Sequence[RecallQuery], left_out: Collection[str]

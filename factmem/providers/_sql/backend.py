@@ -17,7 +17,7 @@ from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
-from factmem.providers._backend import Conversations, Decision, Erased, Extension, Present
+from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
 from factmem.providers._sql.conversations import StoredConversations
@@ -107,7 +107,7 @@ class SqlBackend:
     async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
         return await self.work(lambda: self.blocking.keep_index(identity, index, version))
 
-    async def converse(self, call: Callable[[Conversations], R]) -> R:
+    async def converse(self, call: Callable[[StoredConversations], R]) -> R:
         return await self.work(lambda: call(self.conversations))
 
     async def close(self) -> None:

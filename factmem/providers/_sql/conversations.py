@@ -6,7 +6,7 @@ have that place, and an erasure finds it. The last lines are read backwards from
 place, whatever its length.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from secrets import randbits
 
@@ -113,16 +113,13 @@ class StoredConversations:
 
         return self._places.run(read)
 
-    def changes(self, place: Identity, since: object) -> TurnChanges | None:
+    def changes(self, since: Mapping[Identity, object]) -> dict[Identity, TurnChanges]:
         """See `ConversationStore.changes`."""
-
-        def read(session: Session, _: int) -> TurnChanges | None:
-            return changes_since(session, self._places.reading(session), place, since)
-
-        return self._places.run(read)
+        read = self._places.reading
+        return self._places.run(lambda session, _: changes_since(session, read(session), since))
 
     def is_unchanged(self, place: Identity, since: object) -> bool:
-        """See `Conversations.is_unchanged`."""
+        """Return whether `changes` would return nothing, if that is known without I/O and waiting."""
         return isinstance(since, Known) and self._places.has_extents(place, since.extents)
 
     def remove(

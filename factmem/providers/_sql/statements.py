@@ -67,8 +67,8 @@ WHERE store = %s AND owner = %s AND place <> owner AND bytes > 0 ORDER BY record
 """The conversations of a place, by its key."""
 
 LIST_EXTENTS = """
-SELECT place, made, snapshot, last, names, data_key FROM factmem.places
-WHERE store = %s AND owner = %s AND place <> owner AND bytes > 0 ORDER BY place
+SELECT owner, place, made, snapshot, last, names, data_key FROM factmem.places
+WHERE store = %s AND owner IN ({keys}) AND place <> owner AND bytes > 0 ORDER BY place
 """
 
 LOCK_OWNED = """

@@ -4,6 +4,8 @@ A conversation is read backwards from its end. Followers of a place's conversati
 was appended, unless messages were removed or edited.
 """
 
+from collections.abc import Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from factmem.ledger.entries import Entry
@@ -27,18 +29,34 @@ from factmem.providers.conversations import (
 _EVERYTHING = 2**62
 """More than the number of any line."""
 
+_MOST_PLACES = 1000
+"""The places that one query asks about."""
+
 _TITLE_LINES = 4
 """The first lines of a conversation, among which the user's first message is."""
 
 
 def changes_since(
-    session: Session, reader: PlaceReader | None, place: Identity, since: object
+    session: Session, reader: PlaceReader | None, since: Mapping[Identity, object]
+) -> dict[Identity, TurnChanges]:
+    """Return what changed in the conversations of places; see `ConversationStore.changes`."""
+    keys = {} if reader is None else {reader.key(place): place for place in since}
+    rows: dict[Identity, list[Row]] = {place: [] for place in since}
+    named = iter(keys)
+    while reader is not None and (some := list(islice(named, _MOST_PLACES))):
+        query, given = sql.among(sql.LIST_EXTENTS, some)
+        for owner, *row in session.rows(query, [reader.store.number, *given]):
+            rows[keys[owner]].append(tuple(row))
+    found = (
+        (place, _changes(session, reader, place, since[place], rows[place])) for place in since
+    )
+    return {place: changes for place, changes in found if changes is not None}
+
+
+def _changes(
+    session: Session, reader: PlaceReader | None, place: Identity, since: object, rows: list[Row]
 ) -> TurnChanges | None:
-    """Return what changed in the conversations of a place; see `ConversationStore.changes`."""
     before = since if isinstance(since, Known) else Known({}, {})
-    rows = list[Row]()
-    if reader is not None:
-        rows = session.rows(sql.LIST_EXTENTS, [reader.store.number, reader.key(place)])
     now = Known({row[0]: tuple(row[1:4]) for row in rows}, dict(before.names))
     if now.extents == before.extents and since is not None:
         return None

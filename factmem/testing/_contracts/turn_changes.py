@@ -1,5 +1,6 @@
 """Tests of following the conversations of a place."""
 
+from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.conversations import ALICE, BOB, said
 from factmem.testing._contracts.stores import SecondInstances
@@ -12,12 +13,16 @@ class TurnChanges(SecondInstances):
     async def test_changes_are_followed(self, provider: FactStore, second: FactStore) -> None:
         """Who follows a place has its messages, whatever is appended, removed, purged or erased."""
         version: object = None
+        place, empty = Place(AGENT, ALICE), Place(AGENT, BOB)
         held = dict[str, list[tuple[int, str]]]()
         wholes = 0
 
         async def follow() -> None:
             nonlocal version, wholes
-            changes = await provider.conversations.changes(ALICE, AGENT, version)
+            found = await provider.conversations.changes({place: version, empty: None})
+            assert not found.pop(empty).conversations
+            changes = found.pop(place, None)
+            assert not found
             if changes is not None:
                 version = changes.version
                 for name, turns, is_whole in changes.conversations:
@@ -31,7 +36,7 @@ class TurnChanges(SecondInstances):
             for info in infos:
                 stored = await second.conversations.turns(info.id, ALICE, AGENT)
                 assert held[info.id] == [(turn.number, turn.text) for turn in stored]
-            assert await provider.conversations.changes(ALICE, AGENT, version) is None
+            assert await provider.conversations.changes({place: version}) == {}
 
         await follow()
         await said(provider, "I love dark", "Thanks")
@@ -56,5 +61,4 @@ class TurnChanges(SecondInstances):
         await follow()
         await said(provider, "anew")
         await follow()
-        bobs = await provider.conversations.changes(BOB, AGENT)
-        assert bobs is None or not bobs.conversations
+        assert not (await provider.conversations.changes({empty: None}))[empty].conversations

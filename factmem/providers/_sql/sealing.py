@@ -20,7 +20,7 @@ import hmac
 import os
 import struct
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zlib import crc32
 
 import orjson
@@ -55,36 +55,36 @@ class UnknownGenerationError(Exception):
     """A data key is wrapped under a generation that this ring lacks: another process rotated it."""
 
 
-class Sealer(Protocol):
-    """The form of the lines of one place."""
+class Sealer:
+    """The form of the lines of one place; here as they are, for a database with its own checksums."""
 
     def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
         """Return a line as it is stored; `previous` is the tag of the line before."""
-        ...
+        return line
 
     def open(self, number: int, at: int, previous: bytes, stored: bytes) -> bytes:
         """Return a stored line.
 
         Raises:
+            CorruptJournalError: It is damaged.
             TamperedError: It does not verify.
         """
-        ...
+        return stored
 
     def tag(self, stored: bytes) -> bytes:
         """Return the tag that the next line follows."""
-        ...
+        return NO_TAG
 
     def tail(self, extent: Extent, tag: bytes) -> bytes | None:
         """Return the tail of a place that ends with the line of this tag."""
-        ...
+        return None
 
     def check_tail(self, extent: Extent, tag: bytes, tail: bytes | None) -> None:
         """Raise TamperedError unless a place ends where its row says."""
-        ...
 
     def seal_names(self, identity: Identity) -> bytes:
         """Return the names of the place as they are stored."""
-        ...
+        return orjson.dumps(identity)
 
     def open_names(self, stored: bytes) -> Identity:
         """Return the names of the place.
@@ -93,61 +93,6 @@ class Sealer(Protocol):
             CorruptJournalError: They cannot be read.
             TamperedError: They do not verify.
         """
-        ...
-
-    def seal_index(self, index: bytes) -> bytes:
-        """Return an index as it is stored."""
-        ...
-
-    def open_index(self, stored: bytes) -> bytes | None:
-        """Return a stored index; None if it does not verify, as it can be made again."""
-        ...
-
-
-class Sealing(Protocol):
-    """The form of a whole store."""
-
-    generation: int
-    """The generation of data keys that new places use."""
-
-    def key(self, kind: str, names: tuple[str | None, ...]) -> bytes:
-        """Return the key of a place, a subject or a scope: 16 bytes."""
-        ...
-
-    def new_data_key(self, place: bytes) -> bytes | None:
-        """Return a wrapped data key for a new place; None where nothing is sealed."""
-        ...
-
-    def sealer(self, place: bytes, data_key: bytes | None) -> Sealer:
-        """Return the form of the lines of a place.
-
-        Raises:
-            TamperedError: Its data key does not verify.
-            UnknownGenerationError: The ring is older than the data key.
-        """
-        ...
-
-
-class _PlainLines:
-    def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
-        return line
-
-    def open(self, number: int, at: int, previous: bytes, stored: bytes) -> bytes:
-        return stored
-
-    def tag(self, stored: bytes) -> bytes:
-        return NO_TAG
-
-    def tail(self, extent: Extent, tag: bytes) -> bytes | None:
-        return None
-
-    def check_tail(self, extent: Extent, tag: bytes, tail: bytes | None) -> None:
-        pass
-
-    def seal_names(self, identity: Identity) -> bytes:
-        return orjson.dumps(identity)
-
-    def open_names(self, stored: bytes) -> Identity:
         try:
             kind, scope, subject, entity = orjson.loads(stored)
         except (ValueError, TypeError):
@@ -158,9 +103,11 @@ class _PlainLines:
         return kind, scope, subject, entity
 
     def seal_index(self, index: bytes) -> bytes:
+        """Return an index as it is stored."""
         return index
 
     def open_index(self, stored: bytes) -> bytes | None:
+        """Return a stored index; None if it does not verify, as it can be made again."""
         return stored
 
 
@@ -168,7 +115,7 @@ _SUM = struct.Struct(">qq")
 _SUM_END = len(b'{"sum":"00000000"')
 
 
-class _CheckedLines(_PlainLines):
+class _CheckedLines(Sealer):
     """Lines that carry a checksum as the first field of their JSON, so that any tool reads them.
 
     It covers the place, the number, the time and the rest of the line.
@@ -199,35 +146,41 @@ class _CheckedLines(_PlainLines):
         return index if crc32(index, self._seed).to_bytes(4, "big") == stored[:4] else None
 
 
-class PlainSealing:
-    """Nothing is secret. Keys are hashes, so that they have one length.
+class Sealing:
+    """The form of a whole store; here nothing is secret. Keys are hashes, so that they have one length.
 
     Args:
         store: The id of the store, in hex.
         has_checksums: Whether each line carries a checksum. A database server has its own.
     """
 
-    generation = 0
+    generation: int = 0
+    """The generation of data keys that new places use."""
 
-    def __init__(self, store: str, *, has_checksums: bool) -> None:
+    def __init__(self, store: str, *, has_checksums: bool = False) -> None:
         self._store = bytes.fromhex(store)
         self._has_checksums = has_checksums
-        self._lines = _PlainLines()
+        self._lines = Sealer()
 
     def key(self, kind: str, names: tuple[str | None, ...]) -> bytes:
-        """See `Sealing.key`."""
+        """Return the key of a place, a subject or a scope: 16 bytes."""
         return sha256(_named(kind, self._store, names)).digest()[:16]
 
     def new_data_key(self, place: bytes) -> bytes | None:
-        """See `Sealing.new_data_key`."""
+        """Return a wrapped data key for a new place; None where nothing is sealed."""
         return None
 
     def sealer(self, place: bytes, data_key: bytes | None) -> Sealer:
-        """See `Sealing.sealer`."""
+        """Return the form of the lines of a place.
+
+        Raises:
+            TamperedError: Its data key does not verify.
+            UnknownGenerationError: The ring is older than the data key.
+        """
         return _CheckedLines(place) if self._has_checksums else self._lines
 
 
-class RingSealing:
+class RingSealing(Sealing):
     """Everything but numbers, times and sizes is secret.
 
     Args:
@@ -236,7 +189,7 @@ class RingSealing:
     """
 
     def __init__(self, store: str, ring: KeyRing) -> None:
-        self._store = bytes.fromhex(store)
+        super().__init__(store)
         self._ring = ring
         self.generation = ring.generation
 
@@ -283,7 +236,7 @@ class RingSealing:
         return b"factmem/sql/1/key\0" + self._store + place + head
 
 
-class _SealedLines:
+class _SealedLines(Sealer):
     def __init__(self, place: bytes, key: bytes) -> None:
         self._aead = Aead(key)
         self._place = place

@@ -49,7 +49,7 @@ class StoredPlaces(PlaceReads):
 
     def _start(self) -> None:
         super()._start()
-        self.tidying: Tidying = Tidying(self, self._clock, self._keep_history)
+        self.tidying: Tidying = Tidying(self.edit, self._clock, self._keep_history)
 
     def writing(self, session: Session) -> tuple[PlaceReader, PlaceRewriter]:
         """Return the reader and the writer of the store; creates the store if it does not exist."""

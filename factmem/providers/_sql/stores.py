@@ -22,7 +22,7 @@ from factmem.errors import (
     WrongKeyError,
 )
 from factmem.providers._sql import statements as sql
-from factmem.providers._sql.sealing import PlainSealing, RingSealing, Sealing
+from factmem.providers._sql.sealing import RingSealing, Sealing
 from factmem.providers._sql.session import Session
 
 PLAIN, SEALED = "plain", "aes-256-gcm"
@@ -261,7 +261,7 @@ class Opening:
                 "store by export_facts and import_facts"
             )
         else:
-            sealing = PlainSealing(row.id, has_checksums=self.tables.has_checksums)
+            sealing = Sealing(row.id, has_checksums=self.tables.has_checksums)
         if session.store != row.number:
             session.select_store(row.number)
         _check_places(session, row, sealing)

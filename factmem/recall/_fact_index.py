@@ -27,7 +27,7 @@ from factmem.recall._lexical.bm25 import (
 )
 from factmem.recall._lexical.postings import Document
 from factmem.recall._ranking import Candidates, Hints, Ranking
-from factmem.recall._text_slots import Nearness, TextSlots, TextVectors
+from factmem.recall._text_slots import Nearness, QuestionVectors, TextSlots
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
@@ -220,7 +220,7 @@ class FactIndex:
                 yield placed.fact
 
     def search(
-        self, query: RecallQuery, now: datetime, vectors: TextVectors | None = None
+        self, query: RecallQuery, now: datetime, vectors: QuestionVectors | None = None
     ) -> list[Match]:
         """Return the best matches, best first. Of equal ones, the last confirmed comes first.
 

@@ -32,39 +32,19 @@ class TextRows:
 
     def __init__(self, digests: Sequence[bytes]) -> None:
         self.digests = digests
-        self._table: VectorTable | None = None
-        self._changes = 0
-        self._rows: Sequence[int] = ()
-        self._is_whole = False
+        self._known: tuple[VectorTable | None, int] = (None, 0)
+        self._rows: Array = None
+        self.is_whole: bool = False
         """Whether the texts are exactly the rows of the table, in order."""
 
-    def select(self, table: VectorTable, products: Array) -> Array:
-        """Return the product for each text; NaN without a row."""
-        self._follow(table)
-        np: Array = numpy_or_none()
-        if not self._rows or not len(products):
-            return np.full(len(self._rows), nan)
-        if self._is_whole and len(products) == len(self._rows):
-            return products
-        rows = np.frombuffer(self._rows, np.int64)
-        taken = products[rows]
-        taken[rows < 0] = nan
-        return taken
-
-    def chosen(self, table: VectorTable, chosen: Sequence[bool] | None) -> Sequence[int] | None:
-        """Return the rows of the chosen texts that have one; None for every row of the table."""
-        self._follow(table)
-        if chosen is None:
-            return None if self._is_whole else [row for row in self._rows if row >= 0]
-        held = zip(self._rows, chosen, strict=True)
-        return [row for row, is_chosen in held if is_chosen and row >= 0]
-
-    def _follow(self, table: VectorTable) -> None:
-        if self._table is not table or self._changes != table.changes:
-            rows = table.rows(self.digests)
-            self._table, self._changes = table, table.changes
-            self._rows = array("q", [-1 if row is None else row for row in rows])
-            self._is_whole = list(self._rows) == list(range(table.width))
+    def of(self, np: Array, table: VectorTable) -> Array:
+        """Return the row of each text; -1 without one."""
+        if self._known != (table, table.changes):
+            self._known = table, table.changes
+            rows = (-1 if row is None else row for row in table.rows(self.digests))
+            self._rows = np.fromiter(rows, np.intp, len(self.digests))
+            self.is_whole = bool(np.array_equal(self._rows, np.arange(table.width)))
+        return self._rows
 
 
 class PlaceVectors:
@@ -205,20 +185,21 @@ class PlaceVectors:
         table = self._table
         return None if table is None else (table, table.changes)
 
-    def cosines(self, vector: "array[float]", texts: "TextRows") -> Sequence[float]:
+    def cosines(self, vector: "array[float]", texts: TextRows) -> Array:
         """Return the cosine between each text and a vector of length 1.
 
         NaN for texts without a vector, and for all texts if the dimensions differ.
         """
+        np: Array = numpy_or_none()
         with self._lock:
             table = self._table
             if table is None or table.dimensions != len(vector):
-                return [nan] * len(texts.digests)
-            cosines: Sequence[float] = texts.select(table, table.products(vector))
-            return cosines
+                return np.full(len(texts.digests), nan)
+            rows, products = texts.of(np, table), table.products(vector)
+            return products if texts.is_whole else np.append(products, nan)[rows]  # row -1 is last
 
     def total(
-        self, texts: "TextRows", chosen: Sequence[bool] | None, dimensions: int
+        self, texts: TextRows, chosen: Sequence[bool] | None, dimensions: int
     ) -> Sequence[float] | None:
         """Return the sum of the vectors of texts; None if no vector has these dimensions.
 
@@ -227,11 +208,16 @@ class PlaceVectors:
             chosen: Whether each text counts; None means all.
             dimensions: The dimensions of the sum.
         """
+        np: Array = numpy_or_none()
         with self._lock:
             table = self._table
             if table is None or table.dimensions != dimensions:
                 return None
-            return table.total(texts.chosen(table, chosen))
+            rows = texts.of(np, table)
+            if chosen is None and texts.is_whole:
+                return table.total(None)
+            is_counted = rows >= 0 if chosen is None else (rows >= 0) & np.array(chosen, np.bool_)
+            return table.total(rows[is_counted])
 
     def settle(
         self, digests: AbstractSet[bytes], number: int | None = None, *, is_last: bool = False

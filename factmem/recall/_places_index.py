@@ -14,7 +14,7 @@ from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Identity, Place
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_cache import EMPTY, PlaceCache, PlaceSnapshot
-from factmem.recall._place_vectors import TextRows
+from factmem.recall._text_slots import QuestionVectors
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
@@ -28,30 +28,6 @@ Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
 
 Found: TypeAlias = tuple[list[list[Match]], list[UnreadableConcept]]
 """The matches of each query, and the unreadable concepts."""
-
-
-class _QuestionVectors:
-    """The vectors of some places, and the vector of a question."""
-
-    def __init__(self, caches: Mapping[Identity, PlaceCache], vector: "array[float]") -> None:
-        self._caches = caches
-        self._vector = vector
-
-    def cosines(self, identity: Identity, texts: TextRows) -> Sequence[float]:
-        return self._caches[identity].vectors.cosines(self._vector, texts)
-
-    def along(
-        self, identity: Identity, texts: TextRows, direction: Sequence[float]
-    ) -> Sequence[float]:
-        return self._caches[identity].vectors.cosines(array("f", direction), texts)
-
-    def total(
-        self, identity: Identity, texts: TextRows, chosen: Sequence[bool] | None
-    ) -> Sequence[float] | None:
-        return self._caches[identity].vectors.total(texts, chosen, len(self._vector))
-
-    def changes(self, identity: Identity) -> object:
-        return self._caches[identity].vectors.changes
 
 
 class PlacesIndex:
@@ -124,11 +100,10 @@ class PlacesIndex:
         now: datetime,
         vectors: "Sequence[array[float]] | None",
     ) -> Found:
+        held = {identity: cache.vectors for identity, cache in self.caches.items()}
         found = [
             self._index.search(
-                query,
-                now,
-                None if vectors is None else _QuestionVectors(self.caches, vectors[at]),
+                query, now, None if vectors is None else QuestionVectors(vectors[at], held)
             )
             for at, query in enumerate(queries)
         ]

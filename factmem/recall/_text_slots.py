@@ -1,41 +1,26 @@
 """The embedded texts of an index's facts, by slot: cosines with a question, common direction."""
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum, hypot, nan
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from factmem.models.places import Identity
 from factmem.recall._arrays import Array
-from factmem.recall._place_vectors import TextRows
+from factmem.recall._place_vectors import PlaceVectors, TextRows
 
-__all__ = ["COMMON", "Nearness", "Spread", "TextSlots", "TextVectors"]
+__all__ = ["COMMON", "Nearness", "QuestionVectors", "Spread", "TextSlots"]
 
 COMMON = 0.3
 """The share of a fact's cosine with the mean vector of the facts that ranking subtracts. This
 removes what all texts have in common, such as their language or form."""
 
 
-class TextVectors(Protocol):
-    """The vectors of the texts of some places, and the vector of a question."""
+class QuestionVectors(NamedTuple):
+    """The vector of a question, and the vectors of the texts of some places."""
 
-    def cosines(self, identity: Identity, texts: TextRows) -> Sequence[float]:
-        """Return the cosine between the question and each text; NaN without a vector."""
-        ...
-
-    def along(
-        self, identity: Identity, texts: TextRows, direction: Sequence[float]
-    ) -> Sequence[float]:
-        """Return the cosine between a direction and each text; NaN without a vector."""
-        ...
-
-    def total(
-        self, identity: Identity, texts: TextRows, chosen: Sequence[bool] | None
-    ) -> Sequence[float] | None:
-        """Return the sum of the vectors of the chosen texts, or of all; None if there is none."""
-
-    def changes(self, identity: Identity) -> object:
-        """Return a token that differs after each change of the vectors of a place."""
+    vector: "array[float]"
+    places: Mapping[Identity, PlaceVectors]
 
 
 class Spread(NamedTuple):
@@ -98,22 +83,25 @@ class TextSlots:
         self._rows.pop(identity, None)
 
     def nearness(
-        self, np: Array, vectors: TextVectors, size: int, among: bytearray | None
+        self, np: Array, vectors: QuestionVectors, size: int, among: bytearray | None
     ) -> Nearness:
         """Return the cosines of `size` slots with a question; `among` restricts those that count."""
+        question, places = vectors
         cosines = np.full(size, nan)
-        for identity, held in self._held():
-            cosines[held.where(np)] = vectors.cosines(identity, held.texts)
+        held = [(each, places[identity]) for identity, each in self._held()]
+        for each, of_place in held:
+            cosines[each.where(np)] = of_place.cosines(question, each.texts)
         if among is not None:
             cosines[np.frombuffer(among, np.uint8) == 0] = nan
-
-        def compute() -> Array:
-            common = np.zeros(size)
-            for held, along in self._along(vectors, among):
-                common[held.where(np)] = along
-            return common
-
-        common = self._cached(vectors, among, compute)
+        # The stamp comes first, so that a change meanwhile invalidates the result.
+        stamp = [(each.texts, of_place.changes) for each, of_place in held]
+        if among is None and self._common[0] == stamp:
+            return Nearness(cosines, cosines - COMMON * self._common[1])
+        common, direction = np.zeros(size), _direction(held, len(question), among)
+        for each, of_place in held if direction else ():
+            common[each.where(np)] = of_place.cosines(direction, each.texts)
+        if among is None:
+            self._common = stamp, common
         return Nearness(cosines, cosines - COMMON * common)
 
     def _held(self) -> Iterator[tuple[Identity, _Held]]:
@@ -127,35 +115,17 @@ class TextSlots:
                     self._rows[identity] = held
                 yield identity, held
 
-    def _cached(
-        self, vectors: TextVectors, among: bytearray | None, compute: Callable[[], Any]
-    ) -> Any:
-        """Return the cosines with the common direction; those of all facts are cached."""
-        if among is not None:
-            return compute()
-        # The stamp comes first, so that a change meanwhile invalidates the result.
-        stamp = [(held.texts, vectors.changes(identity)) for identity, held in self._held()]
-        if self._common[0] != stamp:
-            self._common = stamp, compute()
-        return self._common[1]
 
-    def _along(
-        self, vectors: TextVectors, among: bytearray | None
-    ) -> Iterator[tuple[_Held, Sequence[float]]]:
-        """Yield the cosines of each place's texts with the common direction."""
-        direction = self._direction(vectors, among)
-        if direction is not None:
-            for identity, held in self._held():
-                yield held, vectors.along(identity, held.texts, direction)
-
-    def _direction(self, vectors: TextVectors, among: bytearray | None) -> list[float] | None:
-        """Return the direction of the mean vector of all facts, or of those in `among`."""
-        totals: list[Sequence[float]] = []
-        for identity, (slots, texts, _) in self._held():
-            chosen = None if among is None else [bool(among[slot]) for slot in slots]
-            total = vectors.total(identity, texts, chosen)
-            if total is not None:
-                totals.append(total)
-        whole = [*map(fsum, zip(*totals, strict=True))]
-        length = hypot(*whole)
-        return [number / length for number in whole] if length else None
+def _direction(
+    held: Iterable[tuple[_Held, PlaceVectors]], dimensions: int, among: bytearray | None
+) -> "array[float]":
+    """Return the direction of the mean vector of all facts, or of those in `among`; empty for none."""
+    totals: list[Sequence[float]] = []
+    for each, vectors in held:
+        chosen = None if among is None else [bool(among[slot]) for slot in each.slots]
+        total = vectors.total(each.texts, chosen, dimensions)
+        if total is not None:
+            totals.append(total)
+    whole = [*map(fsum, zip(*totals, strict=True))]
+    length = hypot(*whole)
+    return array("f", [number / length for number in whole] if length else ())

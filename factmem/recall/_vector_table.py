@@ -114,13 +114,13 @@ class VectorTable:
     def _row(self, row: int) -> Floats:
         return self._numbers[row * self.dimensions : (row + 1) * self.dimensions]
 
-    def total(self, rows: Sequence[int] | None) -> Sequence[float] | None:
+    def total(self, rows: Sequence[int] | Array | None) -> Sequence[float] | None:
         """Return the sum of some rows, or of all keys; None if there is none.
 
         The sum is in double precision, so that in single precision it depends neither on the order
         of the rows nor on vectors that were added and removed.
         """
-        if not (self._rows if rows is None else rows):
+        if not len(self._rows if rows is None else rows):
             return None
         np: Array = numpy_or_none()
         if rows is None:
@@ -130,7 +130,7 @@ class VectorTable:
             return cast("Sequence[float]", self._total.tolist())
         return cast("Sequence[float]", self._sum(np, rows).tolist())
 
-    def _sum(self, np: Array, rows: Sequence[int] | None) -> Array:
+    def _sum(self, np: Array, rows: Sequence[int] | Array | None) -> Array:
         matrix = self._matrix(np)
         if rows is not None:
             matrix = matrix[np.array(rows, np.intp)]

@@ -1,6 +1,7 @@
 """The score of a match: the documented formula and its limits."""
 
 from array import array
+from collections import defaultdict
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -24,6 +25,7 @@ from factmem.recall._documents import (
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_vectors import PlaceVectors, TextRows
 from factmem.recall._ranking import NAMED
+from factmem.recall._text_slots import QuestionVectors
 from factmem.recall._vector_table import unit
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery, RecallSettings, RecallWeights
@@ -50,27 +52,23 @@ def index_of(*facts: Any) -> FactIndex:
     return index
 
 
-class Near:
+class Near(PlaceVectors):
     """Returns fixed cosines by fact id; the vectors have no mean direction."""
 
     def __init__(self, known: dict[bytes, float]) -> None:
+        super().__init__()
         self.known = known
 
-    def cosines(self, identity: object, texts: TextRows) -> list[float]:
+    def cosines(self, vector: object, texts: TextRows) -> list[float]:
         return [self.known.get(digest, nan) for digest in texts.digests]
 
-    def along(self, identity: object, texts: TextRows, direction: object) -> list[float]:
-        raise AssertionError
-
-    def total(self, identity: object, texts: TextRows, chosen: object) -> None:
+    def total(self, texts: TextRows, chosen: object, dimensions: int) -> None:
         return None
 
-    def changes(self, identity: object) -> object:
-        return self
 
-
-def near(**cosines: float) -> Near:
-    return Near({text_digest(name): cosine for name, cosine in cosines.items()})
+def near(**cosines: float) -> QuestionVectors:
+    known = {text_digest(name): cosine for name, cosine in cosines.items()}
+    return QuestionVectors(array("f"), defaultdict(lambda: Near(known)))
 
 
 def ids(matches: list[Match]) -> list[str]:
@@ -197,33 +195,19 @@ def test_facts_of_the_named_entity_gain_a_fifth() -> None:
     assert isclose(named["his"] / unnamed["his"], 1 + NAMED)
 
 
-class Vectors:
+def vectors_of(question: list[float], **vectors: list[float]) -> QuestionVectors:
     """Return the vectors of texts, by the ids of their facts, in one table."""
-
-    def __init__(self, question: list[float], **vectors: list[float]) -> None:
-        self._question = unit(question)
-        self._held = PlaceVectors()
-        self._held.use("m", len(question))
-        self._held.add({text_digest(name): vector for name, vector in vectors.items()})
-
-    def cosines(self, identity: object, texts: TextRows) -> Any:
-        return self._held.cosines(self._question, texts)
-
-    def along(self, identity: object, texts: TextRows, direction: Any) -> Any:
-        return self._held.cosines(array("f", direction), texts)
-
-    def total(self, identity: object, texts: TextRows, chosen: Any) -> Any:
-        return self._held.total(texts, chosen, len(self._question))
-
-    def changes(self, identity: object) -> object:
-        return self._held.changes
+    held = PlaceVectors()
+    held.use("m", len(question))
+    held.add({text_digest(name): vector for name, vector in vectors.items()})
+    return QuestionVectors(unit(question), {HERE.identity: held})
 
 
 def test_the_common_part_of_all_facts_does_not_affect_the_ranking() -> None:
     """A part of the cosine with their mean vector is subtracted; relevance keeps it."""
     vectors = {"cat": [0.9, 0.3], "trip": [1.0, 0.0], "nuts": [0.9, -0.1]}
     index, question = index_of(*FACTS), asked("unheard")
-    near_all = Vectors([1.0, 0.12], **vectors)
+    near_all = vectors_of([1.0, 0.12], **vectors)
 
     found = index.search(question, NOW, near_all)
 

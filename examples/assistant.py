@@ -123,7 +123,7 @@ async def main() -> None:
         else:
             folder = Path(stack.enter_context(TemporaryDirectory()))
         store = await stack.enter_async_context(LocalFileMemoryProvider(folder))
-        agent = await stack.enter_async_context(Agent(model, system_prompt="You are a friend."))
+        agent = Agent(model, system_prompt="You are a friend.")
         memory = agent.install(
             AgentMemory,
             provider=store,

@@ -82,14 +82,12 @@ async def talk(folder: Path, text: str, conversation: str) -> None:
             subjects=[MINJI],
             concepts=[DRINK, ALLERGIES, RISES_AT],
             auto_detect=True,
-            background=True,
         )
-        async with agent:  # the end of the block waits for background detections
-            result = await agent.run(text, conversation=conversation)
-            shown = next((m["content"] for m in model.calls[0] if m.get("name")), "없음")
-            print(f"[{conversation}] 기억: {shown}")
-            print(f"민지: {text}")
-            print(f"비서: {result.text}")
+        result = await agent.run(text, conversation=conversation)
+        shown = next((m["content"] for m in model.calls[0] if m.get("name")), "없음")
+        print(f"[{conversation}] 기억: {shown}")
+        print(f"민지: {text}")
+        print(f"비서: {result.text}")
 
         for report in result.reports_of(DetectionReport):
             for placed in report.saved:

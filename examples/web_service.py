@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Header, HTTPException, Request
+from fastapi import BackgroundTasks, Depends, FastAPI, Header, HTTPException, Request
 from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
@@ -81,14 +81,11 @@ def create_app(
         scopes=MemoryScopesProfile(product=PRODUCT.name),
         subjects=[USER],
         concepts=[NOTES],
-        auto_detect=True,
-        background=True,  # the answer does not wait for detection
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        # At shutdown the agent finishes its background work, then the store closes.
-        async with store, agent:
+        async with store:
             yield
 
     app = FastAPI(lifespan=lifespan)
@@ -105,8 +102,10 @@ def create_app(
         return {"store": status.id, "version": status.version}
 
     @app.post("/chat")
-    async def chat(body: Text, user: Caller) -> dict[str, str]:
+    async def chat(body: Text, user: Caller, later: BackgroundTasks) -> dict[str, str]:
         result = await agent.run(body.text, subjects=[user])
+        # After the answer. To lose nothing if the worker is killed: conversations=True.
+        later.add_task(memory.view(subjects=[user]).auto_detect_facts, result.messages)
         return {"answer": result.text}
 
     @app.post("/notes", status_code=201)

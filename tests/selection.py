@@ -19,8 +19,6 @@ ONE_LOOP_SUITES = {"TestDelayedStore", "TestInMemoryProvider", "TestOwnProvider"
 """Conformance suites whose waiting is that of `TestPlain`, which runs on both loops."""
 
 BOTH_LOOPS = {
-    "agent/test_background.py",
-    "agent/test_background_kill.py",
     "memory/test_broken_off.py",
     "memory/test_remembering.py",
     "memory/test_trio.py",

@@ -12,7 +12,6 @@ from factmem.agent.context import (
     AgentTool,
     FeatureError,
     SkippedDetection,
-    StepFeature,
 )
 from factmem.agent.nodes import (
     MemoryNode,
@@ -40,7 +39,6 @@ __all__ = [
     "MemoryNode",
     "Node",
     "SkippedDetection",
-    "StepFeature",
     "StepLimitError",
     "Strategy",
     "Tool",

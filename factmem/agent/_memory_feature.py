@@ -63,12 +63,10 @@ class MemoryOptions(TypedDict, total=False):
       `auto_detect` facts are then detected by `MemoryConversations.learn`, in any process, and not
       after the answer. False by default.
     - `detection`: how facts are detected, also by strategies and the tool `remember`.
-    - `background`: whether to detect facts after the run has returned. Needs `async with agent`.
     - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
       subjects of each run. False by default.
     - `on_report`: gets the report of each detection, with the rejected items.
-    - `on_failure`: gets each error of the store or of a model; by default its type is logged. An
-      error in the background is reported to the agent unless you set this.
+    - `on_failure`: gets each error of the store or of a model; by default its type is logged.
 
     Models and limits:
 
@@ -87,7 +85,6 @@ class MemoryOptions(TypedDict, total=False):
     auto_detect: bool
     conversations: bool
     detection: Detection
-    background: bool
     tools: bool
     save: bool
     prefix: str
@@ -121,8 +118,7 @@ class MemoryFeature(Generic[M]):
     Raises:
         TypeError: An option is unknown or has the wrong type, or `tools` is used with a provider
             that is not a `FactStore`.
-        ValueError: There is no scope or no subject, `background` is set without `auto_detect`, or
-            `recall` is less than 1.
+        ValueError: There is no scope or no subject, or `recall` is less than 1.
     """
 
     memory: M
@@ -155,9 +151,7 @@ class MemoryFeature(Generic[M]):
             recall_settings=options.get("recall_settings", _USUAL),
             detection=options.get("detection", _USUAL_DETECTION),
         )
-        self._is_in_background = options.get("background", False)
         self._is_detecting = options.get("auto_detect", False)
-        self._is_reporting = options.get("on_failure") is not None
         recall = options.get("recall")
         self._is_loading = not has_strategy or recall is not None
         self._runs = _Runs(
@@ -181,12 +175,9 @@ class MemoryFeature(Generic[M]):
 
         Raises:
             UnboundSubjectError: A per-entity subject has no entity.
-            RuntimeError: `background` is set and the agent is not open.
             ValueError: A tool of the agent has the name of a memory tool, or messages are to be
                 stored and the run has no conversation.
         """
-        if self._is_in_background:
-            context.check_background()
         self._runs.named(context.conversation)
         context.subjects = context.subjects or self._subjects
         _check_subjects(context.subjects, is_detecting=self._is_detecting)
@@ -199,29 +190,12 @@ class MemoryFeature(Generic[M]):
 
     async def after_answer(self, context: AgentContext) -> None:
         """See `AgentFeature.after_answer`. One call to a model with `auto_detect`, else none."""
-        if not self._is_in_background:
-            report = await self._runs.learn(
-                context, context.messages, since=context.since, conversation=context.conversation
-            )
-            if report is not None:
-                context.usage += report.usage
-                context.reports.append(report)
-            return
-        detect = await self._runs.detection(
+        report = await self._runs.learn(
             context, context.messages, since=context.since, conversation=context.conversation
         )
-        if detect is None:
-            return
-
-        async def reported() -> DetectionReport | None:
-            return await self._runs.attempt(detect)
-
-        # Without `on_failure` the error goes to the agent's listener or `drain`, with its run.
-        work = reported if self._is_reporting else detect
-        context.start_in_background(work, name="the detection of facts")
-
-    async def aclose(self) -> None:
-        """See `AgentFeature.aclose`. Nothing to do: the application closes the store."""
+        if report is not None:
+            context.usage += report.usage
+            context.reports.append(report)
 
 
 class _Runs(MemoryRuns[AgentContext]):
@@ -244,8 +218,6 @@ def _check(options: MemoryOptions) -> None:
     expect(options.get("scopes", _NOWHERE), MemoryScopesProfile, "scopes", _SCOPES)
     if options.get("tools") and not is_complete(as_store(options.get("provider", NoMemory()))):
         raise TypeError("tools need a provider that is a FactStore: omit tools=True")
-    if options.get("background") and not options.get("auto_detect"):
-        raise ValueError("background needs auto_detect=True: nothing else runs in the background")
 
 
 def _offer(tools: Iterable[AgentTool], context: AgentContext) -> None:

@@ -1,20 +1,17 @@
 """Agent: a model, tools, a strategy and installed features."""
 
-from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import Any, ParamSpec, Self, overload
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, overload
 
 from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import (
     expect,
     expect_all,
-    expect_function,
     expect_methods,
     expect_within,
     kind_of,
 )
-from factmem._concurrency.background import BackgroundWork, any_of
 from factmem.agent._memory_feature import MemoryFeature, MemoryOptions
 from factmem.agent.context import (
     MAX_STEPS,
@@ -22,13 +19,11 @@ from factmem.agent.context import (
     AgentFeature,
     AgentResult,
     AgentTool,
-    StepFeature,
 )
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import ToolFunction, tools_by_name
 from factmem.llm.base import ChatModel, Message
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
-from factmem.memory._selection import keys_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_subjects
 from factmem.models._names import checked_text
@@ -51,9 +46,7 @@ class Agent:
         memory = agent.install(AgentMemory, provider=store, scopes=profile)
         result = await agent.run("Which theme do I like?", subjects=[USER.of("alice")])
 
-    An agent stores no state of a run: any number of users and tasks can share it. Open it with
-    `async with` if work continues after a run or a feature must be closed. An open agent belongs to
-    its event loop.
+    An agent stores no state of a run: any number of users, tasks and event loops can share it.
 
     Args:
         chat_model: The model that answers.
@@ -62,8 +55,6 @@ class Agent:
         strategy: The steps of a run; by default one request to the model.
         max_steps: The maximum of calls to the model for one answer: one, and one more for each
             round of tool calls.
-        on_background_failure: Called on the event loop with each error in the background, usually a
-            `FeatureError`. Without it, `drain` and the end of `async with` raise the errors.
 
     Raises:
         TypeError: A tool has parameters without a JSON schema, or an argument has the wrong type,
@@ -79,7 +70,6 @@ class Agent:
         tools: Iterable[ToolFunction | AgentTool] = (),
         strategy: Strategy | None = None,
         max_steps: int = MAX_STEPS,
-        on_background_failure: Callable[[Exception], None] | None = None,
     ) -> None:
         example = "Agent(OpenAIChatModel(name)), or OpenAIChatModel(name, client=client)"
         self._chat_model = expect_methods(chat_model, ["respond"], "chat_model", example)
@@ -88,10 +78,6 @@ class Agent:
         self._has_strategy = strategy is not None
         self._strategy = strategy or Strategy("answer", [node_llm_request()])
         self._max_steps = expect_within(max_steps, int, "max_steps", "max_steps=20", least=1)
-        if on_background_failure is not None:
-            example = "on_background_failure=failures.append"
-            expect_function(on_background_failure, "on_background_failure", example)
-        self._background = BackgroundWork("agent", on_background_failure)
         self._features: list[AgentFeature] = []
 
     @overload
@@ -129,7 +115,7 @@ class Agent:
                 f"{kind_of(feature)}: {example}"
             )
         made: Any = feature(*args, **options)
-        hooks = ("before_model", "after_answer", "aclose")
+        hooks = ("before_model", "after_answer")
         self._features.append(expect_methods(made, hooks, "An AgentFeature", example))
         return made
 
@@ -166,7 +152,6 @@ class Agent:
             ChatModelError: The model's endpoint failed.
             StepLimitError: The model called tools `max_steps` times.
             FeatureError: A feature failed after the answer, which is in `result`.
-            RuntimeError: A feature works in the background and the agent is not open.
             TypeError: An argument has the wrong type. No model was called.
             Exception: Raised by a tool or a node.
         """
@@ -186,56 +171,6 @@ class Agent:
         features = [getattr(each, "memory", each) for each in self._features]
         tools = f"{len(self._tools)} tool{'' if len(self._tools) == 1 else 's'}"
         return f"<Agent {type(self._chat_model).__name__}, {tools}, features {features}>"
-
-    async def drain(self, *, subjects: Iterable[MemorySubject] | None = None) -> None:
-        """Wait for background work that was started before this call.
-
-        After a cancellation, as by `anyio.fail_after(5)`, the work continues.
-
-        Args:
-            subjects: Wait only for runs with any of these subjects.
-
-        Raises:
-            ExceptionGroup: Errors since the last call that were not passed to
-                `on_background_failure`.
-        """
-        await self._background.drain(any_of(keys_of(subjects)))
-
-    def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
-        """Return the number of runs whose background work is not done.
-
-        Args:
-            subjects: Count only runs with any of these subjects.
-        """
-        return self._background.count(any_of(keys_of(subjects)))
-
-    async def __aenter__(self) -> Self:
-        """Open the agent: from now on work can continue after a run.
-
-        Raises:
-            RuntimeError: The agent is already open.
-        """
-        await self._background.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Wait for the background work, then close the features, the last one first.
-
-        An exception does not stop the work. A cancellation cancels it: facts that were not saved
-        yet are lost.
-
-        Raises:
-            ExceptionGroup: Errors that were not passed to `on_background_failure`.
-        """
-        try:
-            await self._background.__aexit__(exc_type, exc, traceback)
-        finally:
-            await _close(self._features)
 
     def _context(
         self,
@@ -268,9 +203,8 @@ class Agent:
             subjects=concerned,
             scopes=None if scopes is None else _checked_scopes(scopes),
             conversation=conversation,
-            background=self._background,
             after_step=[
-                feature.after_step for feature in self._features if isinstance(feature, StepFeature)
+                feature.after_step for feature in self._features if hasattr(feature, "after_step")
             ],
         )
 
@@ -286,13 +220,3 @@ def _checked_scopes(scopes: Iterable[ScopeChoice]) -> tuple[ScopeChoice, ...]:
 def _is_own_instruction(message: Message) -> bool:
     """Return whether a message is an instruction of the application, not of factmem."""
     return is_instruction(message) and message.get("name") not in OWN_MESSAGES
-
-
-async def _close(features: Sequence[AgentFeature]) -> None:
-    """Close every feature, the last one first, even if one raises."""
-    if features:
-        *before, last = features
-        try:
-            await last.aclose()
-        finally:
-            await _close(before)

@@ -7,13 +7,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import TypeVar
 
-from factmem._concurrency.background import BackgroundWork
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatModel, ChatResponse, Message, ToolDefinition
 from factmem.llm.messages import STEP_MESSAGE, dicts_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_subjects
-from factmem.models.places import MemorySubject, subject_keys
+from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice
 from factmem.usage import Usage
 
@@ -25,7 +24,6 @@ __all__ = [
     "AgentTool",
     "FeatureError",
     "SkippedDetection",
-    "StepFeature",
 ]
 
 
@@ -78,10 +76,9 @@ class AgentResult:
     messages: list[dict[str, object]] = field(repr=False)
     """The conversation with the answer. Pass it to the next run to continue."""
     usage: Usage
-    """The usage of the run's calls to models, without background work, which has its own report."""
+    """The usage of the run's calls to models."""
     reports: list[object] = field(repr=False)
-    """The reports of features and nodes, such as `LoadReport` and `DetectionReport`, in order. The
-    report of background work is appended when the work is done."""
+    """The reports of features and nodes, such as `LoadReport` and `DetectionReport`, in order."""
     finish_reason: str | None = None
     """Why the model stopped: `stop`, `length` (cut off), `content_filter`."""
     subjects: tuple[MemorySubject, ...] = field(default=(), repr=False)
@@ -147,7 +144,6 @@ class AgentContext:
         subjects: The subjects of the run; by default those of the memory.
         scopes: The scopes of the run; by default those of the memory.
         conversation: The application's name for the conversation.
-        background: Runs work that continues after the run.
         after_step: Functions that are called after each step.
 
     Raises:
@@ -165,7 +161,6 @@ class AgentContext:
         subjects: Sequence[MemorySubject] = (),
         scopes: Sequence[ScopeChoice] | None = None,
         conversation: str | None = None,
-        background: BackgroundWork | None = None,
         after_step: Iterable["StepHook"] = (),
     ) -> None:
         self.text = text
@@ -185,7 +180,6 @@ class AgentContext:
         self.answer = ""
         """The model's answer."""
         self.finish_reason: str | None = None
-        self._background = background or BackgroundWork("agent")
         self._after_step = tuple(after_step)
         self._question: dict[str, object] | None = None
         self._memory: AgentMemory | None = None
@@ -255,35 +249,6 @@ class AgentContext:
         for hook in self._after_step:
             await hook(self, step)
 
-    def check_background(self) -> None:
-        """Check that work can continue after the run.
-
-        Raises:
-            RuntimeError: The agent is not open; use `async with agent`.
-        """
-        self._background.check_open()
-
-    def start_in_background(self, work: Callable[[], Awaitable[object]], *, name: str) -> None:
-        """Start work in the agent's task group that continues after the run.
-
-        Work for the same subjects runs in the order of the runs. Its result is appended to
-        `reports` unless it is None. An exception is reported as a `FeatureError`.
-
-        Raises:
-            RuntimeError: The agent is not open; use `async with agent`.
-        """
-
-        async def report() -> None:
-            try:
-                outcome = await work()
-            except Exception as exc:
-                raise self.failure(name) from exc
-            if outcome is not None:
-                self.reports.append(outcome)
-
-        line = subject_keys(self.subjects)
-        self._background.start(report, line=line, about=line)
-
     def failure(self, name: str) -> FeatureError:
         """Return the error for a feature that failed after the answer."""
         message = f"{name} failed after the model had answered: `result` has the answer"
@@ -305,8 +270,13 @@ class AgentContext:
 class AgentFeature(Protocol):
     """An extension of an agent: a memory, a log, a moderator.
 
-    Implement the three methods; no base class is needed. A `StepFeature` has a fourth.
-    `agent.install(MyFeature, option=...)` creates one and returns it.
+    Implement the two methods; no base class is needed. `agent.install(MyFeature, option=...)` creates
+    one and returns it.
+
+    A feature may also have `async def after_step(self, context: AgentContext, step: AgentStep)`, which
+    is called after an answer, and after all tool calls of a response have ended. `context.messages`
+    ends with their results and is sent with the next call to the model: a feature can shorten old
+    results, remove images or add an instruction. An exception ends the run.
 
     One instance serves all runs of the agent, several at once: keep the state of a run in its
     context.
@@ -319,29 +289,7 @@ class AgentFeature(Protocol):
     async def after_answer(self, context: AgentContext) -> None:
         """Process an answer before the run returns it.
 
-        The caller of the run gets an exception as a `FeatureError` with the answer. Use
-        `context.start_in_background` for work that can wait.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Close the resources of the feature; called at the end of `async with agent`."""
-        ...
-
-
-@runtime_checkable
-class StepFeature(Protocol):
-    """A feature with a hook between the calls to the model in one run.
-
-    Implement it in addition to the methods of `AgentFeature`.
-    """
-
-    async def after_step(self, context: AgentContext, step: AgentStep) -> None:
-        """Process a step, after an answer or after all tool calls of a response have ended.
-
-        `context.messages` ends with their results and is sent with the next call to the model: a
-        feature can shorten old results, remove images or add an instruction. An exception ends the
-        run.
+        The caller of the run gets an exception as a `FeatureError` with the answer.
         """
         ...
 

@@ -57,7 +57,7 @@ class MemoryContextProvider(ContextProvider):
     ) -> None:
         super().__init__(source_id)
         self.runs: MemoryRuns[AgentSession] = MemoryRuns.over(memory, options)
-        """The runs of the memory; open them to detect facts in the background."""
+        """The runs of the memory."""
         expect_word(placement, ("instructions", "message"), "placement", "placement='message'")
         self._placement = placement
 

@@ -62,7 +62,7 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
     ) -> None:
         super().__init__()
         self.runs: MemoryRuns[Runtime[Any]] = MemoryRuns.over(memory, options)
-        """The runs of the memory; open them to detect facts in the background."""
+        """The runs of the memory."""
         self.tools: Sequence[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
         self._portal = portal
         expect_word(placement, ("instructions", "message"), "placement", "placement='message'")

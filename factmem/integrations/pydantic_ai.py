@@ -63,7 +63,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         **options: Unpack[RunOptions[RunContext[AgentDepsT]]],
     ) -> None:
         self.runs: MemoryRuns[RunContext[AgentDepsT]] = MemoryRuns.over(memory, options)
-        """The runs of the memory; open them to detect facts in the background."""
+        """The runs of the memory."""
         self.id = id
         self._placement = _checked_placement(placement)
         self._toolset = FunctionToolset[AgentDepsT](

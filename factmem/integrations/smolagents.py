@@ -42,14 +42,14 @@ def install_memory(
 
     Args:
         agent: The agent; changed in place.
-        memory: The memory, or `MemoryRuns` that the application opens itself.
+        memory: The memory, or `MemoryRuns`.
         placement: `instructions` puts the facts after the system prompt, `message` into a user message
             after those of the run.
         portal: The portal in which the memory runs.
         **options: See `MemoryRuns`. `user` gets the agent; a function may read a context variable.
 
     Returns:
-        The runs; after `portal.keep_open(runs)` they detect facts in the background.
+        The runs.
 
     Raises:
         ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`. Or

@@ -67,7 +67,7 @@ class FactmemMemoryStore(MemoryStore):
         if not isinstance(memory, MemoryRuns):
             options["tools"] = False
         self.runs: MemoryRuns[None] = MemoryRuns.over(memory, options)
-        """The runs of the memory; open them to detect facts in the background."""
+        """The runs of the memory."""
         self._conversation = conversation
         self.name = name
         self.description: str | None = description

@@ -6,10 +6,10 @@ from typing import Protocol, Self, TypeAlias, TypeVar
 from factmem._arguments import expect, kind_of
 from factmem.models._checked import checked_places, checked_subjects
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
-from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place, subject_keys
+from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["PlaceSelection", "Scopes", "Subjects", "Who", "keys_of", "view_for", "view_of_anyone"]
+__all__ = ["PlaceSelection", "Scopes", "Subjects", "Who", "view_for", "view_of_anyone"]
 
 
 H = TypeVar("H", bound=Hashable)
@@ -278,16 +278,6 @@ class PlaceSelection:
             default_scopes=default_scopes,
             boundary=boundary,
         )
-
-
-def keys_of(subjects: Subjects) -> tuple[tuple[str, str | None], ...] | None:
-    """Return the names and entities of a call's subjects; None for the default subjects.
-
-    Raises:
-        TypeError: `subjects` is not a list of subjects.
-        UnboundSubjectError: A per-entity subject has no entity.
-    """
-    return None if subjects is None else subject_keys(checked_subjects(subjects))
 
 
 def _shown(subject: MemorySubject) -> str:

@@ -1,7 +1,7 @@
 """AgentMemory: loading facts into prompts, detection in chats and texts, recall, views."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime, timedelta
@@ -39,7 +39,7 @@ from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.concepts import V
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
-from factmem.models.places import Identity, MemorySubject, Place
+from factmem.models.places import MemorySubject, Place
 from factmem.models.profile import Concepts, P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
@@ -48,7 +48,6 @@ from factmem.prompt.memory_message import FORM, LoadReport
 from factmem.prompt.message_form import MessageForm
 from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
-from factmem.providers.results import Moment
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import RecallSettings
 
@@ -507,7 +506,6 @@ class AgentMemory:
         conversation: str | None = None,
         said_at: datetime | None = None,
         detection: Detection | None = None,
-        read_at: Mapping[Identity, Moment] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
         """Detect the facts that a chat states, of all subjects at once, and save them.
@@ -529,9 +527,6 @@ class AgentMemory:
                 messages of two chats cannot be distinguished.
             said_at: The time of messages without a time, in the user's time zone; now by default.
             detection: The options of this call; those of the memory by default.
-            read_at: The moments of the places when the chat was received; now by default. Facts of
-                a place that was erased since then are not saved; `report.erased` has them.
-                `MemoryRuns.detection` passes them.
             dry_run: Whether to only report, without saving.
         """
         return await self._parts.detection.find(
@@ -540,7 +535,7 @@ class AgentMemory:
             conversation=conversation,
             said_at=said_at,
             detection=detection,
-            read_at=read_at,
+            read_at=None,
             dry_run=dry_run,
         )
 

@@ -1,16 +1,13 @@
 """MemoryRuns: loads and detects facts around the runs of an agent, in any framework."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
-from anyio.lowlevel import current_token
 from typing_extensions import TypedDict
 
 from factmem._arguments import expect, expect_function, expect_within
-from factmem._concurrency.background import BackgroundWork, any_of
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import Detection
 from factmem.errors import (
@@ -22,14 +19,11 @@ from factmem.errors import (
     WrongKeyError,
 )
 from factmem.llm.messages import MEMORY_MESSAGE, History, last_said, put_own_text
-from factmem.memory._selection import Who, keys_of, view_for, view_of_anyone
+from factmem.memory._selection import Who, view_for, view_of_anyone
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import REST
 from factmem.memory.tools import MemoryTool
-from factmem.models.boundary import check_writable
-from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
-from factmem.providers._four_methods import as_store
 
 __all__ = ["MemoryRuns", "Placement", "RunOptions", "Who"]
 
@@ -82,16 +76,14 @@ class MemoryRuns(Generic[C]):
     and the model reads that the memory cannot be reached. Errors of the application are raised before
     the first call to a model: a subject without its entity, a read-only view, a missing key or extra.
 
-    Use it as an async context manager to detect facts after the run has returned; the end of the
-    block waits for that. Elsewhere, or in another event loop, `learn` detects facts immediately.
-
     Args:
         memory: The memory. `C` is the framework's context of a run.
         user: The user of all runs, or a function of the context. See `Who`.
         recall: The most facts and quotes of `prompt`, those relevant to the question; else all facts.
         auto_detect: Whether `learn` detects facts in the user's words. One model call each.
         conversations: Whether `learn` stores the messages of the run, under its conversation. With
-            `auto_detect`, `MemoryConversations.learn` then detects facts; a failing model loses nothing.
+            `auto_detect`, `MemoryConversations.learn` then detects facts: no run waits for it, and
+            neither a failing model nor a killed process loses anything.
         detection: How `learn` detects facts; by default the memory's `detection`.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
@@ -99,7 +91,7 @@ class MemoryRuns(Generic[C]):
         question: Returns what `recall` searches for in a chat; by default the user's last message.
         on_report: Called with the report of each detection, which includes rejected items.
         on_failure: Called with each error; by default its type is logged. With "raise" the error
-            ends the run, except in the background, where it is logged.
+            ends the run.
 
     Raises:
         TypeError: An argument has the wrong type, or `tools` needs a provider that is a
@@ -155,8 +147,6 @@ class MemoryRuns(Generic[C]):
         listener = on_failure or _log_failure
         self.on_failure: Callable[[Exception], None] = _raise if listener == "raise" else listener
         """Called with each error of the store or of a model."""
-        self._background = BackgroundWork("runs", _log_failure if listener == "raise" else listener)
-        self._loop: object = None
         view = view_of_anyone(memory) if callable(user) else view_for(memory, user)
         sample = view.tools(prefix, save=save) if tools else []
         self._tools: list[MemoryTool] = MemoryTool.late(
@@ -180,20 +170,6 @@ class MemoryRuns(Generic[C]):
                 f"MemoryRuns(memory, {next(iter(options))}=...)"
             )
         return memory
-
-    async def __aenter__(self) -> Self:
-        await self._background.__aenter__()
-        self._loop = current_token()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._loop = None
-        await self._background.__aexit__(exc_type, exc, traceback)
 
     def view(self, context: C) -> AgentMemory:
         """Return the memory of the run's user.
@@ -262,7 +238,7 @@ class MemoryRuns(Generic[C]):
         conversation: str | None = None,
         said_at: datetime | None = None,
     ) -> DetectionReport | None:
-        """Detect facts in a chat, immediately or in the background of an open block.
+        """Detect the facts that a chat states, and save them.
 
         With `conversations` only the messages of this run are stored and queued, in one durable write.
 
@@ -274,41 +250,10 @@ class MemoryRuns(Generic[C]):
             said_at: The time of messages without a time; by default the time of this call.
 
         Returns:
-            The report of an immediate detection; None in the background or after a failure.
+            The report of the detection; None without one, and after a failure.
 
         Raises:
             ValueError: The messages are to be stored, and the conversation has no name.
-        """
-        detect = await self.attempt(
-            lambda: self.detection(
-                context, chat, since=since, conversation=conversation, said_at=said_at
-            )
-        )
-        if detect is None:
-            return None
-        if self._loop is None or self._loop != current_token():
-            return await self.attempt(detect)
-
-        async def detect_later() -> None:
-            await self.attempt(detect)
-
-        line = subject_keys(self.view(context).subjects)
-        self._background.start(detect_later, line=line, about=line)
-        return None
-
-    async def detection(
-        self,
-        context: C,
-        chat: Chat,
-        *,
-        since: int = 0,
-        conversation: str | None = None,
-        said_at: datetime | None = None,
-    ) -> Callable[[], Awaitable[DetectionReport]] | None:
-        """Return a function that detects facts in a chat, for your own background; see `learn`.
-
-        The function uses the chat, the time and the moment of erasures of this call, and raises its
-        errors. None if there is nothing to detect.
         """
         if len(chat) <= since:
             return None
@@ -316,32 +261,22 @@ class MemoryRuns(Generic[C]):
         if self._is_keeping:
             learn_after = REST if self.is_detecting else None
             kept = view.conversation(self.named(conversation), learn_after=learn_after)
-            await kept.append(*chat[since:], said_at=said_at)
+            await self.attempt(lambda: kept.append(*chat[since:], said_at=said_at))
             return None
         if not self.is_detecting:
             return None
-        messages = [dict(each) for each in chat]
-        when = self.memory.clock() if said_at is None else said_at
-        for place in view.places:
-            check_writable(place, view.boundary)  # here, because later errors are in the background
-        store = as_store(view.provider)
-        read_at = {
-            place.identity: await store.moment(place.subject, place.scope) for place in view.places
-        }
-
-        async def detect() -> DetectionReport:
-            report = await view.auto_detect_facts(
-                messages,
+        report = await self.attempt(
+            lambda: view.auto_detect_facts(
+                chat,
                 since=since,
                 conversation=conversation,
-                said_at=when,
+                said_at=said_at,
                 detection=self._detection,
-                read_at=read_at,
             )
+        )
+        if report is not None:
             self.on_report(report)
-            return report
-
-        return detect
+        return report
 
     def named(self, conversation: str | None) -> str:
         """Return the name of a conversation whose messages are to be stored.
@@ -355,18 +290,6 @@ class MemoryRuns(Generic[C]):
                 "agent.run(text, conversation='chat-7'), or runs.learn(..., conversation='chat-7')"
             )
         return conversation or ""
-
-    async def flush(self, *, subjects: Iterable[MemorySubject] | None = None) -> None:
-        """Wait for detections that were started before this call.
-
-        Args:
-            subjects: Wait only for runs with any of these subjects.
-        """
-        await self._background.drain(any_of(keys_of(subjects)))
-
-    def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
-        """Return the number of pending detections, of all subjects or of these."""
-        return self._background.count(any_of(keys_of(subjects)))
 
     def tools(self) -> list[MemoryTool]:
         """Return the tools, always the same objects; empty with `tools=False`.

@@ -3,7 +3,7 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Self, overload
@@ -22,13 +22,12 @@ from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
 from factmem.models.concepts import V
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
-from factmem.models.places import Identity, MemorySubject, Place
+from factmem.models.places import MemorySubject, Place
 from factmem.models.profile import P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
 from factmem.prompt.memory_message import LoadReport
-from factmem.providers.results import Moment
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.sync._wrapping import WrapsContext
 from factmem.sync.contents import ContentsSync
@@ -281,7 +280,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         conversation: str | None = None,
         said_at: datetime | None = None,
         detection: Detection | None = None,
-        read_at: Mapping[Identity, Moment] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
         """Detect the facts that a chat states, of all subjects at once, and save them.
@@ -295,7 +293,6 @@ class MemorySync(WrapsContext[AgentMemory]):
             conversation=conversation,
             said_at=said_at,
             detection=detection,
-            read_at=read_at,
             dry_run=dry_run,
         )
 

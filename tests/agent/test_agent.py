@@ -32,9 +32,6 @@ class Diary:
         self._write("after", context.answer)
         context.reports.append(f"{self.name}'s page")
 
-    async def aclose(self) -> None:
-        self._write("close", "")
-
     def _write(self, when: str, what: str) -> None:
         self.pages.append(f"{self.name} {when} {what}".strip())
         if when == self.fails_in:
@@ -124,7 +121,7 @@ async def test_a_failing_endpoint_fails_the_run() -> None:
 
 
 async def test_features_run_in_the_order_of_installation() -> None:
-    """They are closed in the opposite order, at the end of `async with`."""
+    """Before the model and after the answer."""
     pages: list[str] = []
 
     def answer(_: object) -> str:
@@ -132,14 +129,13 @@ async def test_features_run_in_the_order_of_installation() -> None:
         return "Hello."
 
     agent = Agent(ScriptedChatModel(answer))
-    async with agent:
-        agent.install(Diary, "anna", pages)
-        agent.install(Diary, "berta", pages)
-        result = await agent.run("Hi")
+    agent.install(Diary, "anna", pages)
+    agent.install(Diary, "berta", pages)
+    result = await agent.run("Hi")
 
     assert pages == [
         *("anna before Hi", "berta before Hi", "model"),
-        *("anna after Hello.", "berta after Hello.", "berta close", "anna close"),
+        *("anna after Hello.", "berta after Hello."),
     ]
     assert result.reports == result.reports_of(str) == ["anna's page", "berta's page"]
     assert result.reports_of(int) == []
@@ -172,20 +168,6 @@ async def test_an_answer_survives_a_feature_that_fails_later() -> None:
     assert caught.value.result.messages[-1] == {"role": "assistant", "content": "Hello."}
     assert caught.value.result.conversation == "c-1"
     assert "Hello." not in str(caught.value)
-
-
-async def test_every_feature_is_closed_even_if_one_fails() -> None:
-    """The first exception is raised after all are closed."""
-    pages: list[str] = []
-    agent = Agent(ScriptedChatModel())
-    agent.install(Diary, "anna", pages)
-    agent.install(Diary, "berta", pages, fails_in="close")
-
-    with pytest.raises(ConnectionError):
-        async with agent:
-            pass
-
-    assert pages == ["berta close", "anna close"]
 
 
 async def test_the_repr_of_a_result_shows_no_messages() -> None:
@@ -225,11 +207,6 @@ def test_a_second_memory_is_refused() -> None:
             {"provider": InMemoryProvider()},
             ValueError,
             "Facts need a scope: scopes=MemoryScopesProfile",
-        ),
-        (
-            {"scopes": MemoryScopesProfile(agent="a"), "background": True},
-            ValueError,
-            "needs auto_detect=True",
         ),
         (
             {"scopes": MemoryScopesProfile(agent="a"), "subjects": []},

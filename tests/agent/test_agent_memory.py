@@ -148,26 +148,24 @@ async def test_a_strategy_loads_its_own_facts() -> None:
     assert shown == [0, 1]
 
 
-@table("background", [False, True])
 @table("subjects", [None, [USER], [ALICE, USER], [COMPANY, USER]])
 async def test_an_unbound_subject_raises_before_any_model_call(
-    subjects: list[MemorySubject] | None, background: bool
+    subjects: list[MemorySubject] | None,
 ) -> None:
     """Omitting the user never means "all users"."""
     model = ScriptedChatModel()
     store = InMemoryProvider()
-    async with Agent(model) as agent:
-        agent.install(
-            AgentMemory,
-            provider=store,
-            scopes=MemoryScopesProfile(product="my-app"),
-            subjects=[USER, COMPANY],
-            auto_detect=True,
-            background=background,
-        )
+    agent = Agent(model)
+    agent.install(
+        AgentMemory,
+        provider=store,
+        scopes=MemoryScopesProfile(product="my-app"),
+        subjects=[USER, COMPANY],
+        auto_detect=True,
+    )
 
-        with pytest.raises(UnboundSubjectError, match="'user' is per entity"):
-            await agent.run("Hi", subjects=subjects)
+    with pytest.raises(UnboundSubjectError, match="'user' is per entity"):
+        await agent.run("Hi", subjects=subjects)
 
     assert model.calls == []
     assert await store.places() == []

@@ -98,7 +98,7 @@ async def talk(agent: Agent, crowd: Crowd, store: FactStore, runs: int = RUNS) -
         assert f"{person}'s secret" in everything
         assert other not in everything
 
-    async with agent, anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks:
         for number in range(runs):
             tasks.start_soon(one, number)
 
@@ -126,7 +126,7 @@ async def test_two_hundred_concurrent_runs_do_not_mix() -> None:
     await talk(agent, crowd, store)
 
 
-async def test_extractions_in_the_background_do_not_mix(tmp_path: Path) -> None:
+async def test_extractions_to_files_do_not_mix(tmp_path: Path) -> None:
     """Facts are extracted after the answers and saved in files."""
     crowd = Crowd()
     async with LocalFileMemoryProvider(tmp_path) as store:
@@ -138,7 +138,6 @@ async def test_extractions_in_the_background_do_not_mix(tmp_path: Path) -> None:
             scopes=MemoryScopesProfile(product="my-app"),
             subjects=[USER],
             auto_detect=True,
-            background=True,
         )
 
         await talk(agent, crowd, store, FEWER)

@@ -47,8 +47,6 @@ class Steps:
 
     async def after_answer(self, context: AgentContext) -> None: ...
 
-    async def aclose(self) -> None: ...
-
     async def after_step(self, context: AgentContext, step: AgentStep) -> None:
         self.steps.append(step)
         for message in context.messages[: -len(step.results) or None]:

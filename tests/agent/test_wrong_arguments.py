@@ -35,8 +35,6 @@ class Silent:
 
     async def after_answer(self, context: object) -> None: ...
 
-    async def aclose(self) -> None: ...
-
 
 def look_up(word: str) -> str:
     """Look a word up."""
@@ -68,12 +66,6 @@ WRONG: list[Wrong] = [
         None,
         TypeError,
         "system_prompt must be a str, not NoneType",
-    ),
-    (
-        lambda it: Agent(MODEL, on_background_failure=it),
-        SECRET,
-        TypeError,
-        "not str: on_background_failure=",
     ),
     (
         lambda it: Agent(MODEL).install(it),

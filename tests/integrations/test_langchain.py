@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.langchain import FactmemMiddleware
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from factmem.memory.runs import UNREACHABLE
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
 from tests.doubles import BreakableProvider
@@ -152,17 +152,6 @@ async def test_learning_takes_the_words_of_this_run(server: ModelServer, sync: b
     assert await known_values(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}
     (fact,) = reports[1].saved
     assert fact.fact.source.conversation == "t1"
-
-
-async def test_learning_in_the_background(server: ModelServer) -> None:
-    memory = await vim_memory(found_fact("I use fish", "shell", "fish"))
-    runs = MemoryRuns[Any](memory, user=user, auto_detect=True)
-    server.answer(says("Ok."))
-
-    async with runs:
-        await run(agent_of(server, FactmemMiddleware(runs)), "I use fish.", sync=False)
-
-    assert (await known_values(memory))["shell"] == "fish"
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ async def test_an_agent_without_instructions(server: ModelServer, instructions: 
     assert '"vim"' in server.system()
 
 
-async def test_learning_in_a_session_streamed_and_in_the_background(server: ModelServer) -> None:
+async def test_learning_in_a_session_and_streamed(server: ModelServer) -> None:
     """Learning uses the messages of this run, and earlier ones as context."""
     memory = await vim_memory(
         found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan", 2)
@@ -184,11 +184,10 @@ async def test_learning_in_a_session_streamed_and_in_the_background(server: Mode
     session = SQLiteSession("s1")
     server.answer(says("Ok."), streams("Nice city"))
 
-    async with runs:
-        await Runner.run(agent, "I use fish.", context=ALICE, session=session)
-        streamed = Runner.run_streamed(agent, "I live in Busan.", context=ALICE, session=session)
-        async for _ in streamed.stream_events():
-            pass
+    await Runner.run(agent, "I use fish.", context=ALICE, session=session)
+    streamed = Runner.run_streamed(agent, "I live in Busan.", context=ALICE, session=session)
+    async for _ in streamed.stream_events():
+        pass
     session.close()
 
     assert await known_values(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}

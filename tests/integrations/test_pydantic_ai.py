@@ -140,7 +140,7 @@ async def test_what_the_framework_persists(server: ModelServer, placement: Place
     assert server.system().count("<factmem_memory>") == 1
 
 
-async def test_learning_after_the_run_and_in_the_background(server: ModelServer) -> None:
+async def test_learning_after_the_run_and_streamed(server: ModelServer) -> None:
     reports: list[Any] = []
     memory = await vim_memory(
         found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan", 2)
@@ -153,12 +153,9 @@ async def test_learning_after_the_run_and_in_the_background(server: ModelServer)
 
     first = await agent.run("I use fish.", deps=Deps("alice"))
     assert (await known_values(memory))["shell"] == "fish"
-    async with (
-        runs,
-        agent.run_stream(
-            "I live in Busan.", deps=Deps("alice"), message_history=first.all_messages()
-        ) as streamed,
-    ):
+    async with agent.run_stream(
+        "I live in Busan.", deps=Deps("alice"), message_history=first.all_messages()
+    ) as streamed:
         assert await streamed.get_output() == "Nice city "
     assert (await known_values(memory))["city"] == "Busan"
     assert len(reports) == 2

@@ -133,20 +133,14 @@ def test_no_step_holds_a_fact(server: ModelServer) -> None:
     assert "vim" not in json.dumps(dump_steps(agent.memory.steps))
 
 
-def test_learning_takes_the_task_at_once_and_in_the_background(server: ModelServer) -> None:
-    about = memory(
-        found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan")
-    )
+def test_learning_takes_the_task_at_once(server: ModelServer) -> None:
+    about = memory(found_fact("I use fish", "shell", "fish"))
     agent = agent_of(server)
     with Portal() as portal:
-        runs = install_memory(agent, about, user="alice", auto_detect=True, portal=portal)
-        server.answer(DONE, DONE)
+        install_memory(agent, about, user="alice", auto_detect=True, portal=portal)
+        server.answer(DONE)
         agent.run("I use fish.")
         assert anyio.run(known_values, about)["shell"] == "fish"
-        portal.keep_open(runs)
-        agent.run("I live in Busan.")
-        portal.call(runs.flush)
-        assert anyio.run(known_values, about)["city"] == "Busan"
 
 
 def test_a_code_agent_calls_the_tools_from_its_python(server: ModelServer) -> None:

@@ -87,7 +87,7 @@ async def test_tools_bind_the_user_when_they_are_called() -> None:
     assert runs_of(memory, tools=False).tools() == []
 
 
-async def test_learning_at_once_and_in_the_background() -> None:
+async def test_learning_at_once() -> None:
     reports: list[Any] = []
     memory = await vim_memory(EMACS)
     runs = runs_of(memory, auto_detect=True, on_report=reports.append)
@@ -98,24 +98,11 @@ async def test_learning_at_once_and_in_the_background() -> None:
     assert await known_values(memory) == {"editor": "emacs"}
     assert await runs.learn(Context("alice"), CHAT, since=2) is None
 
-    memory = await vim_memory(EMACS)
-    async with runs_of(memory, auto_detect=True) as runs:
-        assert await runs.learn(Context("alice"), CHAT) is None
-        await runs.flush()
-        assert await known_values(memory) == {"editor": "emacs"}
-
-
-async def test_leaving_the_block_waits_for_what_is_learned() -> None:
-    memory = await vim_memory(EMACS)
-    async with runs_of(memory, auto_detect=True) as runs:
-        await runs.learn(Context("alice"), CHAT)
-
-    assert await known_values(memory) == {"editor": "emacs"}
-
 
 async def test_two_users_learn_concurrently() -> None:
     memory = await vim_memory(EMACS, EMACS)
-    async with runs_of(memory, auto_detect=True) as runs, anyio.create_task_group() as tasks:
+    runs = runs_of(memory, auto_detect=True)
+    async with anyio.create_task_group() as tasks:
         for user in ("alice", "bob"):
             tasks.start_soon(runs.learn, Context(user), CHAT)
 
@@ -156,13 +143,9 @@ async def test_an_unbound_user_raises_first(user: Any) -> None:
 
 
 async def test_a_read_only_view_raises() -> None:
-    """In the background as well, before the run returns."""
     memory = (await vim_memory(EMACS)).view(read_only=True)
     with pytest.raises(MemoryAccessError):
         await runs_of(memory, auto_detect=True).learn(Context("alice"), CHAT)
-    async with runs_of(memory, auto_detect=True) as runs:
-        with pytest.raises(MemoryAccessError):
-            await runs.learn(Context("alice"), CHAT)
 
 
 @table(

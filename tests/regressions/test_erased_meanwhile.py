@@ -1,6 +1,5 @@
 """Erasures while a detection is under way, on providers that compare no moments themselves."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import anyio
 import pytest
 
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.base import AgentMemoryProvider, FactStore
@@ -16,11 +14,8 @@ from factmem.providers.erasures import erasing
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.test_background import FOUND, SAID, Gate, opened
 from tests.memory.test_remembering import DARK, TEXT, SlowModel
-from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
-from tests.world import ALICE as ALICE_THERE
-from tests.world import BOB as BOB_THERE
+from tests.world import AGENT, ALICE, THEME, USER, memory_of, theme
 
 BOB = USER.of("bob")
 
@@ -196,55 +191,3 @@ async def test_an_erasure_counts_where_no_store_was_yet(tmp_path: Path) -> None:
 
     assert (report.saved, len(report.erased)) == ([], 1)
     assert await LocalFileMemoryProvider(tmp_path).places() == []
-
-
-async def test_an_agent_in_the_background_reads_when_the_run_ends() -> None:
-    """The second detection waits for its turn while the place is erased."""
-    gate, store = Gate({"facts": []}, FOUND), InMemoryProvider()
-    async with opened(gate.model(), store) as agent:
-        await agent.run("Hello")
-        await agent.run(SAID)
-        await gate.is_asked.wait()
-        await store.erase(ALICE_THERE, PRODUCT)
-        gate.open.set()
-
-    assert await store.places() == []
-
-
-async def test_so_do_the_runs_of_other_frameworks() -> None:
-    """`MemoryRuns` in an open block."""
-    model, store = SlowModel({"facts": []}, DARK), InMemoryProvider()
-    memory = memory_of(store, model, concepts=[THEME])  # type: ignore[arg-type]
-    with anyio.fail_after(60):
-        async with MemoryRuns[None](memory, auto_detect=True, tools=False) as runs:
-            await runs.learn(None, _chat("Hello"))
-            await runs.learn(None, _chat(TEXT))
-            await model.asked.wait()
-            assert runs.pending() == runs.pending(subjects=[ALICE]) == 2
-            assert runs.pending(subjects=[BOB]) == 0
-            await runs.flush(subjects=[BOB])
-            await store.erase(ALICE, AGENT)
-            model.go.set()
-
-    assert await store.places() == []
-
-
-async def test_an_agent_drains_by_subject() -> None:
-    """Alice's detection is stuck; a call that asks for Bob's does not wait for it."""
-    gate, store = Gate(), InMemoryProvider()
-    async with opened(gate.model(), store) as agent:
-        await agent.run(SAID, subjects=[ALICE_THERE])
-        assert (agent.pending(), agent.pending(subjects=[BOB_THERE])) == (1, 0)
-        await agent.drain(subjects=[BOB_THERE])
-        with pytest.raises(TimeoutError), anyio.fail_after(0.01):
-            await agent.drain(subjects=[ALICE_THERE])
-        gate.open.set()
-        await agent.drain(subjects=[ALICE_THERE])
-        assert agent.pending() == 0
-
-    [fact] = await store.load(THEME, ALICE_THERE, PRODUCT)
-    assert fact.value == "dark"
-
-
-def _chat(text: str) -> Sequence[dict[str, object]]:
-    return [{"role": "user", "content": text}]

@@ -30,7 +30,6 @@ class Journal:
     def __init__(self, title: str, *, pages: int = 100) -> None: ...
     async def before_model(self, context: AgentContext) -> None: ...
     async def after_answer(self, context: AgentContext) -> None: ...
-    async def aclose(self) -> None: ...
 
 
 class Loud(AgentMemory):
@@ -56,7 +55,6 @@ def installing(model: ChatModel) -> None:
         subjects=[MemorySubject.EVERYTHING],
         concepts=[THEME],
         auto_detect=True,
-        background=True,
         message_form=MessageForm(max_tokens=500),
         recall=10,
         embedder=CallableEmbedder(lambda texts: [[1.0] for _ in texts], model="m"),
@@ -81,9 +79,7 @@ def installing(model: ChatModel) -> None:
 
 
 async def running(agent: Agent) -> None:
-    async with agent as opened:
-        assert_type(opened, Agent)
-        result = await agent.run("Hi", subjects=[MemorySubject.EVERYTHING])
-        assert_type(result, AgentResult)
-        assert_type(result.reports_of(DetectionReport), list[DetectionReport])
-        await agent.run("Again", messages=result.messages)
+    result = await agent.run("Hi", subjects=[MemorySubject.EVERYTHING])
+    assert_type(result, AgentResult)
+    assert_type(result.reports_of(DetectionReport), list[DetectionReport])
+    await agent.run("Again", messages=result.messages)

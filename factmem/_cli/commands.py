@@ -25,8 +25,6 @@ from factmem.encryption.key import Key
 from factmem.errors import FactmemError
 from factmem.models.actors import acting
 
-__all__ = ["app", "command", "evaluation", "keys"]
-
 Work: TypeAlias = Callable[..., Any]
 
 

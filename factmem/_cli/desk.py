@@ -21,8 +21,6 @@ from factmem.models.actors import FactState, acting
 from factmem.models.places import Place
 from factmem.providers.local_file import LocalFileMemoryProvider
 
-__all__ = ["Desk"]
-
 
 class Desk:
     """A store that is open for review.

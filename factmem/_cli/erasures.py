@@ -11,8 +11,6 @@ from factmem._cli.exits import CommandError
 from factmem._cli.place_names import parse_place
 from factmem.providers.results import ErasureReceipt
 
-__all__ = ["Erased", "receipts_of"]
-
 Erased: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Receipts that `erase` printed: leave these out."),

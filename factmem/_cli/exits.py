@@ -11,8 +11,6 @@ from factmem.errors import (
     TamperedError,
 )
 
-__all__ = ["CommandError", "ExitCode", "code_of", "message_of"]
-
 
 class ExitCode(IntEnum):
     """The exit codes of the command. Code 2 is also that of an invalid option."""

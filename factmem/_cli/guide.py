@@ -1,7 +1,5 @@
 """The guide to the commands: their groups in the help, and two examples for each."""
 
-__all__ = ["EXAMPLES", "GROUPS", "examples_of"]
-
 GROUPS: dict[str, tuple[str, ...]] = {
     "Read": ("show", "recall", "places", "stats", "browse"),
     "Review": (

@@ -15,8 +15,6 @@ from factmem._cli.output import Answer, counted
 from factmem._cli.place_names import find_place
 from factmem._cli.times import parse_age
 
-__all__ = ["read_anchor", "read_every_place", "write_anchor"]
-
 
 def read_anchor(path: str) -> str:
     """Read an anchor from a file."""

@@ -13,8 +13,6 @@ from factmem.models._checked import concepts_by_keyword
 from factmem.models.facts import Concept
 from factmem.models.profile import Profile
 
-__all__ = ["load_concepts", "load_embedder", "load_function", "load_memory", "load_model"]
-
 
 def _load_object(option: str, named: str, example: str) -> object:
     """Import the object of `module:NAME`."""

@@ -19,18 +19,6 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
-__all__ = [
-    "Store",
-    "ask_passphrase",
-    "has_store",
-    "key_from",
-    "local",
-    "open_store",
-    "places_of",
-    "run",
-    "storage_of",
-]
-
 Store: TypeAlias = LocalFileMemoryProvider | PostgresMemoryProvider
 """The stores that the command opens."""
 

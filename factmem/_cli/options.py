@@ -13,8 +13,6 @@ from factmem._cli.output import is_terminal, print_error
 from factmem.models._display import shown
 from factmem.models.facts import Concept
 
-__all__ = ["GIVEN", "REVEAL", "AsOf", "EmbedderName", "Keyword", "Options", "Reveal", "confirm"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

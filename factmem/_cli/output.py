@@ -20,19 +20,6 @@ from factmem._cli.exits import ExitCode
 from factmem._cli.times import ago, time_words
 from factmem.models._display import is_active, shown
 
-__all__ = [
-    "Answer",
-    "Cut",
-    "Table",
-    "counted",
-    "is_terminal",
-    "print_error",
-    "print_json",
-    "print_line",
-    "print_table",
-    "shown",
-]
-
 _ASCII = re.compile(r"[ -~]*")
 _MOST = 200
 """The most characters of a line in a file or a pipe."""

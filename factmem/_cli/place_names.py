@@ -18,8 +18,6 @@ from factmem._cli.options import Options
 from factmem.errors import FactmemError
 from factmem.models.places import Place
 
-__all__ = ["PlaceWord", "find_place", "parse_place", "place_name"]
-
 _SPECIAL = re.compile(r"[/%\s]")
 """Characters to encode: separators of names and arguments, and the escape character."""
 _EXAMPLE = "product/my-app/user/alice, or its end, such as alice"

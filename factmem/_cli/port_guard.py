@@ -15,8 +15,6 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.output import print_error
 from factmem._cli.times import time_words
 
-__all__ = ["PortGuard", "guarded", "secret_of"]
-
 _Message: TypeAlias = MutableMapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[_Message]]
 _Send: TypeAlias = Callable[[_Message], Awaitable[None]]

@@ -9,8 +9,6 @@ from typing import Any
 
 from factmem._cli.exits import CommandError, ExitCode
 
-__all__ = ["Project", "project_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Project:

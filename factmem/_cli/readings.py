@@ -18,8 +18,6 @@ from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, SingleFact
 from factmem.models.places import Place
 
-__all__ = ["Reading", "Row"]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -14,17 +14,6 @@ from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.results import PlaceInfo
 
-__all__ = [
-    "author",
-    "fact_record",
-    "history_record",
-    "origin_record",
-    "place_record",
-    "source_words",
-    "speaker",
-    "value_words",
-]
-
 
 def value_words(values: Iterable[object]) -> str:
     """Return values as the text of a cell: strings unchanged, everything else as JSON."""

@@ -26,8 +26,6 @@ from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.transfer._lines import lines_of, parsed_json
 
-__all__ = ["Row", "RowReader", "csv_rows", "json_rows"]
-
 COLUMNS = (
     "place",
     "keyword",

@@ -18,18 +18,6 @@ from factmem.models._stored_facts import stored_concept
 from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import Place
 
-__all__ = [
-    "Target",
-    "editable",
-    "facts_of",
-    "held_anywhere",
-    "held_in",
-    "known_facts",
-    "stored_target",
-    "target_of",
-    "typed_value",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Target:

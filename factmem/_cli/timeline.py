@@ -21,8 +21,6 @@ from factmem.ledger.entries import stored
 from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact
 
-__all__ = ["change_records", "change_table"]
-
 _TIME = "A day, a time or a time span: 2026-03-01, 7d."
 
 

@@ -4,8 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 from factmem._cli.exits import CommandError
 
-__all__ = ["ago", "parse_age", "parse_time", "time_words"]
-
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 
 

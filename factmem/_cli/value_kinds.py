@@ -10,8 +10,6 @@ from pydantic import JsonValue, ValidationError
 from factmem._cli.exits import CommandError
 from factmem.models.facts import Concept
 
-__all__ = ["Kind", "check_kind", "concept_value", "kind_of", "kinds_of", "parsed"]
-
 
 class Kind(StrEnum):
     """The JSON types, with their names in `--type`."""

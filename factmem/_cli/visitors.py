@@ -12,8 +12,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 
-__all__ = ["Role", "Tokens", "Visitor"]
-
 
 class Role(StrEnum):
     """What a visitor may do; each role may also do what the ones before it may."""

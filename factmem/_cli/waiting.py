@@ -25,8 +25,6 @@ from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.recall._lexical.analysis import words
 
-__all__ = ["Recent", "Waiting"]
-
 _IDLE, _IDLE_UNKNOWN = 2.0, 30.0
 """The least seconds between two looks at a store, and at one that has to be read to notice changes. A
 look that takes longer is rarer."""

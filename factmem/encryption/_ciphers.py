@@ -7,9 +7,6 @@ import binascii
 
 from factmem.errors import TamperedError
 
-__all__ = ["Aead", "argon2id", "canonical_base64", "hkdf", "open_sealed"]
-
-
 KEY_BYTES = 32
 NONCE_BYTES = 12
 TAG_BYTES = 16

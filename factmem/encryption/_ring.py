@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-__all__ = ["KeyRing"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyRing:

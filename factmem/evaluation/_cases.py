@@ -12,8 +12,6 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 from typing_extensions import TypedDict
 
-__all__ = ["EvalCase", "ExpectedFact", "digest", "read_cases", "write_cases"]
-
 _STRICT = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
 

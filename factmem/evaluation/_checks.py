@@ -23,8 +23,6 @@ from factmem.prompt.tokens import estimate_tokens
 from factmem.recall._documents import plain_values
 from factmem.recall.match import Match, TurnMatch
 
-__all__ = ["assert_cases", "evaluate"]
-
 
 async def assert_cases(
     memory: AgentMemory,

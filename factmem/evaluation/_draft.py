@@ -13,8 +13,6 @@ from factmem.llm.base import ChatModel
 from factmem.llm.messages import content_text
 from factmem.prompt.tokens import estimate_tokens
 
-__all__ = ["Chat", "Draft", "draft_cases", "read_chats"]
-
 _TOKENS = 6_000
 """The most tokens of messages in one call."""
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-__all__ = ["CaseResult", "EvalReport", "Outcome", "compared"]
-
 
 class Outcome(StrEnum):
     """The result of a case."""

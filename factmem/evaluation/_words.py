@@ -2,8 +2,6 @@
 
 import unicodedata
 
-__all__ = ["folded", "has"]
-
 
 def folded(text: str) -> str:
     """Return a text in one width, case and spacing."""

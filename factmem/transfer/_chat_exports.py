@@ -18,8 +18,6 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from factmem.models._names import checked_name
 
-__all__ = ["Chat", "ChatMessage", "chats_of"]
-
 _NAME = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 _CHUNK = 1024 * 1024
 _MOST = 64 * 1024 * 1024

@@ -11,8 +11,6 @@ from typing import BinaryIO, NoReturn
 
 import orjson
 
-__all__ = ["MOST_BYTES", "is_small", "lines_of", "parsed_json"]
-
 MOST_BYTES = 16 * 1024 * 1024
 """The most bytes of a line. The largest lines of real stores are saves of many facts, below 1 MiB."""
 _MOST_PARTS = 500_000

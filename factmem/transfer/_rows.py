@@ -15,8 +15,6 @@ from factmem.providers.base import FactStore
 from factmem.transfer._checks import not_erased
 from factmem.transfer.reports import ImportReport
 
-__all__ = ["import_rows"]
-
 _Content: TypeAlias = tuple[str, str, tuple[Canonical, ...]]
 
 

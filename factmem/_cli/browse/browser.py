@@ -38,8 +38,6 @@ from factmem.errors import FactmemError
 from factmem.models._display import shown
 from factmem.models.places import Place
 
-__all__ = ["Browser"]
-
 _LOCAL_INTERVAL = 0.5
 _DATABASE_INTERVAL = 3.0
 """Seconds between checks for changes. A local store answers in microseconds, a database with a

@@ -17,8 +17,6 @@ from factmem._cli.records import value_words
 from factmem._cli.targets import editable
 from factmem.models._display import shown
 
-__all__ = ["ConfirmDialog", "EditDialog", "FormerDialog", "KeysDialog", "NameDialog"]
-
 _BOX = """
 %(name)s { align: center middle; }
 %(name)s > Vertical {

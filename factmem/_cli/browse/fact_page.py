@@ -20,8 +20,6 @@ from factmem.memory.origin import FactOrigin
 from factmem.models._display import shown
 from factmem.models.sources import FactSource
 
-__all__ = ["FactPage", "page_text"]
-
 
 def page_text(row: Row, origin: FactOrigin | None) -> Text:
     """Return the page of a fact as styled and escaped text."""

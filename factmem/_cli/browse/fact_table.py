@@ -17,8 +17,6 @@ from factmem.models._display import shown
 from factmem.models.places import Place
 from factmem.models.sources import FactSource
 
-__all__ = ["MOST_ROWS", "FactTable"]
-
 MOST_ROWS = 1_000
 """The most rows of the table: more than anyone reads, and drawn at once. The filter finds others."""
 _LONGEST = 400

@@ -10,8 +10,6 @@ from factmem._cli.place_names import place_name
 from factmem.models._display import shown
 from factmem.models.places import Place
 
-__all__ = ["PlacesTree"]
-
 _Branch = dict[str, list[Place]]
 
 _OPEN = 200

@@ -21,8 +21,6 @@ from factmem.models.places import Place
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory
 
-__all__ = ["BrowserSession"]
-
 _FOUND = 200
 """The maximum of matches of a search: more than anyone reads, and fast to rank."""
 

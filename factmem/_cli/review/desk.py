@@ -25,8 +25,6 @@ from factmem.models.sources import FactSource
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 
-__all__ = ["Line", "PageDesk", "compared", "digest"]
-
 _AROUND = 2
 """The messages that are shown before and after the one with the quote."""
 _FOUND = 50

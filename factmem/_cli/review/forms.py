@@ -9,8 +9,6 @@ from starlette.responses import RedirectResponse, Response
 
 from factmem._cli.exits import CommandError
 
-__all__ = ["Form", "back_from", "form_of"]
-
 _MOST_BODY = 65_536
 
 

@@ -29,8 +29,6 @@ from factmem.errors import FactmemError
 from factmem.ledger.changes import FactChange
 from factmem.models.places import Place
 
-__all__ = ["HEADERS", "Pages"]
-
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; "

@@ -13,8 +13,6 @@ from factmem._cli.review.pages import Pages
 from factmem._cli.visitors import Role, Tokens, Visitor
 from factmem.embedding.base import Embedder
 
-__all__ = ["Door", "guarded_page", "serve"]
-
 
 @dataclass(frozen=True, slots=True)
 class Door:

@@ -14,8 +14,6 @@ from factmem._cli.targets import editable
 from factmem._cli.times import ago, time_words
 from factmem.models.places import Place
 
-__all__ = ["HERE", "templates"]
-
 HERE: Path = Path(__file__).parent
 """The folder of the page's files."""
 

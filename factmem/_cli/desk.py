@@ -3,6 +3,7 @@
 The terminal browser and the page work on a desk.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
@@ -11,14 +12,16 @@ from typing import Any
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
-from factmem._cli.readings import Reading, Row
+from factmem._cli.readings import Reading, Row, rows_of
 from factmem._cli.targets import typed_value
 from factmem._cli.waiting import Recent
+from factmem.embedding.base import Embedder
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.review import MemoryReview
 from factmem.models.actors import FactState, acting
 from factmem.models.places import Place
+from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 
 
@@ -28,11 +31,15 @@ class Desk:
     Args:
         store: The open store.
         options: The options before the command.
+        embedder: The embedder with which searches also compare meanings.
         days: For how many days a value that a model learnt is new.
     """
 
-    def __init__(self, store: Store, options: Options, *, days: int = 7) -> None:
+    def __init__(
+        self, store: Store, options: Options, *, embedder: Embedder | None = None, days: int = 7
+    ) -> None:
         self.store = store
+        self.embedder = embedder
         self._options = options
         self.recent = Recent(store, days=days, stamp=self.stamp)
 
@@ -69,6 +76,18 @@ class Desk:
             if row is not None and row.item is not None:
                 found.append(row)
         return found
+
+    async def recalled(
+        self, question: str, places: Sequence[Place], *, most: int, store: FactStore | None = None
+    ) -> list[Row]:
+        """Return the values that answer a question, best first, by the recall of the agents."""
+        memory = AgentMemory(store or self.store, embedder=self.embedder)
+        found = await memory.view(places=places).recall(question, limit=most)
+        return [
+            row
+            for match in found
+            for row in rows_of(match.place, [match.fact], relevance=match.relevance)
+        ]
 
     async def decide(
         self, what: str, row: Row, *, actor: str, reason: str = "", text: str = ""

@@ -74,12 +74,12 @@ class Reading:
     @property
     def rows(self) -> list[Row]:
         """The current values, in the order of `facts`."""
-        return _rows(self.place, self.facts)
+        return rows_of(self.place, self.facts)
 
     def rows_at(self, when: datetime) -> list[Row]:
         """Return the values that were current at a time."""
         then = stamp(when)
-        return _rows(
+        return rows_of(
             self.place, sorted(Ledger(self.entries, until=then).load_all((), then), key=_order)
         )
 
@@ -93,7 +93,7 @@ class Reading:
             if kind is not None and fact.id not in disputed:
                 at, source = fact.confirmed_at, fact.source
                 items.append(InboxItem(kind, self.place, fact, at, fact.actor, source))
-        return [row for item in items for row in _rows(self.place, [item.fact], item)]
+        return [row for item in items for row in rows_of(self.place, [item.fact], item)]
 
     def with_proposals(self) -> list[Row]:
         """Return the current values and, beside them, those that are proposed."""
@@ -113,7 +113,7 @@ class Reading:
         held = {canonical(row.value) for row in self.rows if row.fact.concept.keyword == keyword}
         found: dict[object, Row] = {}
         for change in reversed(self.changes):
-            for row in _rows(self.place, (*change.added, *change.removed)):
+            for row in rows_of(self.place, (*change.added, *change.removed)):
                 if row.fact.concept.keyword == keyword and canonical(row.value) not in held:
                     found.setdefault(canonical(row.value), row)
         return [*found.values()]
@@ -132,9 +132,15 @@ class Reading:
         return None
 
 
-def _rows(place: Place, facts: Iterable[AnyFact], item: InboxItem | None = None) -> list[Row]:
+def rows_of(
+    place: Place,
+    facts: Iterable[AnyFact],
+    item: InboxItem | None = None,
+    relevance: float | None = None,
+) -> list[Row]:
+    """Return the values of facts."""
     return [
-        Row(place, fact, position, item=item)
+        Row(place, fact, position, relevance, item)
         for fact in facts
         for position in range(len(fact.values))
     ]

@@ -286,7 +286,7 @@ def test_another_process_writes(tmp_path: Path) -> None:
                 await session.change("correct", now, "green")
                 await other.save(SingleFact(THEME, "black"), ALICE, APP)
                 with pytest.raises(ValueError, match="rests on"):
-                    await session.undo()
+                    await session.undo_last()
 
     _run(work)
 

@@ -116,7 +116,7 @@ def test_browse_shows_a_database(cluster: Cluster) -> None:
             changed = await session.changed_rows(place)
             assert changed is not None
             assert [each.value for each in changed] == [37]
-            await session.undo()
+            await session.undo_last()
             assert [each.value for each in await session.rows(place)] == [36]
             assert await session.changed_rows(place) is None
 

@@ -6,7 +6,7 @@ one at a time, and opening another place cancels the reading of the last one. `_
 changes of other processes.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from getpass import getuser
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 from textual.widgets.tree import TreeNode
@@ -29,7 +30,7 @@ from factmem._cli.browse.dialogs import (
 from factmem._cli.browse.fact_page import FactPage
 from factmem._cli.browse.fact_table import MOST_ROWS, FactTable
 from factmem._cli.browse.places_tree import PlacesTree
-from factmem._cli.browse.session import BrowserSession
+from factmem._cli.browse.session import FOUND, BrowserSession
 from factmem._cli.exits import CommandError, message_of
 from factmem._cli.output import counted
 from factmem._cli.readings import Row
@@ -59,8 +60,8 @@ class Browser(App[None]):
     Input { height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "focus_search", "Search"),
-        Binding("p", "focus_filter", "Find place"),
+        Binding("slash", "focus('search')", "Search"),
+        Binding("p", "focus('filter')", "Find place"),
         Binding("i", "inbox", "Inbox"),
         Binding("y", "change('keep')", "Keep"),
         Binding("e", "change('correct')", "Edit"),
@@ -69,10 +70,11 @@ class Browser(App[None]):
         Binding("u", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
         Binding("r", "reload", "Reload", show=False),
-        Binding("question_mark", "keys", "Keys"),
+        Binding("question_mark", "push_screen('keys')", "Keys"),
         Binding("escape", "back", "Back", show=False),
         Binding("q", "quit", "Quit"),
     ]
+    SCREENS: ClassVar[dict[str, Callable[[], Screen[Any]]]] = {"keys": KeysDialog}
     _ORDERS: ClassVar[tuple[str, ...]] = ("by keyword", "newest first")
 
     def __init__(self, session: BrowserSession) -> None:
@@ -110,29 +112,29 @@ class Browser(App[None]):
         self._set_status(
             f"Reading {counted(len(self._places), 'place')} of {self.session.title} ..."
         )
-        self.run_worker(self.session.desk.recent.follow())
+        self.run_worker(self.session.recent.follow())
         self._inbox = 0
-        is_local = self.session.desk.stamp() is not None
+        is_local = self.session.stamp() is not None
         self.set_interval(_LOCAL_INTERVAL if is_local else _DATABASE_INTERVAL, self._follow)
 
     def _set_status(self, words: str) -> None:
         self.query_one("#where", Static).update(Text(shown(words), no_wrap=True))
 
     async def _load_places(self) -> None:
-        self._stamp = self.session.desk.stamp()
+        self._stamp = self.session.stamp()
         self._places = await self.session.places()
         self.query_one(PlacesTree).show(self._places, self.query_one("#filter", Input).value)
 
     async def _follow(self) -> None:
         """Show the changes of other processes."""
         try:
-            stamp = self.session.desk.stamp()
+            stamp = self.session.stamp()
             if stamp is not None and stamp != self._stamp:
                 places = await self.session.places()
                 self._stamp = stamp
                 if places != self._places:
                     await self._load_places()
-            if self._inbox not in (-1, self.session.desk.recent.version):
+            if self._inbox not in (-1, self.session.recent.version):
                 await self._show_inbox()
             if self._place is not None:
                 rows = await self.session.changed_rows(self._place)
@@ -143,10 +145,10 @@ class Browser(App[None]):
             self._report(exc)
 
     async def _show_inbox(self) -> None:
-        recent = self.session.desk.recent
+        recent = self.session.recent
         self._inbox, self._place, self._question = recent.version, None, None
         shown = recent.version
-        rows = await self.session.inbox()
+        rows = await self.session.inbox(most=FOUND)
         if self._inbox != shown:  # another list was opened meanwhile
             return
         self._all, self._texts = rows, None
@@ -292,7 +294,7 @@ class Browser(App[None]):
             if table.row is not None:
                 self._open_page(table.row)
         elif chosen == "undo":
-            await self._do(self.session.undo())
+            await self._do(self.session.undo_last())
         elif chosen == "quit":
             self.exit()
         elif chosen:
@@ -323,7 +325,10 @@ class Browser(App[None]):
             if not await self.push_screen_wait(ConfirmDialog(question)):
                 return
         elif what == "restore":
-            former = await self.push_screen_wait(FormerDialog(await self.session.former(row)))
+            reading = await self.session.reading(row.place)
+            former = await self.push_screen_wait(
+                FormerDialog(reading.former(row.fact.concept.keyword))
+            )
             if former is None:
                 return
             row = former
@@ -340,21 +345,9 @@ class Browser(App[None]):
         await self._show_inbox()
         self.query_one(FactTable).focus()
 
-    def action_keys(self) -> None:
-        """Show the keys."""
-        _ = self.push_screen(KeysDialog())
-
     async def action_undo(self) -> None:
         """Undo the last change of this session."""
-        await self._do(self.session.undo())
-
-    def action_focus_search(self) -> None:
-        """Move the focus to the search field."""
-        self.query_one("#search", Input).focus()
-
-    def action_focus_filter(self) -> None:
-        """Move the focus to the filter of places."""
-        self.query_one("#filter", Input).focus()
+        await self._do(self.session.undo_last())
 
     def action_sort(self) -> None:
         """Change the order of the values."""

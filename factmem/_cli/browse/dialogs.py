@@ -1,7 +1,7 @@
 """Dialogs of the browser: EditDialog, ConfirmDialog, FormerDialog, NameDialog, KeysDialog."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -17,25 +17,33 @@ from factmem._cli.records import value_words
 from factmem._cli.targets import editable
 from factmem.models._display import shown
 
-_BOX = """
-%(name)s { align: center middle; }
-%(name)s > Vertical {
-    width: 80%%; max-width: 100; height: auto; max-height: 80%%;
-    border: round $primary; background: $surface; padding: 1 2;
-}
-%(name)s Static { height: auto; margin-bottom: 1; }
-%(name)s Horizontal { height: auto; }
-%(name)s Button { margin-right: 2; }
-"""
+R = TypeVar("R")
 
 
-class EditDialog(ModalScreen[str | None]):
+class Dialog(ModalScreen[R]):
+    """A box over the screen."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; }
+    Dialog > Vertical {
+        width: 80%; max-width: 100; height: auto; max-height: 80%;
+        border: round $primary; background: $surface; padding: 1 2;
+    }
+    Dialog Static { height: auto; margin-bottom: 1; }
+    Dialog Horizontal { height: auto; }
+    Dialog Button { margin-right: 2; }
+    Dialog TextArea { height: 8; }
+    Dialog OptionList { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Cancel")]
+
+
+class EditDialog(Dialog[str | None]):
     """An editor for one value; its result is the new text, or None if cancelled."""
 
-    DEFAULT_CSS = _BOX % {"name": "EditDialog"} + "EditDialog TextArea { height: 8; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Save", priority=True),
-        Binding("escape", "cancel", "Cancel", priority=True),
+        Binding("escape", "dismiss(None)", "Cancel", priority=True),
     ]
 
     def __init__(self, row: Row) -> None:
@@ -49,32 +57,20 @@ class EditDialog(ModalScreen[str | None]):
             yield Static(Text(shown(title), "bold"))
             yield TextArea(editable(self._row.value), tab_behavior="focus")
             with Horizontal():
-                yield Button("Save (Ctrl+S)", variant="primary", id="save")
-                yield Button("Cancel (Esc)", id="cancel")
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Save or cancel with the mouse."""
-        if event.button.id == "save":
-            self.action_save()
-        else:
-            self.action_cancel()
+                yield Button("Save (Ctrl+S)", variant="primary", action="screen.save")
+                yield Button("Cancel (Esc)", action="screen.dismiss(None)")
 
     def action_save(self) -> None:
         """Close with the typed text."""
         _ = self.dismiss(self.query_one(TextArea).text)
 
-    def action_cancel(self) -> None:
-        """Close without a change."""
-        _ = self.dismiss(None)
 
-
-class ConfirmDialog(ModalScreen[bool]):
+class ConfirmDialog(Dialog[bool]):
     """A question with the answers yes and no."""
 
-    DEFAULT_CSS = _BOX % {"name": "ConfirmDialog"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n,escape", "answer(False)", "No"),
+        Binding("y", "dismiss(True)", "Yes"),
+        Binding("n,escape", "dismiss(False)", "No"),
     ]
 
     def __init__(self, question: str) -> None:
@@ -86,23 +82,12 @@ class ConfirmDialog(ModalScreen[bool]):
         with Vertical():
             yield Static(Text(shown(self._question)))
             with Horizontal():
-                yield Button("No (n)", id="no")  # the first one has the focus
-                yield Button("Yes (y)", variant="warning", id="yes")
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Answer with the mouse."""
-        _ = self.dismiss(event.button.id == "yes")
-
-    def action_answer(self, answer: bool) -> None:
-        """Answer with a key."""
-        _ = self.dismiss(answer)
+                yield Button("No (n)", action="screen.dismiss(False)")  # the first has the focus
+                yield Button("Yes (y)", variant="warning", action="screen.dismiss(True)")
 
 
-class FormerDialog(ModalScreen[Row | None]):
+class FormerDialog(Dialog[Row | None]):
     """The former values of a keyword; its result is the one to restore."""
-
-    DEFAULT_CSS = _BOX % {"name": "FormerDialog"} + "FormerDialog OptionList { height: auto; }"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Cancel")]
 
     def __init__(self, rows: Sequence[Row]) -> None:
         super().__init__()
@@ -119,11 +104,8 @@ class FormerDialog(ModalScreen[Row | None]):
         _ = self.dismiss(self._rows[event.option_index])
 
 
-class NameDialog(ModalScreen[tuple[str, str] | None]):
+class NameDialog(Dialog[tuple[str, str] | None]):
     """Asks for a name and a reason, which each change of the session names."""
-
-    DEFAULT_CSS = _BOX % {"name": "NameDialog"}
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Cancel")]
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -147,10 +129,9 @@ class NameDialog(ModalScreen[tuple[str, str] | None]):
             _ = self.dismiss((name, reason))
 
 
-class KeysDialog(ModalScreen[None]):
+class KeysDialog(Dialog[None]):
     """The keys of the browser."""
 
-    DEFAULT_CSS = _BOX % {"name": "KeysDialog"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "dismiss(None)", "Close")
     ]

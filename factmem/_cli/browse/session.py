@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from getpass import getuser
-from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
 
@@ -11,31 +10,24 @@ from factmem._cli.exits import CommandError
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
 from factmem._cli.place_names import place_name
-from factmem._cli.readings import Row
+from factmem._cli.readings import Row, rows_of
 from factmem.embedding.base import Embedder
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.models._display import shown
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 
-if TYPE_CHECKING:
-    from factmem.memory.agent_memory import AgentMemory
-
-_FOUND = 200
+FOUND = 200
 """The maximum of matches of a search: more than anyone reads, and fast to rank."""
 
 
-def _rows_of(place: Place, facts: Sequence[AnyFact]) -> list[Row]:
+def _sorted(place: Place, facts: Sequence[AnyFact]) -> list[Row]:
     """Return the values of facts in the order of their keywords, so that an edit moves no row."""
-    return [
-        Row(place, fact, position)
-        for fact in sorted(facts, key=lambda each: each.concept.keyword)
-        for position in range(len(fact.values))
-    ]
+    return rows_of(place, sorted(facts, key=lambda each: each.concept.keyword))
 
 
-class BrowserSession:
-    """A store that is open for browsing.
+class BrowserSession(Desk):
+    """A desk for one person in the terminal.
 
     Args:
         store: The open store.
@@ -54,72 +46,50 @@ class BrowserSession:
         actor: str | None = None,
         reason: str = "",
     ) -> None:
-        self._store = store
+        super().__init__(store, options, embedder=embedder)
         self.actor, self.reason = actor, reason
-        self.desk = Desk(store, options)
-        self._embedder = embedder
-        self._memory: AgentMemory | None = None
         self._undo: list[tuple[Place, str]] = []
-        self._followed: tuple[Place, str] | None = None
+        self._followed: tuple[Place, str | None] | None = None
         """The place that is shown, and its version."""
         self.title = options.location if not options.is_database else "PostgreSQL"
 
     async def places(self) -> list[Place]:
         """Return all places, sorted."""
-        found = await self._store.list_places()
+        found = await self.store.list_places()
         return sorted(found, key=lambda place: tuple(map(str, place.identity)))
 
     async def rows(self, place: Place) -> Sequence[Row]:
         """Return the current values of a place, in the order of their keywords."""
-        version = await self._store.version(place.subject, place.scope)
-        facts = await self._store.load_all(place.subject, place.scope)
+        version = await self.store.version(place.subject, place.scope)
+        facts = await self.store.load_all(place.subject, place.scope)
         self._followed = place, version
         # In a thread: sorting 100,000 facts would block the screen for too long.
-        return await run_sync(_rows_of, place, facts)
+        return await run_sync(_sorted, place, facts)
 
     async def changed_rows(self, place: Place) -> Sequence[Row] | None:
         """Return the new rows if the place has changed since the last call; otherwise None."""
         if self._followed is None or self._followed[0] != place:
             return None
-        if self._followed[1] == await self._store.version(place.subject, place.scope):
+        if self._followed[1] == await self.store.version(place.subject, place.scope):
             return None
         return await self.rows(place)
 
-    async def inbox(self) -> list[Row]:
-        """Return the values that wait for a person, the most urgent first."""
-        return await self.desk.inbox(most=_FOUND)
-
-    async def former(self, row: Row) -> list[Row]:
-        """Return the former values of the keyword of a value, the newest first."""
-        return (await self.desk.reading(row.place)).former(row.fact.concept.keyword)
-
     async def search(self, question: str) -> list[Row]:
         """Return the values of the whole store that are relevant to a question, best first."""
-        # Imported here, because the import takes a fifth of the time to the first screen.
-        from factmem.memory.agent_memory import AgentMemory
-
-        if self._memory is None:
-            self._memory = AgentMemory(self._store, embedder=self._embedder)
-        view = self._memory.view(places=await self.places())
-        found = await view.recall(question, limit=_FOUND)
-        return [
-            Row(match.place, match.fact, position, match.relevance)
-            for match in found
-            for position in range(len(match.fact.values))
-        ]
+        return await self.recalled(question, await self.places(), most=FOUND)
 
     async def origin(self, row: Row) -> FactOrigin | None:
         """Return the sources of a value and the history of its keyword."""
-        return await origin_of(row.fact, [row.place], self._store)
+        return await origin_of(row.fact, [row.place], self.store)
 
     async def change(self, what: str, row: Row, text: str = "") -> str:
-        """Change a value as `Desk.decide` does, and return a message for the user."""
+        """Change a value as `decide` does, and return a message for the user."""
         actor, reason = self.actor or getuser(), self.reason
-        made = await self.desk.decide(what, row, actor=actor, reason=reason, text=text)
+        made = await self.decide(what, row, actor=actor, reason=reason, text=text)
         self._undo.append((row.place, made))
         return f"{_DONE[what]} {row.fact.concept.keyword}"
 
-    async def undo(self) -> str:
+    async def undo_last(self) -> str:
         """Undo the last change of this session, and return a message for the user.
 
         Raises:
@@ -128,7 +98,7 @@ class BrowserSession:
         """
         if not self._undo:
             raise CommandError("There is nothing to undo in this session")
-        await self.desk.undo(*self._undo.pop(), actor=self.actor or getuser())
+        await self.undo(*self._undo.pop(), actor=self.actor or getuser())
         return "Undone"
 
     def place_title(self, place: Place) -> str:

@@ -10,19 +10,14 @@ from typing import Any
 from anyio.to_thread import run_sync
 
 from factmem._cli.desk import Desk
-from factmem._cli.opening import Store
-from factmem._cli.options import Options
 from factmem._cli.readings import Reading, Row
 from factmem._cli.records import value_words
-from factmem.embedding.base import Embedder
 from factmem.errors import StorageError
 from factmem.ledger.changes import FactChange
-from factmem.memory.agent_memory import AgentMemory
 from factmem.models._values import canonical
 from factmem.models.clock import stamp
 from factmem.models.places import Place
 from factmem.models.sources import FactSource
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 
 _AROUND = 2
@@ -47,22 +42,7 @@ def digest(value: Any) -> str:
 
 
 class PageDesk(Desk):
-    """A desk with the reads of the page.
-
-    Args:
-        store: The open store.
-        options: The options before the command.
-        embedder: The embedder with which searches also compare meanings.
-        days: For how many days a value that a model learnt is new.
-    """
-
-    def __init__(
-        self, store: Store, options: Options, *, embedder: Embedder | None = None, days: int = 7
-    ) -> None:
-        super().__init__(store, options, days=days)
-        self._embedder = embedder
-        self.is_remote = embedder is not None
-        """Whether a search may wait for an answer from elsewhere."""
+    """A desk with the reads of the page."""
 
     async def lines(self, row: Row) -> list[Line]:
         """Return the messages around the one that states a value, as far as they are stored."""
@@ -118,29 +98,18 @@ class PageDesk(Desk):
         return found[skip : skip + most]
 
     async def search(self, question: str, place: Place | None) -> list[Row]:
-        """Return the values that answer a question, best first, by the recall of the agents.
+        """Return the values that answer a question, best first.
 
         Without a place it searches those that have most of the question's words.
         """
         places: Sequence[Place] = self.recent.matching(question) if place is None else [place]
-        if self._embedder is not None:  # its vectors are in the store
-            return await self._recalled(self.store, question, places)
+        if self.embedder is not None:  # its vectors are in the store
+            return await self.recalled(question, places, most=_FOUND)
         async with InMemoryProvider() as copied:  # the caches of a recall would stay in memory
             for each in places:
                 entries = await self.store.entries(each.subject, each.scope)
                 await copied.replay(entries, each.subject, each.scope)
-            return await self._recalled(copied, question, places)
-
-    async def _recalled(
-        self, store: FactStore, question: str, places: Sequence[Place]
-    ) -> list[Row]:
-        memory = AgentMemory(store, embedder=self._embedder)
-        found = await memory.view(places=places).recall(question, limit=_FOUND)
-        return [
-            Row(match.place, match.fact, position, match.relevance)
-            for match in found
-            for position in range(len(match.fact.values))
-        ]
+            return await self.recalled(question, places, most=_FOUND, store=copied)
 
 
 def _marked(speaker: str, text: str, quote: str, said_at: datetime) -> Line:

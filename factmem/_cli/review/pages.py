@@ -115,7 +115,8 @@ class Pages:
                 if not compare_digest(given, self._tokens.form_token(token).encode()):
                     words = "This form is too old. Go back, reload the page and try again."
                     return self._page(request, "problem", 403, words=words)
-            is_remote = path == "/search" and self._desk.is_remote
+            # A search by meaning may wait for an answer from elsewhere.
+            is_remote = path == "/search" and self._desk.embedder is not None
             async with nullcontext() if is_remote else self._turns:
                 response = await page(request)
             response.headers.update(HEADERS)

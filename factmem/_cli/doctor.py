@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from factmem._cli.commands import command
 from factmem._cli.exits import ExitCode
-from factmem._cli.opening import Store, places_of, run, storage_of
+from factmem._cli.opening import Store, run
 from factmem._cli.options import GIVEN
 from factmem._cli.output import Answer, counted
 from factmem._cli.place_names import place_name
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
+from factmem.models.places import Place
 
 
 class _Finding(NamedTuple):
@@ -24,27 +25,26 @@ class _Finding(NamedTuple):
 @command()
 def doctor() -> Answer:
     """Check a store place by place; report problems and the commands that repair them."""
-    options, places = GIVEN.get(), 0
+    options, places = GIVEN.get(), list[Place]()
     findings: list[_Finding] = []
-    try:
+
+    async def examine(store: Store) -> None:
         if options.is_database:
-            places = run(_database_places)
-        else:
+            places.extend(info.place for info in await store.places())
+            return
+        places.extend(await store.list_places())
+        for place in places:
+            try:
+                await store.entries(place.subject, place.scope)
+                await store.load_all(place.subject, place.scope)
+            except FactmemError as exc:
+                remedy = "restore from a backup, or: salvage NEW_FOLDER"
+                findings.append(_Finding(f"{place_name(place)}: {exc}", remedy))
+
+    try:
+        if not options.is_database:
             findings += _files_of(Path(options.location))
-            storage = storage_of(options)
-            found = places_of(options, storage)
-            places = len(found)
-
-            async def examine(store: Store) -> None:
-                for place in found:
-                    try:
-                        await store.entries(place.subject, place.scope)
-                        await store.load_all(place.subject, place.scope)
-                    except FactmemError as exc:
-                        remedy = "restore from a backup, or: salvage NEW_FOLDER"
-                        findings.append(_Finding(f"{place_name(place)}: {exc}", remedy))
-
-            run(examine, storage=storage)
+        run(examine)
     except (DecryptionError, CorruptJournalError) as exc:
         if isinstance(exc, DecryptionError) and not isinstance(exc, TamperedError):
             raise
@@ -52,15 +52,11 @@ def doctor() -> Answer:
     lines = [line for each in findings for line in (each.problem, f"  -> {each.remedy}")]
     listed = [{"problem": each.problem, "remedy": each.remedy} for each in findings]
     return Answer(
-        {"places": places, "findings": listed},
+        {"places": len(places), "findings": listed},
         *lines,
-        f"{counted(places, 'place')} checked, {counted(len(findings), 'finding')}",
+        f"{counted(len(places), 'place')} checked, {counted(len(findings), 'finding')}",
         code=ExitCode.DAMAGED if any(each.is_damage for each in findings) else ExitCode.OK,
     )
-
-
-async def _database_places(store: Store) -> int:
-    return len(await store.places())
 
 
 def _files_of(folder: Path) -> Iterator[_Finding]:

@@ -13,7 +13,6 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.options import GIVEN, Options
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
-from factmem.models.places import Place
 from factmem.providers._searched_files import SearchedFileProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -82,22 +81,6 @@ def open_store(
     return SearchedFileProvider(location, storage=kept, stems=default_stem().__name__)
 
 
-def places_of(options: Options, storage: Storage) -> list[Place]:
-    """Return the places of a local store, without reading their facts.
-
-    Raises:
-        CommandError: There is no store.
-    """
-    if not has_store(options.location):
-        raise CommandError(f"There is no store in {options.location!r}", ExitCode.NOTHING)
-
-    async def listed() -> list[Place]:
-        async with LocalFileMemoryProvider(options.location, storage=storage) as store:
-            return await store.list_places()
-
-    return anyio.run(listed)
-
-
 def has_store(folder: str) -> bool:
     """Return whether a folder contains a store, even a damaged one."""
     return (Path(folder) / "facts.db").exists()
@@ -110,13 +93,14 @@ def storage_of(options: Options, *, is_new: bool = False) -> Storage:
 
 
 def _encryption(options: Options, *, is_new: bool) -> Aes256GCMEncryptor | None:
-    key = key_from(
-        options.key_env,
-        options.key_file,
-        options.passphrase,
-        _keyring_entry(options) if options.keyring else None,
-        is_new=is_new,
+    # The entry of a folder does not depend on the current folder.
+    entry = (
+        f"{options.location} {options.store_name}"
+        if options.is_database
+        else os.path.realpath(options.location)
     )
+    named = options.key_env, options.key_file, options.passphrase
+    key = key_from(*named, entry if options.keyring else None, is_new=is_new)
     return None if key is None else Aes256GCMEncryptor(key)
 
 
@@ -164,13 +148,6 @@ def ask_passphrase(prompt: str, *, twice: bool) -> str:
     if twice and getpass.getpass("Repeat it: ") != given:
         raise CommandError("The two passphrases differ")
     return given
-
-
-def _keyring_entry(options: Options) -> str:
-    """Return the name of the store's keyring entry; it does not depend on the current folder."""
-    if options.is_database:
-        return f"{options.location} {options.store_name}"
-    return os.path.realpath(options.location)
 
 
 def _check_no_password(url: str) -> None:

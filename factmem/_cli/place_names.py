@@ -13,8 +13,8 @@ from urllib.parse import unquote
 import typer
 
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.opening import Store, places_of, storage_of
-from factmem._cli.options import Options
+from factmem._cli.opening import Store, run
+from factmem._cli.options import GIVEN, Options
 from factmem.errors import FactmemError
 from factmem.models.places import Place
 
@@ -105,10 +105,15 @@ def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
     try:
         if options.is_database:
             return []
-        found = [place_name(place) for place in places_of(options, storage_of(options))]
+        GIVEN.set(options)
+        found = [place_name(place) for place in run(_places)]
     except (CommandError, FactmemError, ValueError, OSError):
         return []  # a shell shows no errors during completion
     return [word for word in found if word.startswith(incomplete)]
+
+
+async def _places(store: Store) -> list[Place]:
+    return await store.list_places()
 
 
 PlaceWord: TypeAlias = Annotated[

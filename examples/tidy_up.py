@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
-from pydantic import TypeAdapter
 
 from factmem import (
     AgentMemory,
@@ -25,7 +24,6 @@ from factmem import (
     MultipleFacts,
     OpenAIChatModel,
 )
-from factmem.memory import ConsolidationReport
 from factmem.testing.chat import ScriptedChatModel
 
 USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
@@ -35,7 +33,6 @@ SAID = ["JavaScript", "Kotlin", "JS", "PostgreSQL", "Postgres database", "Postgr
 
 # The numbers of the six values in alphabetical order: 0 JavaScript, 1 JS, 2 Kotlin, 3 Postgres ...
 SCRIPT = {"groups": [{"same": [0, 1], "keep": 0}, {"same": [3, 4], "keep": 4}]}
-REPORT = TypeAdapter(ConsolidationReport)
 
 
 def chat_model() -> ChatModel:
@@ -62,7 +59,7 @@ async def show(memory: AgentMemory) -> None:
 
 
 async def tidy_up(folder: Path) -> None:
-    """Merge values with the same meaning, and save the report for the undo."""
+    """Merge values with the same meaning, and save the ids of the merges for the undo."""
     async with LocalFileMemoryProvider(folder / "memory") as store:
         for value in SAID:
             await store.save(MultipleFacts(SKILLS, [value]), USER.of("alice"), DESK)
@@ -72,16 +69,17 @@ async def tidy_up(folder: Path) -> None:
         for merge in proposal.merges:
             print(f"proposed: {merge.kept} replaces {', '.join(map(str, merge.dropped))}")
         report = await memory.consolidation.merge(proposal)
-        (folder / "report.json").write_bytes(REPORT.dump_json(report))
+        changes = [str(merge.change) for merge in report.merges]
+        (folder / "merges.txt").write_text("\n".join(changes))
         await show(memory)
 
 
 async def undo(folder: Path) -> None:
-    """Restore the dropped values, from the report and the history of the store."""
+    """Restore the dropped values, from the history of the store."""
     async with LocalFileMemoryProvider(folder / "memory") as store:
         memory = memory_of(store)
-        report = REPORT.validate_json((folder / "report.json").read_bytes())
-        print("restored:", await memory.consolidation.restore(report))
+        for change in (folder / "merges.txt").read_text().split():
+            await memory.review.undo(change)
         await show(memory)
 
 

@@ -53,8 +53,6 @@ class MemoryOperation(StrEnum):
     RECALL = "recall"
     CONSOLIDATE = "consolidate"
     """Values of the same meaning were searched for, or merged."""
-    RESTORE = "restore"
-    """Merged values were restored."""
     DEFINE = "define"
     """A memory compared its concepts with the definitions in the store."""
     EMBED = "embed"

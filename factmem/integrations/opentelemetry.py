@@ -27,7 +27,6 @@ _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.DETECT: "upsert_memory",
     MemoryOperation.REMEMBER: "upsert_memory",
     MemoryOperation.CONSOLIDATE: "upsert_memory",
-    MemoryOperation.RESTORE: "upsert_memory",
     MemoryOperation.FORGET: "delete_memory",
     MemoryOperation.ERASE: "delete_memory_store",
     MemoryOperation.LOAD: "search_memory",

@@ -248,7 +248,7 @@ class AgentMemory:
 
     @property
     def consolidation(self) -> "MemoryConsolidation":
-        """Merges values that mean the same, in the memory's places, and restores them."""
+        """Merges values that mean the same, in the memory's places."""
         return self._parts.consolidation
 
     @property

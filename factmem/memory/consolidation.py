@@ -1,24 +1,24 @@
-"""Merges of values that mean the same: the prompt, the parser of its answer, merge and restore.
+"""Merges of values that mean the same: the prompt, the parser of its answer, the entry of a merge.
 
 Pure functions. A merge keeps one of the values that the model was shown and forgets the others; no
 value is invented. It is one ledger entry that confirms the kept value with the sources of the
 others and forgets the others. Deletion by source therefore works as before.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic import BaseModel, JsonValue, field_validator
 from pydantic.annotated_handlers import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from factmem.detection.report import RejectedItem, RejectionReason
-from factmem.ledger._items import Item
-from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact
+from factmem.ledger.changes import change_ids
+from factmem.ledger.entries import Amendment, Entry, SourceEntry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._display import Displayed
-from factmem.models._values import Canonical, canonical
+from factmem.models._values import canonical
 from factmem.models.facts import Concept, new_id
 from factmem.models.places import Place
 from factmem.prompt._escaping import json_line, prompt_section
@@ -43,11 +43,6 @@ number of the one that says it most plainly and completely.
 5. A number is in one group at most. Leave out values that have no equal. If no values mean the \
 same, answer with an empty list."""
 
-_Merges: TypeAlias = "Sequence[Merge]"
-
-_Name: TypeAlias = tuple[str, Canonical]
-"""A value by its keyword and its canonical form."""
-
 
 @dataclass(frozen=True, slots=True)
 class Merge:
@@ -62,15 +57,13 @@ class Merge:
     """The forgotten values, as plain JSON."""
     id: str = field(default_factory=new_id)
     """The id of the save that confirms `kept`, in the history of the place."""
+    change: str | None = field(default=None, compare=False)
+    """The id of the change for `memory.review.undo`; None for a proposal."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationReport(Displayed):
-    """The values that a model found to mean the same, and the result of merging them.
-
-    It contains plain JSON values and can be stored with
-    `pydantic.TypeAdapter(ConsolidationReport)`.
-    """
+    """The values that a model found to mean the same, and the result of merging them."""
 
     merges: list[Merge] = field(default_factory=list[Merge])
     """The completed merges; after a dry run, the proposed ones."""
@@ -176,9 +169,7 @@ def _number(given: JsonValue) -> int | None:
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 
-def merging(
-    merges: _Merges, done: list[Merge]
-) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
+def merging(merges: Sequence[Merge], done: list[Merge]) -> Amendment:
     """Return a function for `FactStore.amend` that merges values of a place.
 
     Only current values are forgotten. A merge is skipped if its kept value or all other values are
@@ -186,20 +177,30 @@ def merging(
 
     Args:
         merges: The merges, all in that place.
-        done: Receives the merges that are in effect afterwards.
+        done: Receives the merges that are in effect afterwards, each with its change.
     """
 
-    def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
-        done.clear()
-        ledger = Ledger(entries)
-        recorded = {fact["id"] for entry in entries for fact in entry.get("facts", ())}
+    def change(entries: Sequence[Entry], now: str) -> list[Entry]:
+        ledger, made = Ledger(entries), list[Entry]()
         for merge in merges:
-            entry = _merged(merge, ledger, now)
-            if entry is not None:
+            if (entry := _merged(merge, ledger, now)) is not None:
                 ledger.apply(entry)
-                yield entry
-            if entry is not None or (merge.id in recorded and _holds(merge, ledger, now)):
-                done.append(merge)
+                made.append(entry)
+        recorded = {
+            fact["id"]: change_id
+            for entry, change_id in zip(
+                [*entries, *made],
+                change_ids(merges[0].place.identity, [*entries, *made]),
+                strict=True,
+            )
+            for fact in entry.get("facts", ())
+        }
+        done[:] = [
+            replace(merge, change=recorded[merge.id])
+            for merge in merges
+            if merge.id in recorded and _holds(merge, ledger, now)
+        ]
+        return made
 
     return change
 
@@ -225,93 +226,23 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
             new.append(source)
     together = [kept, *dropped]
     expiries = [item.expires_at for item in together if item.expires_at is not None]
-    fact = _saved(merge.id, merge.keyword, ledger, kept, now)
-    fact["importance"] = max(item.importance for item in together)
-    fact.pop("expires_at", None)
-    if len(expiries) == len(together):
-        fact["expires_at"] = max(expiries)
-    facts = [_said_by(source, fact) for source in new or kept.sources[-1:]]
-    return {"at": now, "facts": facts, "forget": [_name(merge.keyword, item) for item in dropped]}
-
-
-def restoring(
-    merges: _Merges, restored: list[JsonValue]
-) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
-    """Return a function for `FactStore.amend` that restores the values forgotten by merges.
-
-    Each value is said again now, with its source, importance and expiry. Current values are unchanged. If
-    the kept value is no longer current, nothing is restored: its deletion applies to the merged
-    values as well. Values that were purged, have expired or are older than the stored history are
-    not restored.
-
-    Args:
-        merges: The merges to undo, all in that place.
-        restored: Receives the restored values.
-    """
-    by_id = {merge.id: merge for merge in merges}
-
-    def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
-        restored.clear()
-        ledger = Ledger()
-        lost: dict[_Name, tuple[Merge, list[StoredFact]]] = {}
-        for entry in entries:
-            for merge_id in {fact["id"] for fact in entry.get("facts", ())} & by_id.keys():
-                lost.update(_lost(entry, by_id[merge_id], ledger, now))
-            ledger.apply(entry)
-        held = {merge.id for merge in merges if _holds(merge, ledger, now)}
-        current = {
-            (each.keyword, key) for each in merges for key in ledger.items(each.keyword, now)
-        }
-        facts: list[StoredFact] = []
-        for name, (merge, saves) in lost.items():
-            if merge.id in held and name not in current and _is_alive(saves[0], now):
-                facts += saves
-                restored.extend(saves[0].get("values", ()))
-        if facts:
-            yield {"at": now, "facts": facts}
-
-    return change
-
-
-def _lost(
-    entry: Entry, merge: Merge, before: Ledger, now: str
-) -> Iterator[tuple[_Name, tuple[Merge, list[StoredFact]]]]:
-    """Yield the values that a merge's entry forgets, each with the saves that restore it."""
-    gone = set(map(tuple, entry.get("forget", ())))
-    for key, item in before.items(merge.keyword, "").items():
-        if _name(merge.keyword, item) in gone:
-            about = _saved(new_id(), merge.keyword, before, item, now)
-            saves = [_said_by(source, about) for source in item.sources]
-            yield (merge.keyword, key), (merge, saves)
-
-
-def _is_alive(fact: StoredFact, now: str) -> bool:
-    expires_at = fact.get("expires_at")
-    return expires_at is None or expires_at > now
-
-
-def _saved(fact_id: str, keyword: str, ledger: Ledger, item: Item, now: str) -> StoredFact:
-    """Return a save of an item's value with its fields, said now and without a source."""
     fact: StoredFact = {
-        "id": fact_id,
-        "keyword": keyword,
-        "description": ledger.description(keyword),
+        "id": merge.id,
+        "keyword": merge.keyword,
+        "description": ledger.description(merge.keyword),
         "type": "MULTIPLE",
         "timestamp": now,
-        "values": [item.value],
-        "importance": item.importance,
+        "values": [kept.value],
+        "importance": max(item.importance for item in together),
     }
-    if item.expires_at is not None:
-        fact["expires_at"] = item.expires_at
-    return fact
-
-
-def _said_by(source: SourceEntry | None, fact: StoredFact) -> StoredFact:
-    return fact if source is None else {**fact, "source": source}
-
-
-def _name(keyword: str, item: Item) -> ForgottenItem:
-    return keyword, item.fact_id, item.position
+    if len(expiries) == len(together):
+        fact["expires_at"] = max(expiries)
+    facts: list[StoredFact] = [
+        fact if source is None else {**fact, "source": source}
+        for source in new or kept.sources[-1:]
+    ]
+    forget = [(merge.keyword, item.fact_id, item.position) for item in dropped]
+    return {"at": now, "facts": facts, "forget": forget}
 
 
 def consolidation_messages(

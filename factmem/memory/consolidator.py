@@ -1,4 +1,4 @@
-"""MemoryConsolidation: merges values of a concept that mean the same, and restores them."""
+"""MemoryConsolidation: merges values of a concept that mean the same."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
@@ -18,7 +18,6 @@ from factmem.memory.consolidation import (
     consolidation_messages,
     merging,
     propose_merges,
-    restoring,
 )
 from factmem.models._checked import checked_concept
 from factmem.models._values import canonical
@@ -44,7 +43,7 @@ class MemoryConsolidation:
 
         proposal = await memory.consolidation.propose(LANGUAGES)  # one call to the model
         report = await memory.consolidation.merge(proposal)
-        await memory.consolidation.restore(report)
+        await memory.review.undo(report.merges[0].change)
 
     The model only selects values: one is kept, the others are forgotten, and nothing is invented.
 
@@ -95,35 +94,16 @@ class MemoryConsolidation:
         gets the sources of the others, their greatest importance and their latest expiry. Only
         current values are merged: if the kept value was forgotten since, it is not restored, and
         the merge is in `outdated` of the returned report. A failed call can be repeated: a merge
-        that was applied before is not written again, unless it was undone.
+        that was applied before is not written again, unless it was undone: see `Merge.change`.
         """
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
-            _check_report(report, "merge")
+            example = "memory.consolidation.merge(await memory.consolidation.propose(concept))"
+            expect(report, ConsolidationReport, "report", example)
             _check_mergeable([merge.keyword for merge in report.merges], self._instructions)
             operation.places = self._writable(report.merges)
             merged = await self._apply_merges(report)
             operation.count = merged.count
             return merged
-
-    async def restore(self, report: ConsolidationReport) -> int:
-        """Undo the merges of a report; return the number of restored values. No call to a model.
-
-        Each value is said again now, with its source, importance and expiry. Nothing is restored if
-        the kept value is no longer current. Values that were purged or erased, have expired or are
-        beyond the retained history are not restored. The kept values do not change.
-        """
-        async with self._events.operation(MemoryOperation.RESTORE) as operation:
-            _check_report(report, "restore")
-            operation.places = self._writable(report.merges)
-            store = fact_store(self._provider)
-            for merges in _by_place(report.merges):
-                place = merges[0].place
-                restored: list[JsonValue] = []
-                change = restoring(merges, restored)
-                with acting_unless_named("consolidation"):
-                    await store.amend(change, place.subject, place.scope)
-                operation.count += len(restored)
-            return operation.count
 
     async def _propose(
         self, concept: Concept[Any, Any], operation: OperationInProgress, chat_model: ChatModel
@@ -150,15 +130,15 @@ class MemoryConsolidation:
 
     async def _apply_merges(self, report: ConsolidationReport) -> ConsolidationReport:
         store = fact_store(self._provider)
-        held: set[str] = set()
+        held: dict[str, Merge] = {}
         for merges in _by_place(report.merges):
             place = merges[0].place
             done: list[Merge] = []
             with acting_unless_named("consolidation"):
                 await store.amend(merging(merges, done), place.subject, place.scope)
-            held.update(merge.id for merge in done)
+            held |= {merge.id: merge for merge in done}
         return ConsolidationReport(
-            [merge for merge in report.merges if merge.id in held],
+            [held[merge.id] for merge in report.merges if merge.id in held],
             [*report.outdated, *(merge for merge in report.merges if merge.id not in held)],
             report.rejected,
             not_shown=report.not_shown,
@@ -181,11 +161,6 @@ def _check_multiple(concept: Concept[Any, Any]) -> None:
             f"{concept.keyword!r} has one value, so nothing can be merged: propose needs a "
             "concept of FactType.MULTIPLE"
         )
-
-
-def _check_report(report: ConsolidationReport, method: str) -> None:
-    example = f"memory.consolidation.{method}(await memory.consolidation.propose(concept))"
-    expect(report, ConsolidationReport, "report", example)
 
 
 def _values(concept: Concept[Any, Any], facts: Iterable[Any]) -> list[JsonValue]:

@@ -97,13 +97,6 @@ class ConsolidationSync(Wraps[MemoryConsolidation]):
         """
         return self._portal.call(self._wrapped.merge, report)
 
-    def restore(self, report: ConsolidationReport) -> int:
-        """Undo the merges of a report; return the number of restored values. No call to a model.
-
-        See `MemoryConsolidation.restore`.
-        """
-        return self._portal.call(self._wrapped.restore, report)
-
 
 class ToolSync(Wraps[MemoryTool]):
     """A tool of a memory for code that does not use `await`."""

@@ -103,7 +103,7 @@ class MemorySync(WrapsContext[AgentMemory]):
 
     @property
     def consolidation(self) -> ConsolidationSync:
-        """Merges values that mean the same, in the memory's places, and restores them."""
+        """Merges values that mean the same, in the memory's places."""
         return ConsolidationSync(self._wrapped.consolidation, self._portal)
 
     @property

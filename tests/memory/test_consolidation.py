@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue
 
 from factmem.errors import (
     ChatModelError,
@@ -17,6 +17,7 @@ from factmem.errors import (
     UnboundSubjectError,
 )
 from factmem.events import MemoryEvent, MemoryOperation
+from factmem.ledger._undo import undoing
 from factmem.ledger.entries import (
     Entry,
     decoded,
@@ -25,11 +26,11 @@ from factmem.ledger.entries import (
     stored,
 )
 from factmem.ledger.ledger import Ledger
+from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import (
     ConsolidationReport,
     Merge,
     merging,
-    restoring,
 )
 from factmem.models.facts import (
     AnyFact,
@@ -42,7 +43,7 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.clock import START, SettableClock
+from factmem.testing.clock import START
 from tests.doubles import BareProvider
 from tests.tables import table
 from tests.world import (
@@ -254,9 +255,8 @@ class TestRefusing:
 
         with pytest.raises(TypeError, match="Concept, not str"):
             await memory.consolidation.propose("languages")
-        for call in (memory.consolidation.merge, memory.consolidation.restore):
-            with pytest.raises(TypeError, match="report must be a ConsolidationReport, not list"):
-                await call([])
+        with pytest.raises(TypeError, match="report must be a ConsolidationReport, not list"):
+            await memory.consolidation.merge([])
 
     async def test_no_chat_model(self) -> None:
         """Only a model can compare meanings."""
@@ -272,8 +272,6 @@ class TestRefusing:
         report = await memory.consolidation.propose(LANGUAGES)
         with pytest.raises(TypeError, match="BareProvider"):
             await memory.consolidation.merge(report)
-        with pytest.raises(TypeError, match="BareProvider"):
-            await memory.consolidation.restore(report)
 
         assert report.count == 1
 
@@ -285,7 +283,7 @@ class TestRefusing:
             await memory.view(subjects=[USER]).consolidation.propose(LANGUAGES)
 
     async def test_views(self) -> None:
-        """A view shows its own values only; a read-only one merges and restores nothing."""
+        """A view shows its own values only; a read-only one merges nothing."""
         store, model = InMemoryProvider(), ScriptedChatModel(GROUP, GROUP)
         await _german(store)
         memory = memory_of(store, model)
@@ -298,8 +296,6 @@ class TestRefusing:
         for view in (reader, stranger):
             with pytest.raises(MemoryAccessError):
                 await view.consolidation.merge(report)
-            with pytest.raises(MemoryAccessError):
-                await view.consolidation.restore(report)
         assert len(model.calls) == 1
         assert await _held(store) == ["Deutsch", "German", "Korean"]
 
@@ -403,19 +399,19 @@ class TestMerging:
         assert done.merges == proposal.merges
         assert await _held(store) == ["a"]
 
-    async def test_restoring_returns_the_dropped_values(self, store: FactStore) -> None:
-        """They have their sources, importance and expiry; a second restore has no effect."""
+    async def test_an_undo_returns_the_dropped_values(self, store: FactStore) -> None:
+        """They have their sources, importance and expiry."""
         later = START + timedelta(days=36_500)
         await _german(store, importance=0.8, expires_at=later)
         before = (await store.load(LANGUAGES, ALICE, AGENT))[0]
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
 
-        assert await memory.consolidation.restore(report) == 1
-        assert await memory.consolidation.restore(report) == 0
+        await _undo(memory, report)
 
-        *_, after = await store.load(LANGUAGES, ALICE, AGENT)
-        assert await _held(store) == ["German", "Korean", "Deutsch"]
+        facts = await store.load(LANGUAGES, ALICE, AGENT)
+        (after,) = [fact for fact in facts if fact.values == before.values]
+        assert sorted(await _held(store)) == ["Deutsch", "German", "Korean"]
         for name in ("values", "importance", "expires_at", "source"):
             assert getattr(after, name) == getattr(before, name), name
 
@@ -425,7 +421,7 @@ class TestMerging:
         await store.save(languages("Deutsch", source=MONDAY), ALICE, AGENT)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        await memory.consolidation.restore(report)
+        await _undo(memory, report)
 
         await store.forget(ALICE, AGENT, source=MONDAY)
 
@@ -446,19 +442,20 @@ class TestMerging:
         await store.forget(ALICE, AGENT, concept=LANGUAGES, **condition)
         before = await _held(store)
 
-        assert await memory.consolidation.restore(report) == 0
         assert (await memory.consolidation.merge(report)).outdated == report.merges
         assert await _held(store) == before
 
-    async def test_purging_a_source_removes_the_dropped_value(self, store: FactStore) -> None:
-        """Friday's statement is then gone everywhere, also from an undo."""
+    async def test_purged_values_do_not_return(self, store: FactStore) -> None:
+        """An undo must not revert a deletion."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
+        await store.forget(ALICE, AGENT, source=FRIDAY, purge=True)
+        await store.forget(ALICE, AGENT, concept=LANGUAGES, value="Deutsch", purge=True)
 
-        assert await store.forget(ALICE, AGENT, source=FRIDAY, purge=True) == 0
+        with pytest.raises(ValueError, match=r"undo"):
+            await _undo(memory, report)
 
-        assert await memory.consolidation.restore(report) == 0
         assert await _held(store) == ["German", "Korean"]
 
     async def test_an_undone_merge_can_be_repeated(self, store: FactStore) -> None:
@@ -466,62 +463,25 @@ class TestMerging:
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        await memory.consolidation.restore(report)
+        await _undo(memory, report)
 
         again = await memory.consolidation.merge(report)
 
         assert (again.count, again.outdated) == (1, [])
-        assert await _held(store) == ["German", "Korean"]
-        assert await memory.consolidation.restore(again) == 1
-        assert await _held(store) == ["German", "Korean", "Deutsch"]
-
-    async def test_purged_values_do_not_return(self, store: FactStore) -> None:
-        """An undo must not revert a deletion."""
-        await _german(store)
-        memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        await store.forget(ALICE, AGENT, concept=LANGUAGES, value="Deutsch", purge=True)
-
-        assert await memory.consolidation.restore(report) == 0
-
-        assert await _held(store) == ["German", "Korean"]
+        assert sorted(await _held(store)) == ["German", "Korean"]
+        await _undo(memory, again)
+        assert sorted(await _held(store)) == ["Deutsch", "German", "Korean"]
 
     async def test_an_erased_place_stays_empty(self, store: FactStore) -> None:
-        """Neither a merge nor an undo creates it again."""
+        """A merge does not create it again."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
         await store.erase(ALICE, AGENT)
 
-        assert await memory.consolidation.restore(report) == 0
         assert (await memory.consolidation.merge(report)).merges == []
 
         assert await store.places() == []
-
-    async def test_a_stored_report_can_be_restored(self, store: FactStore) -> None:
-        """The undo may run in another process."""
-        await _german(store)
-        memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        kept = TypeAdapter(ConsolidationReport)
-
-        read = kept.validate_json(kept.dump_json(report))
-
-        assert read == report
-        assert await memory_of(store).consolidation.restore(read) == 1
-        assert await _held(store) == ["German", "Korean", "Deutsch"]
-
-
-async def test_expired_values_do_not_return() -> None:
-    """A restored one would expire at once."""
-    clock = SettableClock()
-    store = InMemoryProvider(clock=clock)
-    await _german(store, expires_at=START + timedelta(days=1))
-    memory = memory_of(store, ScriptedChatModel(GROUP), clock=clock)
-    report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-    clock.advance(timedelta(days=2))
-
-    assert await memory.consolidation.restore(report) == 0
 
 
 async def test_each_call_is_reported_once() -> None:
@@ -532,24 +492,29 @@ async def test_each_call_is_reported_once() -> None:
     memory = memory_of(store, ScriptedChatModel(GROUP, "no"), listeners=[events.append])
     report = await memory.consolidation.propose(LANGUAGES)
     await memory.consolidation.merge(report)
-    await memory.consolidation.restore(report)
     with pytest.raises(AssertionError):
         await memory.consolidation.propose(LANGUAGES)
 
     told = [
         (event.operation, event.count, event.llm_calls, event.is_failed)
         for event in events
-        if event.operation in (MemoryOperation.CONSOLIDATE, MemoryOperation.RESTORE)
+        if event.operation is MemoryOperation.CONSOLIDATE
     ]
 
     assert told == [
         (MemoryOperation.CONSOLIDATE, 1, 1, False),
         (MemoryOperation.CONSOLIDATE, 1, 0, False),
-        (MemoryOperation.RESTORE, 1, 0, False),
         (MemoryOperation.CONSOLIDATE, 0, 0, True),
     ]
     assert events[-1].places == (HERE, Place(PRODUCT, ALICE))
     assert "German" not in repr(events) + repr(report)
+
+
+async def _undo(memory: AgentMemory, report: ConsolidationReport) -> None:
+    """Undo the merges of a report."""
+    for merge in report.merges:
+        assert merge.change is not None
+        await memory.review.undo(merge.change)
 
 
 SPOKEN = st.lists(st.sampled_from("abc"), min_size=1, max_size=3, unique=True)
@@ -559,7 +524,7 @@ ACTIONS = st.one_of(
     st.lists(st.sampled_from("abc"), min_size=2, max_size=3, unique=True).map(
         lambda values: ("merge", values)
     ),
-    st.just(("restore", None)),
+    st.just(("undo", None)),
 )
 
 
@@ -567,13 +532,10 @@ ACTIONS = st.one_of(
 def test_merging_and_undoing_change_only_the_proposed_values(
     actions: Sequence[tuple[str, Any]],
 ) -> None:
-    """In any order: a merge drops its own values and no more, an undo restores those.
-
-    Unless the kept value is gone: then the others stay away with it.
-    """
+    """In any order: a merge drops its own values and no more, an undo right after it restores those."""
     entries: list[Entry] = []
     held: list[str] = []
-    undo: list[tuple[Merge, list[str]]] = []
+    undo: tuple[str, list[str]] | None = None
     for number, (action, given_) in enumerate(actions):
         now = f"2026-01-01T00:00:{number:02}.000000Z"
         if action == "save":
@@ -595,14 +557,12 @@ def test_merging_and_undoing_change_only_the_proposed_values(
             assert bool(done) == bool(lost)
             held = [value for value in held if value not in lost]
             if lost:
-                undo.append((merge, lost))
-        elif undo:
-            merge, lost = undo.pop()
-            restored: list[JsonValue] = []
-            entries += restoring([merge], restored)(entries, now)
-            back = [value for value in lost if value not in held] if merge.kept in held else []
-            assert sorted(map(str, restored)) == sorted(back)
-            held += back
+                undo = (str(done[0].change), lost)
+        if action == "undo" and undo:
+            entries += undoing(HERE.identity, undo[0])(entries, now)
+            held += undo[1]
+        if action != "merge":
+            undo = None
     current = Ledger(entries).items("languages", "2026-01-02T00:00:00.000000Z")
     assert sorted(str(item.value) for item in current.values()) == sorted(held)
 

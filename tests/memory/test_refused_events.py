@@ -176,7 +176,6 @@ MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] 
     (lambda m: m.auto_detect_facts([], detection={}), OP.DETECT, "TypeError"),
     (lambda m: m.consolidation.propose(THEME), OP.CONSOLIDATE, "ValueError"),
     (lambda m: m.consolidation.merge([]), OP.CONSOLIDATE, "TypeError"),
-    (lambda m: m.consolidation.restore([]), OP.RESTORE, "TypeError"),
     (lambda m: m.contents.records(-1), OP.LIST, "ValueError"),
     (lambda m: m.contents.reset(), OP.ERASE, "ValueError"),
     (lambda m: m.contents.forget(concept=THEME, scopes=AGENT), OP.FORGET, "TypeError"),

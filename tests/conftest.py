@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.selection import mark_postgres, mark_seeds, repeated
+from tests.selection import mark_postgres, mark_seeds, repeated, waits_only
 
 if TYPE_CHECKING:
     from tests.postgres.cluster import Cluster
@@ -75,6 +75,17 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no test on trio that would be left out: each worker would collect it."""
+    test = metafunc.definition
+    if metafunc.config.getoption("--both-loops") or "anyio_backend" not in metafunc.fixturenames:
+        return
+    own = {str(mark.args[0]) for mark in test.iter_markers("parametrize")}
+    if waits_only(test.path) and "anyio_backend" not in own:
+        test.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"]))
 
 
 @pytest.hookimpl(tryfirst=True)

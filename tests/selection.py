@@ -52,8 +52,10 @@ FIRST_CASES = {
     "TestInMemoryProvider",
     "TestObservedStore",
     "TestOwnProvider",
+    "providers/test_local_file.py::TestEncrypted",
+    "postgres/test_conformance.py::TestPlain",
 }
-"""Conformance suites that run the first case of each table: `TestPlain` and `TestEncrypted` run all."""
+"""Conformance suites that run the first case of each table: `TestPlain` on files runs all."""
 
 FIRST_ON_POSTGRES = {
     "test_conformance.py",
@@ -65,11 +67,17 @@ FIRST_ON_POSTGRES = {
 }
 """The files of `tests/postgres` of the default run."""
 
-FEW_SEEDS = 4
+FEW_SEEDS = 2
 """The random runs of one test, by their parameter `seed`, of the default run."""
 
 POSTGRES_KINDS = {"postgres", "postgres-encrypted"}
 """Kinds of stores among those that documented programs run on."""
+
+
+def waits_only(path: Path) -> bool:
+    """Return True for a file whose tests on trio repeat those on asyncio."""
+    name = path.relative_to(TESTS).as_posix()
+    return name.partition("/")[0] in ONE_LOOP and name not in BOTH_LOOPS
 
 
 def mark_postgres(items: list[pytest.Item]) -> None:
@@ -101,10 +109,7 @@ def _is_spared(item: pytest.Item) -> bool:
     """Return True for a test on trio that waits only on code tested on both loops."""
     if _parameter(item, "anyio_backend") != "trio":
         return False
-    if _suite(item) in ONE_LOOP_SUITES:
-        return True
-    path = _path(item)
-    return path.parts[0] in ONE_LOOP and path.as_posix() not in BOTH_LOOPS
+    return _suite(item) in ONE_LOOP_SUITES or waits_only(item.path)
 
 
 def _needs_a_server(item: pytest.Item) -> bool:
@@ -137,7 +142,8 @@ def _is_crossed(loop: object, kinds: set[str | None]) -> bool:
 
 def _is_a_later_case(item: pytest.Item, seen: set[str]) -> bool:
     """Return True if a suite that runs first cases had another case of the same test."""
-    if _suite(item) not in FIRST_CASES:
+    suite = _suite(item)
+    if not {suite, f"{_path(item).as_posix()}::{suite}"} & FIRST_CASES:
         return False
     test = f"{item.nodeid.partition('[')[0]} {_parameter(item, 'anyio_backend')}"
     is_later = test in seen

@@ -196,6 +196,7 @@ def test_the_inbox_is_the_first_list(tmp_path: Path) -> None:
     _run(work)
 
 
+@pytest.mark.storm
 def test_a_former_value_is_restored(tmp_path: Path) -> None:
     """From the list of the values that the keyword had."""
 
@@ -216,6 +217,7 @@ def test_a_former_value_is_restored(tmp_path: Path) -> None:
     _run(work)
 
 
+@pytest.mark.storm
 def test_keys_are_shown_and_pages_follow_each_other(tmp_path: Path) -> None:
     """`?` lists the keys; n and N open the next and the previous page."""
 
@@ -265,6 +267,7 @@ def test_filter_and_search(tmp_path: Path) -> None:
     _run(work)
 
 
+@pytest.mark.storm
 def test_another_process_writes(tmp_path: Path) -> None:
     """The table, an open page and the tree show it; an edit of an outdated value is refused."""
 
@@ -291,6 +294,7 @@ def test_another_process_writes(tmp_path: Path) -> None:
     _run(work)
 
 
+@pytest.mark.storm
 def test_the_mouse_selects_and_opens(tmp_path: Path) -> None:
     """A click selects and a double click opens."""
 
@@ -326,6 +330,7 @@ def test_an_edit_keeps_the_kind(tmp_path: Path) -> None:
     _run(work)
 
 
+@pytest.mark.storm
 def test_a_hundred_thousand_rows_are_shown_in_part(tmp_path: Path) -> None:
     """The table has a thousand of them; the filter searches all."""
 

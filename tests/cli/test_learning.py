@@ -27,6 +27,7 @@ memory = AgentMemory(
 """
 
 
+@pytest.mark.storm
 async def test_a_process_learns_what_another_stored(tmp_path: Path) -> None:
     """And prints how many, and what is left."""
     (tmp_path / "worker_app.py").write_text(APP)

@@ -35,6 +35,7 @@ def _fill(folder: Path, count: int) -> None:
     assert done.stderr == ""  # no progress bar without a terminal
 
 
+@pytest.mark.storm
 def test_a_process_saves_and_shows(tmp_path: Path) -> None:
     """`python -m factmem` prints results to stdout and errors to stderr."""
     store = ("--store", str(tmp_path / "memory"))
@@ -128,6 +129,7 @@ def test_on_a_terminal_the_value_has_half_of_the_width(
         assert "\x1b[3" not in printed  # no colours; the head of the table is bold
 
 
+@pytest.mark.storm
 def test_a_passphrase_needs_a_terminal(tmp_path: Path) -> None:
     """A passphrase is never read from stdin."""
     command = [*FACTMEM, "--store", str(tmp_path / "m"), "--passphrase", "set", ALICE, "a", "b"]

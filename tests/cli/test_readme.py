@@ -48,6 +48,7 @@ def test_the_whole_readme_runs_twice_in_one_folder(
         assert "Miso" in recalled
 
 
+@pytest.mark.storm
 def test_programs_run_again_after_commands_that_erase_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

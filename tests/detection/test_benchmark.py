@@ -48,6 +48,7 @@ def test_hedges_other_persons_and_reports_are_flagged(name: str) -> None:
     assert sum(each != "stored" for each in outcomes["right"]) <= len(outcomes["right"]) / 8
 
 
+@pytest.mark.storm
 async def test_the_runner_calls_an_endpoint_and_records_its_answers(tmp_path: Path) -> None:
     """Over HTTP the same answers give the same score and recording."""
     pytest.importorskip("openai")

@@ -276,6 +276,7 @@ def talk(count: int) -> Chat:
     ]
 
 
+@pytest.mark.storm
 async def test_a_long_chat_is_read_in_parts_that_see_earlier_facts() -> None:
     def read(messages: Any) -> str:
         lines = str(messages[1]["content"]).splitlines()

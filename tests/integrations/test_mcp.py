@@ -394,6 +394,7 @@ def served(folder: Path) -> Iterator[str]:
         process.wait()
 
 
+@pytest.mark.storm
 async def test_the_program_speaks_http(tmp_path: Path) -> None:
     """Only clients with the token reach the store."""
     with served(tmp_path) as url, anyio.fail_after(60):

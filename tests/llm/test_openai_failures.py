@@ -147,6 +147,7 @@ async def test_retries_are_limited(chat_server: ChatServer) -> None:
     assert len(chat_server.requests) == 3
 
 
+@pytest.mark.storm
 async def test_a_timeout_ends_a_call_that_hangs(chat_server: ChatServer) -> None:
     """The connection is closed, and the next call is served."""
     chat_server.answer(hangs(), says("Hi."))

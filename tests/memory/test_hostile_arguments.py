@@ -63,6 +63,7 @@ async def _answer(action: str, given: Any) -> str:
     return await tool.call(given)
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("action", RIGHT)
 @settings(max_examples=examples(300))
 @given(data=st.data())

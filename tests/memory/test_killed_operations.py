@@ -190,6 +190,8 @@ async def _local(folder: Path, work: Callable[[FactStore], Awaitable[Any]]) -> A
         return await work(store)
 
 
+@pytest.mark.storm
+@pytest.mark.parametrize("stride", [1])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_killed_command_is_finished_by_repeating_it(
     command: str,

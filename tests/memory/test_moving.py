@@ -127,6 +127,7 @@ def mover(tell: Tell, wait: Callable[[], None], root: str, key: str | None) -> N
     anyio.run(main)
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"])
 async def test_repeating_a_killed_move_completes_it(tmp_path: Path, key: str | None) -> None:

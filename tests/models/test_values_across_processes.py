@@ -65,6 +65,7 @@ def printed() -> list[list[str]]:
     return [output.splitlines() for output in outputs]
 
 
+@pytest.mark.storm
 def test_sets_have_the_same_json_in_every_process(printed: list[list[str]]) -> None:
     first, *others = printed
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from factmem._concurrency.file_lock import FileLock
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage
@@ -10,6 +12,7 @@ from factmem.testing._facts import AGENT, PERSON, theme
 ALICE = PERSON.of("alice")
 
 
+@pytest.mark.storm
 async def test_an_anchor_of_a_plain_store_writes_nothing(tmp_path: Path) -> None:
     """So a store that is read-only, or busy, can be anchored and backed up."""
     root = tmp_path / "memory"

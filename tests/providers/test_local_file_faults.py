@@ -135,12 +135,20 @@ def test_a_folder_of_another_user(anyio_backend: str) -> None:
 
 CODES = {"failing": sqlite3.SQLITE_IOERR, "full": sqlite3.SQLITE_FULL}
 
-disks = pytest.mark.parametrize("disk", CODES)
+faults = pytest.mark.parametrize(
+    ("disk", "times"),
+    [
+        ("failing", 1),
+        ("full", 10**6),
+        pytest.param("failing", 10**6, marks=pytest.mark.storm),
+        pytest.param("full", 1, marks=pytest.mark.storm),
+    ],
+)
+"""Which error statements fail with, and how many of them."""
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@disks
-@pytest.mark.parametrize("times", [1, 10**6])
+@faults
 @pytest.mark.parametrize("act", AFTER)
 async def test_an_error_at_every_statement(
     root: Path, storage: Storage, act: str, disk: str, times: int, stride: int
@@ -178,10 +186,9 @@ async def test_an_error_at_every_statement(
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@disks
-@pytest.mark.parametrize("times", [1, 10**6])
+@faults
 async def test_an_error_while_a_store_is_created(
-    root: Path, storage: Storage, disk: str, times: int
+    root: Path, storage: Storage, disk: str, times: int, stride: int
 ) -> None:
     """The same save works afterwards."""
     good, fault = 0, FailingDoor(CODES[disk])
@@ -201,7 +208,7 @@ async def test_an_error_while_a_store_is_created(
         assert await current(LocalFileMemoryProvider(root / str(good), storage=storage)) == ["dark"]
         await store.aclose()
         assert is_sound(root / str(good))
-        good += 1
+        good += stride
     assert good > 10
 
 

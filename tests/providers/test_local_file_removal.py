@@ -137,6 +137,7 @@ async def test_a_negative_keep_history_of_compact_raises(root: Path) -> None:
         await store.compact(ALICE, AGENT, keep_history=-DAY)
 
 
+@pytest.mark.storm
 async def test_copies_remain_while_another_program_reads(root: Path, storage: Storage) -> None:
     """The receipt says so; they are removed when the store is closed after that."""
     store = LocalFileMemoryProvider(root, storage=storage)
@@ -159,6 +160,7 @@ async def test_copies_remain_while_another_program_reads(root: Path, storage: St
     assert is_sound(root)
 
 
+@pytest.mark.storm
 async def test_copies_are_removed_when_the_store_is_idle(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

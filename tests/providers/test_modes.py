@@ -104,6 +104,7 @@ def as_a_reporter(root: Path) -> None:
     anyio.run(main)
 
 
+@pytest.mark.storm
 async def test_a_member_of_the_group_reads_while_others_write(shared: Path) -> None:
     """Without the right to write, and also while the store is closed and opened."""
     storage = SimpleStorage(mode=0o750)

@@ -22,6 +22,7 @@ from tests.providers.local_stores import ALICE, BOB, current, is_sound, run
 PEOPLE = [MemorySubject("person", "", 1, per_entity=True).of(f"p{n}") for n in range(150)]
 
 
+@pytest.mark.storm
 async def test_nobody_of_a_hundred_comes_back(tmp_path: Path, root: Path, storage: Storage) -> None:
     """Neither from a backup nor from a bundle of before; the others do."""
     bundle = BytesIO()

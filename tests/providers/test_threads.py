@@ -92,6 +92,7 @@ def in_eight_threads(backends: Sequence[str], root: str, key: str | None) -> Non
         assert set(found) == wanted
 
 
+@pytest.mark.storm
 @both_kinds
 @pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["asyncio", "trio"]])
 def test_eight_threads_with_their_own_loops(
@@ -227,6 +228,7 @@ def dropped(root: str, key: str | None) -> None:
     assert left <= before + 30
 
 
+@pytest.mark.storm
 @both_kinds
 def test_stores_that_are_dropped(root: Path, key: Key | None) -> None:
     """Without a close they leave no descriptor behind."""

@@ -78,6 +78,7 @@ async def test_it_continues_after_its_last_change(store: LocalStore) -> None:
             assert (await values_of(found, 5))[-4:] == ["4", "5", "6", "7"]
 
 
+@pytest.mark.storm
 async def test_it_sees_another_process(tmp_path: Path) -> None:
     """A local store is shared by its folder."""
     folder = tmp_path / "store"

@@ -32,6 +32,7 @@ anyio.run(main, sys.argv[1], Aes256GCMEncryptor.generate_key() if sys.argv[2] el
 """
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("key", ["", "key"], ids=["plain", "encrypted"])
 def test_a_program_without_fcntl(root: Path, key: str) -> None:
     """It imports factmem, saves, loads, purges and erases."""

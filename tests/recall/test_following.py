@@ -158,6 +158,7 @@ async def agree(followers: dict[str, AgentMemory], stores: Sequence[LocalStore])
             )
 
 
+@pytest.mark.storm
 @settings(max_examples=examples(30))
 @given(
     st.lists(st.tuples(steps, st.booleans()), min_size=2, max_size=14),
@@ -178,6 +179,7 @@ async def test_an_updated_index_equals_a_rebuilt_one(
             await agree(followers, [store])
 
 
+@pytest.mark.storm
 @settings(max_examples=examples(8))
 @given(st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.booleans(), steps), max_size=8))
 async def test_following_changes_of_other_processes(

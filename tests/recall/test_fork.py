@@ -48,6 +48,7 @@ def _forked(backend: str) -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_forked_child_starts_fresh(backend: str) -> None:
     """It waits for no lock that a thread of the parent held."""

@@ -80,6 +80,7 @@ async def test_aware_and_naive_datetimes(store: LocalStore) -> None:
         RecallFilter(since=datetime(2026, 5, 17))  # noqa: DTZ001 - is refused
 
 
+@pytest.mark.storm
 async def test_async_call_that_blocks_the_loop() -> None:
     """Building an index of thousands of facts, with vectors, leaves the event loop free."""
     store = InMemoryProvider()

@@ -605,6 +605,7 @@ class TestDamage:
             USER.of("alice"), PRODUCT
         )
 
+    @pytest.mark.storm
     async def test_a_value_beyond_the_budget_is_not_exported(self) -> None:
         """No import would accept the bundle. The error names the concept."""
         store = InMemoryProvider()

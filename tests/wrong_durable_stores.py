@@ -6,11 +6,10 @@ import fcntl
 import os
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Any, ClassVar
+from typing import Any
 
 import anyio.to_thread
 import orjson
@@ -66,26 +65,11 @@ class PurgesNothing(Local):
         return await super().forget(*place, **conditions)
 
 
-class KeepsTheFirstIndex(Local):
-    """Writes an index beside its own, which a purge does not know."""
-
-    async def write_index(self, subject: Any, scope: Any, index: bytes, *, version: str) -> bool:
-        (self.folder / "index").write_bytes(index)
-        return await super().write_index(subject, scope, index, version=version)
-
-
 class CompactsNothing(Local):
     """Says that it has compacted."""
 
     async def compact(self, *place: Any, **options: Any) -> int:
         return 1
-
-
-class WritesFalseReceipts(Local):
-    """Says that copies can be shredded."""
-
-    async def erase(self, *place: Any, **options: Any) -> Any:
-        return replace(await super().erase(*place, **options), is_shreddable=True)
 
 
 class SeesOnlyItself(Local):
@@ -169,23 +153,6 @@ class AcceptsAnyAnchor(Local):
         await super().verify(**options)
 
 
-class KeepsTheFolderOpen(Local):
-    """Goes on with the folder that it opened, wherever that is now."""
-
-    async def save(self, *args: Any) -> None:
-        await super().save(*args)
-        self._open = os.open(self.folder, os.O_RDONLY)
-
-    async def load(self, concept: Any, *place: Any, **options: Any) -> Any:
-        found = await super().load(concept, *place, **options)
-        if not hasattr(self, "_open"):
-            return found
-        moved = Path(os.readlink(f"/proc/self/fd/{self._open}"))
-        with (moved / "read").open("a") as file:
-            file.write(".")
-        return found
-
-
 class ReadsDamageAsNothing(Local):
     """An unreadable place is an empty one."""
 
@@ -262,28 +229,6 @@ class KeepsTheOldKey(Local):
         return _as(_Added, keys)
 
 
-class _Rotating(ProviderKeys):
-    async def rotate(self, *args: Any, **options: Any) -> None:
-        LosesSavesMeanwhile.rotating += 1
-        await super().rotate(*args, **options)
-        LosesSavesMeanwhile.rotating -= 1
-
-
-class LosesSavesMeanwhile(Local):
-    """Acknowledges saves during a rotation, and keeps none of them."""
-
-    rotating: ClassVar[int] = 0
-
-    @property
-    def keys(self) -> ProviderKeys:
-        keys = super().keys
-        return _as(_Rotating, keys)
-
-    async def save(self, *args: Any) -> None:
-        if not self.rotating:
-            await super().save(*args)
-
-
 class WritesPlainNames(Local):
     """Lists the places in a file of its own."""
 
@@ -305,9 +250,7 @@ WRONG_DURABLE_STORES: dict[type[DurableStore], set[str]] = {
         "test_quotes_of_a_purged_value_are_in_no_file",
         "test_nothing_is_left_beside_another_process",
     },
-    KeepsTheFirstIndex: {"test_a_purged_value_is_in_no_file", "test_an_erased_place_is_in_no_file"},
     CompactsNothing: {"test_old_history_is_in_no_file"},
-    WritesFalseReceipts: {"test_an_erased_place_is_in_no_file"},
     SeesOnlyItself: {
         "test_processes_see_each_other",
         "test_a_folder_that_is_replaced_is_noticed",
@@ -322,7 +265,6 @@ WRONG_DURABLE_STORES: dict[type[DurableStore], set[str]] = {
         "test_an_anchor_detects_a_place_that_is_gone",
         "test_a_string_that_is_no_anchor_is_refused",
     },
-    KeepsTheFolderOpen: {"test_a_folder_that_is_replaced_is_noticed"},
     ReadsDamageAsNothing: {"test_damage_is_never_read"},
     IgnoresTheDisk: {"test_files_that_cannot_grow", "test_a_store_that_cannot_be_created"},
     NotesItsReadings: {"test_a_read_only_folder"},
@@ -333,7 +275,6 @@ WRONG_DURABLE_STORES: dict[type[DurableStore], set[str]] = {
 
 WRONG_ENCRYPTED_STORES: dict[type[DurableStore], set[str]] = {
     KeepsTheOldKey: {"test_a_rotation_replaces_the_key", "test_a_rotation_under_load"},
-    LosesSavesMeanwhile: {"test_a_rotation_under_load"},
     WritesPlainNames: {"test_no_value_and_no_name_is_readable"},
 }
 """The same for stores that are encrypted."""

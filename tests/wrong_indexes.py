@@ -11,7 +11,7 @@ import anyio.lowlevel
 
 from factmem.errors import StoredFactError
 from factmem.models.clock import TimeProvider
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import PlaceChanges
 from tests.wrong_providers import shelves_of
@@ -24,14 +24,6 @@ class TakesNoTimeForAChange(InMemoryProvider):
 
     async def version(self, subject: Any, scope: Any) -> str:
         return (await super().version(subject, scope)).rpartition(".")[0]
-
-
-class VersionsWhatIsSaid(InMemoryProvider):
-    """Makes a version of the values, which a confirmation leaves as they are."""
-
-    async def version(self, subject: Any, scope: Any) -> str:
-        facts = await self.load_all(subject, scope)
-        return repr([(fact.id, fact.values, fact.importance) for fact in facts])
 
 
 class CountsEntries(InMemoryProvider):
@@ -105,23 +97,6 @@ class KeepsIndexesOfThePurged(_Apart):
         return await InMemoryProvider.forget(self, subject, scope, **conditions)
 
 
-class KeepsIndexesOfTheErased(_Apart):
-    """Erases the facts, and not what was made of them."""
-
-    async def erase(self, subject: Any, scope: Any, **options: Any) -> Any:
-        return await InMemoryProvider.erase(self, subject, scope, **options)
-
-
-class KeepsIndexesOfTheForgotten(_Apart):
-    """Drops an index only when what is purged was current until then."""
-
-    async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
-        forgotten = await InMemoryProvider.forget(self, subject, scope, **conditions)
-        if conditions.get("purge") and forgotten:
-            self._indexes.pop(self._name(subject, scope), None)
-        return forgotten
-
-
 class MixesIndexes(_Apart):
     """Stores an index under names without case and type."""
 
@@ -133,18 +108,6 @@ class WritesAnyIndex(InMemoryProvider):
     """Does not ask of when an index is."""
 
     async def write_index(self, subject: Any, scope: Any, index: bytes, *, version: str) -> bool:
-        now = await self.version(subject, scope)
-        return await super().write_index(subject, scope, index, version=now)
-
-
-class ChecksThenWrites(InMemoryProvider):
-    """Looks whether the place has changed, waits, and writes."""
-
-    async def write_index(self, subject: Any, scope: Any, index: bytes, *, version: str) -> bool:
-        if await self.version(subject, scope) != version:
-            return False
-        for _ in range(3):
-            await anyio.lowlevel.checkpoint()
         now = await self.version(subject, scope)
         return await super().write_index(subject, scope, index, version=now)
 
@@ -167,73 +130,6 @@ class TakesIndexesForText(InMemoryProvider):
         return await super().write_index(subject, scope, text.encode(), version=version)
 
 
-class _Recalling(InMemoryProvider):
-    """Remembers what was current at each version that it returned."""
-
-    def __init__(self, *, clock: TimeProvider) -> None:
-        super().__init__(clock=clock)
-        self._facts: dict[str, dict[str, AnyFact]] = {}
-
-    async def version(self, subject: Any, scope: Any) -> str:
-        version = await super().version(subject, scope)
-        await self._note(version, subject, scope)
-        return version
-
-    async def changes(self, subject: Any, scope: Any, **question: Any) -> PlaceChanges | None:
-        changes = await super().changes(subject, scope, **question)
-        if changes is None:
-            return None
-        await self._note(changes.version, subject, scope)
-        return self._spoilt(changes, self._facts[question["since"]])
-
-    async def _note(self, version: str, subject: Any, scope: Any) -> None:
-        facts = await self.load_all(subject, scope)
-        self._facts.setdefault(version, {fact.id: fact for fact in facts})
-
-    def _spoilt(self, changes: PlaceChanges, before: dict[str, AnyFact]) -> PlaceChanges:
-        raise NotImplementedError
-
-
-class TellsNoConfirmation(_Recalling):
-    """Compares facts, and a confirmed fact is equal to what it was."""
-
-    def _spoilt(self, changes: PlaceChanges, before: dict[str, AnyFact]) -> PlaceChanges:
-        def is_old(each: AnyFact | str) -> bool:
-            return isinstance(each, str) or before.get(each.id) == each
-
-        facts = {
-            key: found
-            for key, found in changes.facts.items()
-            if not found or not all(map(is_old, found))
-        }
-        return replace(changes, facts=facts)
-
-
-class TellsValuesOnly(_Recalling):
-    """Takes a fact that holds the values that it held for the one that it was."""
-
-    def _spoilt(self, changes: PlaceChanges, before: dict[str, AnyFact]) -> PlaceChanges:
-        def short(each: AnyFact | str) -> AnyFact | str:
-            if isinstance(each, str) or each.id not in before:
-                return each
-            return each.id if before[each.id].values == each.values else each
-
-        return replace(
-            changes, facts={key: [*map(short, found)] for key, found in changes.facts.items()}
-        )
-
-
-class TellsNoExpiry(InMemoryProvider):
-    """Tells what was written, and not what has become of it since."""
-
-    async def changes(
-        self, subject: Any, scope: Any, *, since: str, **question: Any
-    ) -> PlaceChanges | None:
-        written, _, _ = since.rpartition(".")
-        _, _, expired = (await self.version(subject, scope)).rpartition(".")
-        return await super().changes(subject, scope, since=f"{written}.{expired}", **question)
-
-
 class _Telling(InMemoryProvider):
     """Tells something else than what has changed."""
 
@@ -250,32 +146,6 @@ class TellsNoForgetting(_Telling):
 
     def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
         return replace(changes, facts={key: found for key, found in changes.facts.items() if found})
-
-
-class TellsOnlyWhatIsNew(_Telling):
-    """Leaves out, of a concept that has changed, the facts that have not."""
-
-    def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
-        facts = {
-            key: [fact for fact in found if not isinstance(fact, str)]
-            for key, found in changes.facts.items()
-        }
-        return replace(changes, facts=facts)
-
-
-class TellsTheNewestFirst(_Telling):
-    """Has an order of its own."""
-
-    def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
-        facts = {key: [*reversed(found)] for key, found in changes.facts.items()}
-        return replace(changes, facts=facts)
-
-
-class StaysAtItsVersion(_Telling):
-    """Reports the same changes again and again."""
-
-    def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
-        return replace(changes, version=since)
 
 
 class TellsTheVersionAfterwards(InMemoryProvider):
@@ -329,7 +199,6 @@ WRONG_INDEXES: dict[type[InMemoryProvider], set[str]] = {
         "test_a_change_by_another_instance_is_another_version",
         "test_one_version_shows_one_content",
     },
-    VersionsWhatIsSaid: {"test_a_change_is_another_version", "test_one_version_shows_one_content"},
     CountsEntries: {
         "test_a_place_made_again_has_another_version",
         "test_one_version_shows_one_content",
@@ -344,27 +213,18 @@ WRONG_INDEXES: dict[type[InMemoryProvider], set[str]] = {
         "test_purging_what_was_forgotten_before_leaves_no_index",
         "test_a_purge_meanwhile_leaves_no_index",
     },
-    KeepsIndexesOfTheErased: {"test_what_is_removed_leaves_no_index"},
-    KeepsIndexesOfTheForgotten: {"test_purging_what_was_forgotten_before_leaves_no_index"},
     MixesIndexes: {"test_each_place_has_its_own_index"},
     WritesAnyIndex: {
         "test_an_index_of_what_was_before_is_refused",
         "test_an_index_of_no_version_is_refused",
         "test_a_purge_meanwhile_leaves_no_index",
     },
-    ChecksThenWrites: {"test_a_purge_meanwhile_leaves_no_index"},
     WritesInParts: {
         "test_concurrent_writers_leave_one_index",
         "test_a_cancelled_write_is_whole_or_not_there",
     },
     TakesIndexesForText: {"test_an_index_comes_back"},
-    TellsNoConfirmation: {_LEADS, _FOLLOWS},
-    TellsValuesOnly: {_LEADS, _FOLLOWS},
-    TellsNoExpiry: {_LEADS, _FOLLOWS},
     TellsNoForgetting: {_LEADS, _FOLLOWS},
-    TellsOnlyWhatIsNew: {_LEADS, _FOLLOWS},
-    TellsTheNewestFirst: {_LEADS, _FOLLOWS},
-    StaysAtItsVersion: {"test_a_save_is_reported", _FOLLOWS},
     TellsTheVersionAfterwards: {"test_changes_while_others_save_lose_none"},
     TellsPlainValues: {"test_changed_values_have_the_types_of_their_concepts", _FOLLOWS},
     TellsWhatDoesNotFit: {"test_a_changed_value_that_does_not_fit_is_an_error"},

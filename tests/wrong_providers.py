@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio.lowlevel
@@ -34,9 +34,6 @@ from factmem.providers.results import Purge
 def shelves_of(store: InMemoryProvider) -> _Shelves:
     assert isinstance(store._backend, _Shelves)
     return store._backend
-
-
-_ANYWHERE = MemoryScope.Agent("anywhere")
 
 
 class ReadsThenWrites(InMemoryProvider):
@@ -98,13 +95,6 @@ class MatchesWholeConcepts(InMemoryProvider):
         return await super().load(concept, subject, scope, **options)
 
 
-class IgnoresTheScope(InMemoryProvider):
-    """Shows everything to everyone."""
-
-    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
-        return super()._enter(subject, _ANYWHERE)
-
-
 class IgnoresTheKindOfScope(InMemoryProvider):
     """Takes the product of a name for the agent of that name."""
 
@@ -127,18 +117,6 @@ class TakesUnboundForEveryone(InMemoryProvider):
         if subject.per_entity and subject.entity is None:
             subject = MemorySubject(subject.name, "", 1)
         return super()._enter(subject, scope)
-
-
-class IgnoresCase(InMemoryProvider):
-    """Folds names as some file systems do."""
-
-    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
-        scope = MemoryScope(scope.type, scope.name.casefold())
-        name = subject.name.casefold()
-        if subject.entity is None:
-            return super()._enter(MemorySubject(name, "", 1), scope)
-        bound = MemorySubject(name, "", 1, per_entity=True).of(subject.entity.casefold())
-        return super()._enter(bound, scope)
 
 
 class RunsNamesTogether(InMemoryProvider):
@@ -265,13 +243,6 @@ class RecordsWhatItRead(InMemoryProvider):
     def __init__(self, *, clock: TimeProvider) -> None:
         super().__init__(clock=clock)
         shelves_of(self).clock = _Stubborn(clock)
-
-
-class ExpiresTooLate(InMemoryProvider):
-    """Shows a fact at the moment of its expiry."""
-
-    def __init__(self, *, clock: TimeProvider) -> None:
-        super().__init__(clock=lambda: clock() - timedelta(microseconds=1))
 
 
 class _NoPast(_Shelves):
@@ -421,7 +392,6 @@ WRONG_PROVIDERS: dict[type[InMemoryProvider], set[str]] = {
     ForgetsTheFuture: {"test_a_replay_is_appended"},
     FirstWins: {"test_what_was_said_last_is_current", "test_an_earlier_value_can_be_saved_again"},
     MatchesWholeConcepts: {"test_descriptions_are_no_part_of_a_place"},
-    IgnoresTheScope: {"test_names_never_mix", "test_scopes_of_one_name_are_apart"},
     IgnoresTheKindOfScope: {"test_scopes_of_one_name_are_apart"},
     IgnoresTheEntity: {"test_names_never_mix", "test_entities_of_one_subject_are_apart"},
     TakesUnboundForEveryone: {
@@ -432,7 +402,6 @@ WRONG_PROVIDERS: dict[type[InMemoryProvider], set[str]] = {
         "test_an_unbound_subject_has_no_index",
         "test_an_unbound_subject_has_no_changes",
     },
-    IgnoresCase: {"test_names_never_mix"},
     RunsNamesTogether: {"test_names_are_not_run_together"},
     DoublesConfirmations: {
         "test_a_value_is_held_once",
@@ -452,7 +421,6 @@ WRONG_PROVIDERS: dict[type[InMemoryProvider], set[str]] = {
         "test_a_clock_set_back_changes_nothing",
     },
     RecordsWhatItRead: {"test_a_clock_that_was_put_right_spoils_no_later_save"},
-    ExpiresTooLate: {"test_a_fact_expires_at_its_time"},
     KnowsNoPast: {"test_each_moment_has_its_facts", "test_expiry_is_judged_then"},
     TakesAnything: {"test_a_value_that_would_change_raises"},
     RoundsWideNumbers: {"test_any_type_survives"},

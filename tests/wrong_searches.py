@@ -311,60 +311,6 @@ class CountsOnce(SearchedInMemory):
         return {term: (1.0, own) for term, (_, own) in super().counts(row, terms).items()}
 
 
-class TakesNeighboursForOwn(SearchedInMemory):
-    """Believes that a fact says what is said beside it."""
-
-    def counts(self, row: Row, terms: Sequence[str]) -> dict[str, tuple[float, bool]]:
-        return {term: (count, True) for term, (count, _) in super().counts(row, terms).items()}
-
-
-class DescribesAlone(SearchedInMemory):
-    """Makes the document of each fact without its neighbours."""
-
-    def described(self, identity: Identity, found: Sequence[StoredItem]) -> list[Row]:
-        return [
-            row for each in found for row in super(DescribesAlone, self).described(identity, [each])
-        ]
-
-
-class DescribesOnce(SearchedInMemory):
-    """Never makes the document of a fact again, whatever is said beside it later."""
-
-    def described(self, identity: Identity, found: Sequence[StoredItem]) -> list[Row]:
-        known = self.__dict__.setdefault("known", {})
-        return [
-            Row(row.found, known.setdefault((identity, row.found.stored), row.document))
-            for row in super().described(identity, found)
-        ]
-
-
-class CountsCandidatesOnly(SearchedInMemory):
-    """Has statistics of what is found, not of the place."""
-
-    async def candidates(self, places: Any, question: Any, describe: Any) -> SearchAnswer:
-        answer = await super().candidates(places, question, describe)
-        places = {
-            identity: replace(each, facts=len(answer.candidates))
-            for identity, each in answer.places.items()
-        }
-        return replace(answer, places=places)
-
-
-class LimitsAllPlacesTogether(SearchedInMemory):
-    """Returns as many candidates as asked for, of whatever place."""
-
-    async def candidates(self, places: Any, question: Any, describe: Any) -> SearchAnswer:
-        answer = await super().candidates(places, question, describe)
-        return replace(answer, candidates=answer.candidates[: question.limit])
-
-
-class TakesTheFirst(SearchedInMemory):
-    """Returns the first facts with any word, common or rare."""
-
-    def best(self, scored: Mapping[Any, float], limit: int) -> list[Any]:
-        return [*scored][:limit]
-
-
 class KnowsNoLimit(SearchedInMemory):
     """Returns everything."""
 
@@ -380,23 +326,6 @@ class LoadsAsSaved(SearchedInMemory):
 
 
 # Filters
-
-
-class LooksAtAnyPair(SearchedInMemory):
-    """Takes one pair of metadata for all of them."""
-
-    def allows(self, wanted: RecallFilter, row: Row) -> bool:
-        pairs = wanted.metadata.items()
-        fits = any(row.fact.metadata.get(key) == value for key, value in pairs)
-        return super().allows(replace(wanted, metadata={}), row) and (fits or not pairs)
-
-
-class EndsTooLate(SearchedInMemory):
-    """Includes the time that a filter ends at."""
-
-    def allows(self, wanted: RecallFilter, row: Row) -> bool:
-        is_end = wanted.since is not None and row.fact.timestamp == wanted.since
-        return super().allows(wanted, row) and not is_end
 
 
 class TakesNoKeywordForAny(SearchedInMemory):
@@ -459,35 +388,6 @@ class OnlyAdds(SearchedInMemory):
         return [*known.values()]
 
 
-class KeepsTheErased(OnlyAdds):
-    """Takes out what is forgotten, but knows of no erasure."""
-
-    async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
-        self.__dict__.pop("added", None)
-        return await super().forget(subject, scope, **conditions)
-
-    async def save(self, fact: Any, subject: Any, scope: Any) -> None:
-        known = self.__dict__.get("added", {}).get(identity_of(subject, scope), {})
-        for stored, each in [*known.items()]:
-            if each.fact().concept == fact.concept and fact.concept.fact_type.name == "SINGLE":
-                del known[stored]
-        await super().save(fact, subject, scope)
-
-
-class IgnoresExpiry(SearchedInMemory):
-    """Finds values as long as nothing is saved."""
-
-    def current(self, identity: Identity) -> list[StoredItem]:
-        shelf = shelves_of(self).by_place.get(identity)
-        if shelf is None:
-            return []
-        ledger = shelf.ledger
-        now = ledger.recorded_at
-        return [
-            each for word in ledger.state().by_keyword for each in current_facts(ledger, word, now)
-        ]
-
-
 class MeasuresByArrival(SearchedInMemory):
     """Takes the facts before a fact for a part of its length."""
 
@@ -497,21 +397,6 @@ class MeasuresByArrival(SearchedInMemory):
             Row(row.found, row.document._replace(length=row.document.length + at))
             for at, row in enumerate(rows)
         ]
-
-
-class LosesConcurrentSaves(SearchedInMemory):
-    """Indexes what it read before another save came in between."""
-
-    async def save(self, fact: Any, subject: Any, scope: Any) -> None:
-        identity = identity_of(subject, scope)
-        before = super().current(identity)
-        await super().save(fact, subject, scope)
-        new = [e for e in super().current(identity) if e.fact().values == fact.values]
-        self.__dict__.setdefault("written", {})[identity] = [*before, *new]
-
-    def current(self, identity: Identity) -> list[StoredItem]:
-        written: list[StoredItem] = self.__dict__.get("written", {}).get(identity, [])
-        return written
 
 
 # Vectors
@@ -588,14 +473,6 @@ class FiltersWordsAlone(SearchedInMemory):
         return bool(self.vectors) or super().allows(wanted, row)
 
 
-class FindsWordsAlone(SearchedInMemory):
-    """Returns cosines, and no fact that is only near."""
-
-    async def candidates(self, places: Any, question: Any, describe: Any) -> SearchAnswer:
-        answer = await super().candidates(places, question, describe)
-        return replace(answer, candidates=[each for each in answer.candidates if each.counts])
-
-
 _FILTERED = {"test_a_filter_leaves_what_is_inside"}
 _REMOVED = "test_what_is_removed_is_no_candidate"
 _BESIDE = "test_words_beside_a_fact_find_it"
@@ -606,16 +483,8 @@ WRONG_SEARCHES: dict[type[SearchedInMemory], set[str]] = {
     MatchesParts: {"test_nothing_is_found_without_a_word"},
     SearchesPlainWords: {"test_any_word_is_found"},
     CountsOnce: {_COUNTED, _BESIDE},
-    TakesNeighboursForOwn: {_BESIDE},
-    DescribesAlone: {_BESIDE, "test_statistics_are_of_the_whole_place"},
-    DescribesOnce: {_BESIDE, "test_the_order_of_saves_does_not_matter"},
-    CountsCandidatesOnly: {"test_statistics_are_of_the_whole_place"},
-    LimitsAllPlacesTogether: _LIMITED,
-    TakesTheFirst: _LIMITED,
     KnowsNoLimit: {*_LIMITED, "test_the_nearest_facts_are_candidates"},
     LoadsAsSaved: {"test_a_candidate_loads_in_the_type_of_its_concept"},
-    LooksAtAnyPair: _FILTERED,
-    EndsTooLate: _FILTERED,
     TakesNoKeywordForAny: _FILTERED,
     FoldsNames: {"test_nothing_of_other_places_is_a_candidate"},
     NamesNoOthers: {"test_facts_that_take_precedence_are_named"},
@@ -625,13 +494,10 @@ WRONG_SEARCHES: dict[type[SearchedInMemory], set[str]] = {
     },
     ReadsOnce: {"test_a_save_is_found_at_once", _REMOVED, "test_concurrent_saves_are_all_found"},
     OnlyAdds: {_REMOVED, "test_what_was_erased_stays_gone"},
-    KeepsTheErased: {_REMOVED, "test_what_was_erased_stays_gone"},
-    IgnoresExpiry: {_REMOVED},
     MeasuresByArrival: {
         "test_the_order_of_saves_does_not_matter",
         "test_statistics_are_of_the_whole_place",
     },
-    LosesConcurrentSaves: {"test_concurrent_saves_are_all_found"},
     MixesModels: {"test_vectors_of_another_model_are_not_compared"},
     SharesVectors: {"test_vectors_stay_in_their_place"},
     AsksForRefusedTexts: {"test_a_text_without_a_vector_is_found_by_words"},
@@ -641,6 +507,5 @@ WRONG_SEARCHES: dict[type[SearchedInMemory], set[str]] = {
     NamesNoPlaces: {"test_places_without_vectors_are_named"},
     RanksByCosine: {"test_candidates_have_their_cosines"},
     FiltersWordsAlone: {"test_a_filter_holds_for_meaning"},
-    FindsWordsAlone: {"test_the_nearest_facts_are_candidates"},
 }
 """Each wrong store, and tests that it fails."""

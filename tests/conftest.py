@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.selection import mark_postgres, mark_seeds, repeated, waits_only
+from tests.selection import is_later, loop_of, mark_postgres, mark_seeds, repeated
 
 if TYPE_CHECKING:
     from tests.postgres.cluster import Cluster
@@ -82,15 +82,22 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of which the default run has no test."""
+    is_default = "not postgres" in config.getoption("markexpr")
+    return True if is_default and is_later(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make no test on trio that would be left out: each worker would collect it."""
+    """Make no test on a loop where it would be left out: each worker would collect it."""
     test = metafunc.definition
     if metafunc.config.getoption("--both-loops") or "anyio_backend" not in metafunc.fixturenames:
         return
     own = {str(mark.args[0]) for mark in test.iter_markers("parametrize")}
-    if waits_only(test.path) and "anyio_backend" not in own:
-        test.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"]))
+    loop = loop_of(test.path, getattr(metafunc.cls, "__name__", None))
+    if loop is not None and "anyio_backend" not in own:
+        test.add_marker(pytest.mark.parametrize("anyio_backend", [loop]))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,8 +15,8 @@ TESTS = Path(__file__).parent
 ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall", "regressions", "transfer"}
 """Folders of rooms that only await what is below them: asyncio stands for both loops there."""
 
-ONE_LOOP_SUITES = {"TestDelayedStore", "TestInMemoryProvider", "TestOwnProvider"}
-"""Conformance suites whose waiting is that of `TestPlain`, which runs on both loops."""
+ONE_LOOP_SUITES = {"TestDelayedStore", "TestInMemoryProvider", "TestInheriting", "TestOwnProvider"}
+"""Conformance suites whose waiting is that of a store in files, which runs on both loops."""
 
 BOTH_LOOPS = {
     "memory/test_broken_off.py",
@@ -46,10 +46,14 @@ PLAIN_IN_BOTH = {
 }
 """Places where a test on encrypted files passes through all that the one on plain files does."""
 
+LOOPS = {"TestEncrypted": "trio", "TestPlain": "asyncio"}
+"""The loop of each kind of store; the other kind runs on the other one."""
+
 FIRST_CASES = {
     "TestDelayedStore",
     "TestGuardedStore",
     "TestInMemoryProvider",
+    "TestInheriting",
     "TestObservedStore",
     "TestOwnProvider",
     "providers/test_local_file.py::TestEncrypted",
@@ -57,15 +61,14 @@ FIRST_CASES = {
 }
 """Conformance suites that run the first case of each table: `TestPlain` on files runs all."""
 
-FIRST_ON_POSTGRES = {
-    "test_conformance.py",
-    "test_encryption.py",
-    "test_listing.py",
-    "test_store.py",
-    "test_tenants.py",
-    "test_views.py",
-}
+FIRST_ON_POSTGRES = {"test_conformance.py", "test_listing.py", "test_store.py", "test_tenants.py"}
 """The files of `tests/postgres` of the default run."""
+
+LATER_ON_POSTGRES = {
+    *("changes", "conversations", "definitions", "indexes", "reviewing", "statements"),
+    *("turn_changes", "versions"),
+}
+"""The modules of the conformance suite that only `make postgres` runs on a server."""
 
 FEW_SEEDS = 2
 """The random runs of one test, by their parameter `seed`, of the default run."""
@@ -74,10 +77,19 @@ POSTGRES_KINDS = {"postgres", "postgres-encrypted"}
 """Kinds of stores among those that documented programs run on."""
 
 
-def waits_only(path: Path) -> bool:
-    """Return True for a file whose tests on trio repeat those on asyncio."""
+def loop_of(path: Path, suite: str | None) -> str | None:
+    """Return the event loop that stands for both in a file or suite, or None."""
     name = path.relative_to(TESTS).as_posix()
-    return name.partition("/")[0] in ONE_LOOP and name not in BOTH_LOOPS
+    folder = name.partition("/")[0]
+    if suite in ONE_LOOP_SUITES or (folder in ONE_LOOP and name not in BOTH_LOOPS):
+        return "asyncio"
+    # A codec never sees the loop, nor does the loop see what is in the bytes.
+    return LOOPS.get(str(suite)) if folder in {"postgres", "providers"} else None
+
+
+def is_later(path: Path) -> bool:
+    """Return True for a file that the default run does not collect: all of its tests need a server."""
+    return path.parent.name == "postgres" and path.name not in FIRST_ON_POSTGRES
 
 
 def mark_postgres(items: list[pytest.Item]) -> None:
@@ -106,17 +118,17 @@ def repeated(items: list[pytest.Item]) -> dict[str, pytest.Item]:
 
 
 def _is_spared(item: pytest.Item) -> bool:
-    """Return True for a test on trio that waits only on code tested on both loops."""
-    if _parameter(item, "anyio_backend") != "trio":
-        return False
-    return _suite(item) in ONE_LOOP_SUITES or waits_only(item.path)
+    """Return True for a test on a loop that another one stands for."""
+    loop, wanted = _parameter(item, "anyio_backend"), loop_of(item.path, _suite(item))
+    return None not in {loop, wanted} and loop != wanted
 
 
 def _needs_a_server(item: pytest.Item) -> bool:
     """Return True if a test leaves the default run with the rest of PostgreSQL."""
     path = _path(item)
     if path.parts[0] == "postgres":
-        return path.name not in FIRST_ON_POSTGRES
+        suite = str(getattr(getattr(item, "function", None), "__module__", "")).rpartition(".")[2]
+        return is_later(path) or suite in LATER_ON_POSTGRES
     return (
         "cluster" in getattr(item, "fixturenames", ()) or _parameter(item, "kind") in POSTGRES_KINDS
     )

@@ -15,15 +15,11 @@ if TYPE_CHECKING:
     from factmem.testing.durable import (
         Damage,
         DurableStoreContract,
-        EncryptedStoreContract,
         StoreFolder,
     )
     from factmem.testing.providers import (
         FactStoreContract,
         FaultContract,
-        FollowedStoreContract,
-        IndexedStoreContract,
-        LearningStoreContract,
         ProviderContract,
         SearchedStoreContract,
     )
@@ -33,12 +29,8 @@ __all__ = [
     "AdapterHost",
     "Damage",
     "DurableStoreContract",
-    "EncryptedStoreContract",
     "FactStoreContract",
     "FaultContract",
-    "FollowedStoreContract",
-    "IndexedStoreContract",
-    "LearningStoreContract",
     "ProviderContract",
     "ScriptedChatModel",
     "SearchedStoreContract",
@@ -56,15 +48,11 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.testing.durable": (
                 "Damage",
                 "DurableStoreContract",
-                "EncryptedStoreContract",
                 "StoreFolder",
             ),
             "factmem.testing.providers": (
                 "FactStoreContract",
                 "FaultContract",
-                "FollowedStoreContract",
-                "IndexedStoreContract",
-                "LearningStoreContract",
                 "ProviderContract",
                 "SearchedStoreContract",
             ),

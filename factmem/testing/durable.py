@@ -1,10 +1,12 @@
 """Conformance suites for stores in a folder of files.
 
-Subclass `DurableStoreContract` as `TestMyStore`, and `EncryptedStoreContract` if it can be encrypted.
-Override `open_store` and `tampered`. The suites know no file names: they read, copy, move and delete
+Subclass `DurableStoreContract` as `TestMyStore`, and once more with `is_encrypted = True` if it can be
+encrypted. Override `open_store` and `tampered`. The suites know no file names: they read, copy, move and delete
 the folder as a whole, start other processes on it, and fork. Most tests are asynchronous, as those of
 `factmem.testing.providers` are.
 """
+
+from typing import Any
 
 from factmem.testing._contracts.disks import AnyNames, FullDisks, ReadOnlyFolders
 from factmem.testing._contracts.erasing import Erasing
@@ -13,20 +15,22 @@ from factmem.testing._contracts.rollback import Damage, RollingBack, Tampering
 from factmem.testing._contracts.rotation import Rotating
 from factmem.testing._contracts.sharing import Sharing
 
-__all__ = ["Damage", "DurableStoreContract", "EncryptedStoreContract", "StoreFolder"]
+__all__ = ["Damage", "DurableStoreContract", "StoreFolder"]
 
 
 class DurableStoreContract(
-    Erasing, Sharing, RollingBack, Tampering, FullDisks, ReadOnlyFolders, AnyNames
+    Erasing, Sharing, RollingBack, Tampering, FullDisks, ReadOnlyFolders, AnyNames, Rotating
 ):
     """The contract of a store in a folder that any number of processes share.
 
     Override `open_store`, which other processes call too, and `tampered`. Override the fixture
-    `folder` if the folder of the store cannot be anywhere.
+    `folder` if the folder of the store cannot be anywhere. With `is_encrypted = True` it is the contract
+    of an encrypted store, which includes rotations of its key.
     """
 
-
-class EncryptedStoreContract(Rotating, DurableStoreContract):
-    """The contract of an encrypted store in a folder, which includes that of a plain one."""
-
-    is_encrypted = True
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Leave out the tests of keys if there are none."""
+        super().__init_subclass__(**options)
+        for name in vars(Rotating):
+            if name.startswith("test_"):
+                setattr(cls, name, getattr(Rotating, name) if cls.is_encrypted else None)

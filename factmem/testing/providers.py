@@ -5,6 +5,9 @@ set `anyio_mode = "auto"` in pytest's configuration or mark the class with `pyte
 `pytest.register_assert_rewrite("factmem.testing")` in `conftest.py` to see values in failures.
 """
 
+from collections.abc import Collection
+from typing import Any, ClassVar
+
 import pytest
 
 from factmem.providers.base import AgentMemoryProvider, FactStore
@@ -28,22 +31,21 @@ from factmem.testing._contracts.reviewing import Reviewing
 from factmem.testing._contracts.search_vectors import SearchVectors
 from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters, Searching
 from factmem.testing._contracts.statements import Statements
-from factmem.testing._contracts.stores import NewStores, SecondInstances
+from factmem.testing._contracts.stores import SecondInstances
 from factmem.testing._contracts.time import Clocks, Expiry, LookingBack
 from factmem.testing._contracts.turn_changes import TurnChanges
 from factmem.testing._contracts.values import Values
 from factmem.testing._contracts.versions import Versions
 
-__all__ = [
-    "ConversationContract",
-    "FactStoreContract",
-    "FaultContract",
-    "FollowedStoreContract",
-    "IndexedStoreContract",
-    "LearningStoreContract",
-    "ProviderContract",
-    "SearchedStoreContract",
-]
+__all__ = ["FactStoreContract", "FaultContract", "ProviderContract", "SearchedStoreContract"]
+
+_OPTIONAL: dict[str, tuple[type, ...]] = {
+    "indexes": (Versions, Indexes),
+    "changes": (Changes,),
+    "learning": (Statements, Reviewing),
+    "conversations": (Turns, TurnChanges, Queue, Definitions),
+}
+"""What a store may leave to the defaults of `FactStore`, and the tests of it."""
 
 
 class ProviderContract(CurrentFacts, FactsByDescription, Values, Isolation, Concurrency):
@@ -63,8 +65,10 @@ class ProviderContract(CurrentFacts, FactsByDescription, Values, Isolation, Conc
 
 
 class FactStoreContract(
-    NewStores,
-    ProviderContract,
+    Turns,
+    TurnChanges,
+    Queue,
+    Definitions,
     Batches,
     Forgetting,
     Purging,
@@ -79,34 +83,43 @@ class FactStoreContract(
     FactMetadata,
     Rewriting,
     Closing,
+    Versions,
+    Indexes,
+    Changes,
+    Statements,
+    Reviewing,
+    ProviderContract,
 ):
     """The contract of `FactStore`, which includes that of a provider.
 
     Override `make_provider`. If creating a store needs other fixtures, override the fixture `provider`
-    instead: request the fixture `clock` there and pass it to the store.
+    instead: request the fixture `clock` there and pass it to the store. If two instances can share
+    their data, override the fixture `second` too: it returns another instance on the data of
+    `provider`, on the same clock.
+
+    - `indexes`: the suite expects a version, not None, wherever something was saved.
+    - `changes`: a store may return None if it does not know the changes, but not after a single save.
+    - `learning`: statements are compared by their times, and what a model states never replaces a
+      value that a person confirmed.
+    - `conversations`: messages, the queue of learning, and the definitions of concepts.
     """
+
+    lacks: ClassVar[Collection[str]] = ()
+    """Those of these four groups that the store leaves to the defaults of `FactStore`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Leave out the tests of what the store lacks."""
+        super().__init_subclass__(**options)
+        for group in cls.lacks:
+            if group not in _OPTIONAL:
+                raise ValueError(f"{group!r} is none of {', '.join(_OPTIONAL)}")
+            for name in (name for suite in _OPTIONAL[group] for name in vars(suite)):
+                if name.startswith("test_"):
+                    setattr(cls, name, None)
 
     def test_it_is_a_store(self, provider: FactStore) -> None:
         """It is a subclass."""
         assert isinstance(provider, FactStore)
-
-
-class IndexedStoreContract(SecondInstances, Versions, Indexes):
-    """The contract of a store that keeps versions and indexes.
-
-    Inherit from `FactStoreContract` too: both use the same `make_provider`, or the same `provider`
-    fixture. If two instances can share their data, override the fixture `second` too: it returns
-    another instance on the data of `provider`, on the same clock. The suite expects a version, not
-    None, wherever something was saved.
-    """
-
-
-class FollowedStoreContract(SecondInstances, Changes):
-    """The contract of a store that returns its `changes`.
-
-    Inherit from `IndexedStoreContract` too; the same factory serves both. A store may return None
-    if it does not know the changes, but not after a single save.
-    """
 
 
 class FaultContract(SecondInstances, Faults):
@@ -115,23 +128,6 @@ class FaultContract(SecondInstances, Faults):
     Override the fixture `interrupt` too. It returns a function that makes the next answer of the
     storage get lost, for example a proxy that closes the connection. The fixture `second` returns an
     instance over the same facts, as another process has it.
-    """
-
-
-class ConversationContract(Turns, TurnChanges, Queue, Definitions):
-    """The contract of a store that keeps conversations, and the definitions of concepts.
-
-    Inherit from `FactStoreContract` too; the same factory serves both. If two instances can share
-    their data, override the fixture `second` too.
-    """
-
-
-class LearningStoreContract(Statements, Reviewing):
-    """The contract of a store that compares statements by their times in `learn`.
-
-    What a model states never replaces a value that a person confirmed.
-
-    Inherit from `FactStoreContract` too; the same factory serves both.
     """
 
 

@@ -28,12 +28,7 @@ from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.providers import (
-    FactStoreContract,
-    FollowedStoreContract,
-    IndexedStoreContract,
-    LearningStoreContract,
-)
+from factmem.testing.providers import FactStoreContract
 from tests.doubles import BareProvider, FailingProvider
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
 from tests.world import user as said
@@ -44,10 +39,10 @@ SECRET = "the-secret-value"
 OP = MemoryOperation
 
 
-class TestObservedStore(
-    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
-):
+class TestObservedStore(FactStoreContract):
     """A store with listeners passes the contract of stores."""
+
+    lacks = ("conversations",)
 
     def make_provider(self, clock: TimeProvider) -> GuardedStore:
         return GuardedStore(InMemoryProvider(clock=clock), None, MemoryEvents([lambda _: None]))

@@ -6,13 +6,7 @@ import pytest
 
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.clock import SettableClock
-from factmem.testing.providers import (
-    ConversationContract,
-    FactStoreContract,
-    FollowedStoreContract,
-    IndexedStoreContract,
-    LearningStoreContract,
-)
+from factmem.testing.providers import FactStoreContract
 from tests.postgres.conftest import NewStore
 
 
@@ -30,20 +24,9 @@ class Stores:
         return new_store(clock=clock, **self.options)
 
 
-class OtherSuites(
-    Stores, IndexedStoreContract, FollowedStoreContract, LearningStoreContract, ConversationContract
-):
-    """The suites of indexes, of followers, of detections and of conversations."""
-
-
-class Suites(OtherSuites, FactStoreContract):
+class Suites(Stores, FactStoreContract):
     """All suites over one kind of store."""
 
 
-class TestPlain(Stores, FactStoreContract):
+class TestPlain(Suites):
     """A store in the clear, as the role that owns the tables."""
-
-
-@pytest.mark.postgres
-class TestPlainToo(OtherSuites):
-    """The rest of its suites."""

@@ -11,18 +11,13 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.testing._facts import AGENT, THEME, USER, theme
 from factmem.testing.clock import SettableClock
-from factmem.testing.providers import (
-    FactStoreContract,
-    FollowedStoreContract,
-    IndexedStoreContract,
-    LearningStoreContract,
-)
+from factmem.testing.providers import FactStoreContract
 from tests.providers.delayed_backend import DelayedStore, Server
 
 
-class TestDelayedStore(
-    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
-):
+class TestDelayedStore(FactStoreContract):
+    lacks = ("conversations",)
+
     @pytest.fixture
     def server(self, clock: SettableClock) -> Server:
         return Server(clock)

@@ -33,6 +33,8 @@ class Inheriting(InMemoryProvider):
 
 
 class TestInheriting(FactStoreContract):
+    lacks = ("indexes", "changes", "learning", "conversations")
+
     def make_provider(self, clock: TimeProvider) -> Inheriting:
         return Inheriting(clock=clock)
 

@@ -14,12 +14,7 @@ from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage
-from factmem.testing.durable import (
-    Damage,
-    DurableStoreContract,
-    EncryptedStoreContract,
-    StoreFolder,
-)
+from factmem.testing.durable import Damage, DurableStoreContract, StoreFolder
 
 WHOLE_PLACE = ("places", "entries", "topics")
 """The tables that have the rows of a place."""
@@ -122,5 +117,5 @@ class TestPlain(LocalStores):
     pass
 
 
-class TestEncrypted(LocalStores, EncryptedStoreContract):
-    pass
+class TestEncrypted(LocalStores):
+    is_encrypted = True

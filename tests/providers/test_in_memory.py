@@ -17,25 +17,13 @@ from factmem.testing._facts import (
     languages,
     theme,
 )
-from factmem.testing.providers import (
-    ConversationContract,
-    FactStoreContract,
-    FollowedStoreContract,
-    IndexedStoreContract,
-    LearningStoreContract,
-)
+from factmem.testing.providers import FactStoreContract
 
 THREADS = 8
 TASKS = 16
 
 
-class TestInMemoryProvider(
-    FactStoreContract,
-    IndexedStoreContract,
-    FollowedStoreContract,
-    LearningStoreContract,
-    ConversationContract,
-):
+class TestInMemoryProvider(FactStoreContract):
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
         return InMemoryProvider(clock=clock)
 

@@ -26,24 +26,12 @@ from factmem.testing._facts import (
     theme,
 )
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.providers import (
-    ConversationContract,
-    FactStoreContract,
-    FollowedStoreContract,
-    IndexedStoreContract,
-    LearningStoreContract,
-)
+from factmem.testing.providers import FactStoreContract
 from tests.doors import watched
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk
 
 
-class TestPlain(
-    FactStoreContract,
-    IndexedStoreContract,
-    FollowedStoreContract,
-    LearningStoreContract,
-    ConversationContract,
-):
+class TestPlain(FactStoreContract):
     """A plain store passes the contract."""
 
     @pytest.fixture
@@ -55,13 +43,7 @@ class TestPlain(
         return LocalFileMemoryProvider(root, clock=clock)
 
 
-class TestEncrypted(
-    FactStoreContract,
-    IndexedStoreContract,
-    FollowedStoreContract,
-    LearningStoreContract,
-    ConversationContract,
-):
+class TestEncrypted(FactStoreContract):
     """An encrypted store passes the contract."""
 
     @pytest.fixture

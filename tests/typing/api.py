@@ -27,8 +27,6 @@ from factmem.providers.results import ErasureReceipt, PlaceChanges, PlaceInfo, P
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import (
     FactStoreContract,
-    FollowedStoreContract,
-    IndexedStoreContract,
     ProviderContract,
 )
 
@@ -255,12 +253,16 @@ class TestOwnProvider(ProviderContract):
 class TestOwnStore(FactStoreContract):
     """A suite over a store of one's own."""
 
+    lacks = ("indexes", "changes", "learning", "conversations")
+
     def make_provider(self, clock: TimeProvider) -> OwnStore:
         return OwnStore()
 
 
-class TestOwnFollowedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
-    """All suites over a store of one's own, of which there can be two instances."""
+class TestOwnFollowedStore(FactStoreContract):
+    """A suite over a store of one's own, of which there can be two instances."""
+
+    lacks = ("learning", "conversations")
 
     def make_provider(self, clock: TimeProvider) -> OwnFollowedStore:
         return OwnFollowedStore()

@@ -26,8 +26,6 @@ from factmem.transfer._lines import MOST_BYTES, parsed_json
 Unseal: TypeAlias = Callable[[bytes], bytes]
 """Decrypts a nonce of 12 bytes, a ciphertext and a tag of 16 bytes."""
 
-_LEAST_SEALED = 12 + 16
-"""The size of a nonce and a tag without any ciphertext, in bytes."""
 _READ = os.O_RDONLY | ORDINARY
 
 
@@ -41,16 +39,13 @@ def store_in(root: Path) -> Path:
         raise ValueError(
             f"{str(root)!r} is not a folder: pass the root of Koog's LocalFileMemoryProvider"
         )
-    children = sorted(child for child in root.iterdir() if not child.is_symlink())
+    children = [child for child in sorted(root.iterdir()) if not child.is_symlink()]
     found = [root] if _is_store(root) else [child for child in children if _is_store(child)]
-    if not found:
+    if len(found) != 1:
         raise ValueError(
-            f"{str(root)!r} contains no store of Koog: expected a folder named agent, feature, "
-            f"product or organization in it, or one level below"
+            f"{str(root)!r} contains {'several stores' if found else 'no store'} of Koog: pass the "
+            f"folder with the folders agent, feature, product or organization"
         )
-    if len(found) > 1:
-        names = ", ".join(repr(child.name) for child in found)
-        raise ValueError(f"{str(root)!r} contains several stores of Koog: pass one of {names}")
     return found[0]
 
 
@@ -89,8 +84,7 @@ def place_names(parts: tuple[str, ...]) -> tuple[MemoryScope, str]:
     else:
         marks = [at for at in range(1, len(rest) - 1) if rest[at] == "subject"]
     if len(marks) != 1:
-        what = "names several places" if marks else "names no place"
-        raise ValueError(f"{what}: Koog writes .../<name>/subject/<subject>")
+        raise ValueError("names no place, or several: Koog writes .../<name>/subject/<subject>")
     # Koog's CrossProduct scope has no name.
     name, subject = "/".join(rest[: marks[0]]) or "default", "/".join(rest[marks[0] + 1 :])
     try:
@@ -105,52 +99,25 @@ def content_of(path: Path, unseal: Unseal | None) -> object:
     Raises:
         ValueError: The file cannot be read or decrypted, or is not JSON.
     """
-    data = _read(path).strip()
-    if not data:
-        raise ValueError("is empty: Koog was interrupted while it wrote the file")
-    if unseal is not None:
-        data = _unsealed(data, unseal)
-    try:
-        return parsed_json(data)
-    except ValueError as exc:
-        if unseal is None and _sealed(data) is not None:
-            raise ValueError("is encrypted: pass its key") from None
-        raise ValueError(f"{exc}: it is truncated or damaged") from None
-
-
-def _read(path: Path) -> bytes:
     try:
         with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ValueError("is not a regular file")
-            data = file.read(MOST_BYTES + 1)
-            if len(data) > MOST_BYTES:
-                raise ValueError(f"has more than {MOST_BYTES:,} bytes")
-            return data
+            data = file.read(MOST_BYTES + 1).strip()
     except OSError as exc:
         if exc.errno == ELOOP:
             raise ValueError("is a symbolic link, which is not followed") from None
         raise ValueError(f"cannot be read: {exc.strerror or type(exc).__name__}") from None
-
-
-def _unsealed(text: bytes, unseal: Unseal) -> bytes:
-    if text.startswith(b"{"):
-        raise ValueError("is not encrypted, but a key was given: import it without one")
-    sealed = _sealed(text)
-    if sealed is None:
-        raise ValueError("is not complete base64: it is truncated or damaged")
+    if unseal is not None:
+        try:
+            data = unseal(binascii.a2b_base64(data, strict_mode=True))
+        except (binascii.Error, TamperedError):
+            raise ValueError(
+                "cannot be decrypted with this key: the key is wrong, or the file is not encrypted, "
+                "truncated or damaged"
+            ) from None
     try:
-        return unseal(sealed)
-    except TamperedError:
-        raise ValueError(
-            "cannot be decrypted with this key: the key is wrong, or the file is damaged"
-        ) from None
-
-
-def _sealed(text: bytes) -> bytes | None:
-    """Decode the nonce and ciphertext of a base64 string; return None if it is invalid."""
-    try:
-        sealed = binascii.a2b_base64(text, strict_mode=True)
-    except binascii.Error:
-        return None
-    return sealed if len(sealed) >= _LEAST_SEALED else None
+        return parsed_json(data)
+    except ValueError as exc:
+        or_sealed = "" if unseal else ", or encrypted: pass its key then"
+        raise ValueError(f"{exc}: it is empty, truncated or damaged{or_sealed}") from None

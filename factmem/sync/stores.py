@@ -25,13 +25,11 @@ from factmem.providers.results import (
     ErasureReceipt,
     Learned,
     Moment,
-    PlaceChanges,
     PlaceInfo,
     Purge,
     RetractedFact,
     ShredReceipt,
 )
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
@@ -129,14 +127,6 @@ class StoreSync(WrapsContext[S]):
         """
         return self._portal.call(self._wrapped.define, concepts)
 
-    def begin(self, operation: str) -> datetime:
-        """Return when an operation over the whole store was begun: by the first call, by default now.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.begin, operation)
-
     def list_places(
         self,
         *,
@@ -166,46 +156,6 @@ class StoreSync(WrapsContext[S]):
         None means that the version is unknown.
         """
         return self._portal.call(self._wrapped.version, subject, scope)
-
-    def changes(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        since: str,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> PlaceChanges | None:
-        """Return the changes since a version; None if they are unknown.
-
-        See `FactStore.changes`.
-
-        Raises:
-            StoredFactError: A changed value does not fit the type of a concept in `concepts`.
-            StorageError: The store failed.
-        """
-        return self._portal.call(
-            self._wrapped.changes, subject, scope, since=since, concepts=concepts
-        )
-
-    def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        """Return the index last written for a place; None if there is no complete one.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.read_index, subject, scope)
-
-    def write_index(
-        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
-    ) -> bool:
-        """Replace the index of a place, unless the place has changed.
-
-        See `FactStore.write_index`.
-
-        Raises:
-            StorageError: The store failed or was busy.
-        """
-        return self._portal.call(self._wrapped.write_index, subject, scope, index, version=version)
 
     def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
         """Return the present moment of a place; see `learn`.
@@ -256,59 +206,6 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store failed. The same call continues.
         """
         return self._portal.call(self._wrapped.replay_erasures, erased)
-
-    def is_searched(self, places: Sequence[Place]) -> bool:
-        """Return whether `candidates` searches these places, rather than the recall in memory.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.is_searched, places)
-
-    def facts_to_embed(
-        self, subject: MemorySubject, scope: MemoryScope, *, model: str, dimensions: int, limit: int
-    ) -> Mapping[bytes, AnyFact]:
-        """Return facts whose text has no vector of a model yet, by the digests of their texts.
-
-        Empty if the store does not keep vectors.
-        """
-        return self._portal.call(
-            self._wrapped.facts_to_embed,
-            subject,
-            scope,
-            model=model,
-            dimensions=dimensions,
-            limit=limit,
-        )
-
-    def add_vectors(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        vectors: Mapping[bytes, Sequence[float] | None],
-        *,
-        model: str,
-        dimensions: int,
-    ) -> None:
-        """Store the vectors of texts by their digests; None marks a text that has no vector.
-
-        Texts that no fact has any more are ignored.
-        """
-        return self._portal.call(
-            self._wrapped.add_vectors, subject, scope, vectors, model=model, dimensions=dimensions
-        )
-
-    def candidates(
-        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
-    ) -> SearchAnswer:
-        """Return the facts that may answer a question, from these places only.
-
-        See `FactStore.candidates`.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.candidates, places, question, describe)
 
     def shred(self) -> ShredReceipt:
         """Destroy the keys of all facts that were erased or purged before now.

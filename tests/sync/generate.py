@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from factmem.providers.base import FactStore
+
 ROOM = Path(__file__).parent.parent.parent / "factmem" / "sync"
 
 
@@ -68,6 +70,12 @@ WRAPPED = {
 
 LEFT_OUT = {"aclose", "watch"}
 """The methods without a twin: a `with` block closes, and a loop that never ends needs a task."""
+
+OF_MEMORIES = {
+    *("begin", "changes", "is_searched", "candidates", "read_index", "write_index"),
+    *("facts_to_embed", "add_vectors"),
+}
+"""The methods of stores without a twin: a memory calls them, in the loop of its portal."""
 
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
@@ -376,15 +384,21 @@ def _members(of: str) -> Iterator[tuple[str, list[Function], str]]:
     module, _, name = of.partition(":")
     seen: set[str] = set()
     owner = getattr(importlib.import_module(module), name)
+    left_out = left_out_of(owner)
     for each in owner.__mro__:
         if not each.__module__.startswith("factmem"):
             continue
         node = _class_node(each)
         methods = [item for item in node.body if isinstance(item, Function) and not _is_made(item)]
         for member in dict.fromkeys(method.name for method in methods):
-            if member not in seen | LEFT_OUT and not member.startswith("_"):
+            if member not in seen | left_out and not member.startswith("_"):
                 yield member, [item for item in methods if item.name == member], each.__module__
         seen |= {method.name for method in methods}
+
+
+def left_out_of(owner: type) -> set[str]:
+    """Return the methods of a class that have no twin."""
+    return LEFT_OUT | (OF_MEMORIES if issubclass(owner, FactStore) else set())
 
 
 def _is_made(function: Function) -> bool:

@@ -41,7 +41,7 @@ from factmem.sync import (
     StoreSync,
     ToolSync,
 )
-from tests.sync.generate import FILES, LEFT_OUT, ROOM, WRAPPED, made
+from tests.sync.generate import FILES, ROOM, WRAPPED, left_out_of, made
 from tests.tables import table
 from tests.test_public_types import NAMED_FOR_CHECKERS
 
@@ -70,7 +70,8 @@ def _public(owner: type) -> list[str]:
 
     A store's conversations are reached through a memory.
     """
-    names = [name for name in dir(owner) if not name.startswith("_") and name not in LEFT_OUT]
+    names = [name for name in dir(owner) if not name.startswith("_")]
+    names = [name for name in names if name not in left_out_of(owner)]
     names = [name for name in names if owner is AgentMemory or name != "conversations"]
     return [name for name in names if not isinstance(getattr_static(owner, name), classmethod)]
 

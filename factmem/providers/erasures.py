@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -22,86 +22,62 @@ in other event loops, and anyio has no event across loops. A write takes millise
 are rare."""
 
 
-class Watch:
-    """A place that is watched for erasures until this object is garbage collected."""
-
-    def __init__(self, erasures: "_Erasures", identity: Identity) -> None:
-        self._erasures = erasures
-        self.identity: Identity = identity
-        self.is_erased: bool = False
-
-    @contextmanager
-    def writing(self) -> Generator[bool]:
-        """Register a write to the place; yield False if the place was erased: do not write then.
-
-        An erasure that begins during the block waits for its end.
-        """
-        erasures = self._erasures
-        with erasures.lock:
-            is_free = not (self.is_erased or erasures.begun[self.identity])
-            if is_free:
-                erasures.writes[self.identity] += 1
-        try:
-            yield is_free
-        finally:
-            if is_free:
-                with erasures.lock:
-                    _count_down(erasures.writes, self.identity)
-
-
 class _Erasures:
-    """The watches of one provider. The name of a place is dropped with its last watch."""
+    """The erasures of one provider and its running writes, by the hash of their place."""
 
     def __init__(self, provider: AgentMemoryProvider) -> None:
         self._provider = provider  # kept alive: its id is the key of `_by_provider`
-        self.lock: Lock = Lock()
-        self.watches: WeakSet[Watch] = WeakSet()
-        self.begun: Counter[Identity] = Counter()
-        """The number of running erasures, by place."""
-        self.writes: Counter[Identity] = Counter()
-        """The number of running writes, by place."""
+        self._lock = Lock()
+        self.known: Counter[int] = Counter()
+        """How often an erasure has begun or ended."""
+        self._begun: Counter[int] = Counter()
+        self.writes: Counter[int] = Counter()
 
-    def begin(self, identity: Identity) -> None:
-        with self.lock:
-            self.begun[identity] += 1
-            self._note(identity)
+    def begin(self, place: int) -> None:
+        with self._lock:
+            self._begun[place] += 1
+            self.known[place] += 1
 
-    def end(self, identity: Identity) -> None:
-        with self.lock:
-            self._note(identity)  # a chat read during the erasure may contain erased facts
-            _count_down(self.begun, identity)
+    def end(self, place: int) -> None:
+        with self._lock:
+            self.known[place] += 1  # a chat read during the erasure may contain erased facts
+            self._begun[place] -= 1
 
-    def _note(self, identity: Identity) -> None:
-        for each in self.watches:
-            if each.identity == identity:
-                each.is_erased = True
+    @contextmanager
+    def writing(self, read: "_ReadPlace") -> Generator[bool]:
+        """Register a write to a place; yield False if the place was erased: do not write then.
+
+        An erasure that begins during the block waits for its end.
+        """
+        place = hash(read.identity)
+        with self._lock:
+            is_free = self.known[place] == read.known and not self._begun[place]
+            self.writes[place] += is_free
+        try:
+            yield is_free
+        finally:
+            with self._lock:
+                self.writes[place] -= is_free
 
 
 _by_provider: "WeakValueDictionary[int, _Erasures]" = WeakValueDictionary()
 """Keyed by the provider's id, because an application's class may be unhashable or not support weak
-references. An entry lives as long as a watch or an erasure refers to it."""
+references. An entry lives as long as a moment or an erasure refers to it."""
 _lock = Lock()
-
-
-def _watch(provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope) -> Watch:
-    """Watch a place for erasures that `erasing` announces."""
-    erasures = _erasures_of(provider)
-    watched = Watch(erasures, identity_of(subject, scope))
-    with erasures.lock:
-        erasures.watches.add(watched)
-    return watched
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ReadPlace:
     """The state of a place when a chat was read."""
 
-    watch: Watch
+    identity: Identity
+    erasures: _Erasures
+    known: int
     had_facts: bool
 
     async def is_erased(self, provider: AgentMemoryProvider) -> bool:
         """Whether the place has lost all of its facts, such as by a provider's own erasure."""
-        place = Place.of_identity(self.watch.identity)
+        place = Place.of_identity(self.identity)
         return self.had_facts and not await provider.load_all(place.subject, place.scope)
 
 
@@ -109,8 +85,10 @@ async def moment_of(
     provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope
 ) -> Moment:
     """Return the present moment of a place, for `unless_erased`."""
-    watched = _watch(provider, subject, scope)  # before reading, so that no erasure is missed
-    return Moment(_ReadPlace(watched, bool(await provider.load_all(subject, scope))))
+    identity, erasures = identity_of(subject, scope), _erasures_of(provider)
+    known = erasures.known[hash(identity)]  # before reading, so that no erasure is missed
+    has_facts = bool(await provider.load_all(subject, scope))
+    return Moment(_ReadPlace(identity, erasures, known, has_facts))
 
 
 @asynccontextmanager
@@ -124,7 +102,7 @@ async def unless_erased(
     """
     read = since.state if since is not None else None
     if isinstance(read, _ReadPlace):
-        with read.watch.writing() as is_free:
+        with read.erasures.writing(read) as is_free:
             yield is_free and not await read.is_erased(provider)
     else:
         yield True
@@ -146,15 +124,14 @@ async def erasing(
     facts are gone. They do not notice the erasure of an empty place, and may record facts in it
     afterwards. factmem's stores need no announcement: their `erase` is noticed in all processes.
     """
-    identity = identity_of(subject, scope)
-    erasures = _erasures_of(provider)
-    erasures.begin(identity)
+    place, erasures = hash(identity_of(subject, scope)), _erasures_of(provider)
+    erasures.begin(place)
     try:
-        while erasures.writes[identity]:  # noqa: ASYNC110 - writes may run in other event loops
+        while erasures.writes[place]:  # noqa: ASYNC110 - writes may run in other event loops
             await anyio.sleep(_POLL_SECONDS)
         yield
     finally:
-        erasures.end(identity)
+        erasures.end(place)
 
 
 def _erasures_of(provider: AgentMemoryProvider) -> _Erasures:
@@ -163,9 +140,3 @@ def _erasures_of(provider: AgentMemoryProvider) -> _Erasures:
         if found is None:
             found = _by_provider[id(provider)] = _Erasures(provider)
         return found
-
-
-def _count_down(counts: Counter[Identity], identity: Identity) -> None:
-    counts[identity] -= 1
-    if not counts[identity]:
-        del counts[identity]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
@@ -27,10 +27,12 @@ from factmem.models.places import (
     identity_of,
 )
 from factmem.providers._arguments import stamp_of
-from factmem.providers._backend import Backend
+from factmem.providers._backend import Backend, Present
 from factmem.providers._place_lists import checked_page, in_order
 from factmem.providers.base import FactStore
 from factmem.providers.results import PlaceChanges, PlaceInfo
+
+R = TypeVar("R")
 
 _FEW = 1000
 """The most values of a place that is presented on the event loop, about 4 ms."""
@@ -100,15 +102,21 @@ class LedgerReader(FactStore):
         def present(ledger: Ledger, now: str) -> list[AnyFact]:
             return ledger.load_all(named, now)
 
-        def present_few(ledger: Ledger, now: str) -> list[AnyFact] | None:
-            return present(ledger, now) if ledger.is_small(_FEW) else None
+        if until is None:
+            return await self._presented(identity, present, most=_FEW)
+        return await self._backend.present(identity, present, until=until)
+
+    async def _presented(
+        self, identity: Identity, present: Present[R], *, most: int | None = None
+    ) -> R:
+        """Present a place as it is now, on the event loop if it has at most so many values."""
+
+        def present_few(ledger: Ledger, now: str) -> R | None:
+            return present(ledger, now) if most is None or ledger.is_small(most) else None
 
         await checkpoint_if_cancelled()
-        if until is None:
-            facts = self._backend.warm(identity, present_few)
-            if facts is not None:
-                return facts
-        return await self._backend.present(identity, present, until=until)
+        found = self._backend.warm(identity, present_few)
+        return await self._backend.present(identity, present) if found is None else found
 
     @override
     async def history(
@@ -197,12 +205,7 @@ class LedgerReader(FactStore):
 
     @override
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        identity = self._enter(subject, scope)
-        await checkpoint_if_cancelled()
-        version = self._backend.warm(identity, Ledger.version)
-        if version is None:
-            version = await self._backend.present(identity, Ledger.version)
-        return version
+        return await self._presented(self._enter(subject, scope), Ledger.version)
 
     @override
     async def proposals(
@@ -217,9 +220,7 @@ class LedgerReader(FactStore):
         def present(ledger: Ledger, now: str) -> list[Proposal]:
             return ledger.proposals(named, now)
 
-        await checkpoint_if_cancelled()
-        found = self._backend.warm(identity, present)
-        return await self._backend.present(identity, present) if found is None else found
+        return await self._presented(identity, present)
 
     @override
     async def changes(
@@ -237,14 +238,7 @@ class LedgerReader(FactStore):
             changes = ledger.changes(since, named, now)
             return None if changes is None else PlaceChanges(ledger.version(now), changes)
 
-        def present_few(ledger: Ledger, now: str) -> PlaceChanges | None:
-            return present(ledger, now) if ledger.is_small(_FEW) else None
-
-        await checkpoint_if_cancelled()
-        found = self._backend.warm(identity, present_few)
-        if found is None:
-            found = await self._backend.present(identity, present)
-        return found
+        return await self._presented(identity, present, most=_FEW)
 
     @override
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:

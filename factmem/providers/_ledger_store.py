@@ -116,10 +116,7 @@ class LedgerStore(LedgerReader):
                 disputed=tuple(each for each, made in also if any(map(ledger.is_disputed, made))),
             )
 
-        found = self._backend.warm(identity, present)
-        if found is None:
-            found = await self._backend.present(identity, present)
-        return found
+        return await self._presented(identity, present)
 
     @override
     async def forget(

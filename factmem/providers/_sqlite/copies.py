@@ -44,7 +44,7 @@ def backup(places: SqlitePlaces, target: Path) -> str:
             raise ValueError("There is nothing to copy: nothing was saved in the store yet")
         anchor = anchors.listed(session, taken)
         check_new(target)
-        with _writing(target), closing(Draft(target)) as draft:
+        with closing(Draft(target)) as draft:
             _copy(session.db, draft.folder)
             draft.publish(target)
     return anchor
@@ -62,8 +62,8 @@ def _copy(
         erased: Rows of the table `erased` of that state.
     """
     copy = folder / NAME
-    os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    try:
+    with _writing(folder):
+        os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with closing(sqlite3.connect(copy, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = full")
             source.backup(db)
@@ -75,10 +75,7 @@ def _copy(
                 db.execute(f"DELETE FROM {table} WHERE place IN (SELECT place {_ERASED})")  # noqa: S608
             db.execute("UPDATE stores SET remains = 0, erasures = max(erasures, ?)", [erasures])
             db.execute("COMMIT")
-    except sqlite3.Error as exc:
-        name = getattr(exc, "sqlite_errorname", type(exc).__name__)
-        raise StorageError(f"The copy could not be written ({name})") from exc
-    sync_folder(folder)
+        sync_folder(folder)
     left_out: int = count
     return left_out
 
@@ -168,8 +165,7 @@ class Restoration:
                     f"{str(self._database.root)!r} has another store than the backup: use another "
                     f"folder"
                 )
-            with _writing(self._database.root):
-                return _copy(source, self.folder, erasures, erased)
+            return _copy(source, self.folder, erasures, erased)
 
     def _opened(self) -> tuple[sqlite3.Connection, str]:
         """Return a connection to the backup, and the id of its store."""
@@ -233,6 +229,9 @@ def _writing(target: Path) -> Generator[None]:
         yield
     except OSError as exc:
         raise StorageError(f"{str(target)!r} cannot be written: {refusal(exc)}") from exc
+    except sqlite3.Error as exc:
+        name = getattr(exc, "sqlite_errorname", type(exc).__name__)
+        raise StorageError(f"The copy could not be written ({name})") from exc
 
 
 def check_new(target: Path) -> None:

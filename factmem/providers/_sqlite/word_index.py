@@ -4,9 +4,7 @@ The index of 100,000 facts is searched in milliseconds, where reading them and c
 takes seconds. It is bound to the end of the place that it was made from. No I/O.
 """
 
-import sys
 import zlib
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -23,16 +21,21 @@ from factmem.providers._sql.items import StoredItem
 from factmem.providers._sql.sealing import Extent
 from factmem.providers.searched import SearchDocument
 
-_FORM = 1
+_FORM = 2
 """The form of the bytes, and of the terms: increase it with each change of either."""
 
 _STEP = 16
 """Counts and lengths are multiples of 1/16."""
 
-_MOST_COUNTED = 2**16 - 1
+_BUCKETS = 512
+"""The parts into which terms are divided: a question parses those of its own terms."""
 
 _BLOCK = 32
 """The facts that are compressed together: one of them is read in 30 microseconds."""
+
+_LENGTHS, _KEYWORDS, _TERMS = 0, 1, 2
+_ITEMS = _TERMS + _BUCKETS
+"""The numbers of the first chunk of each kind."""
 
 _MOST_HITS = 50_000
 """The most documents that are ranked, from the rarest terms of a question on: they take 20 ms."""
@@ -75,28 +78,21 @@ class _Term(NamedTuple):
 
 
 class WordIndex:
-    """The index of one place.
+    """The index of one place: a line that names its form, one with a head, and compressed chunks.
 
     Args:
         data: The bytes that `encoded` returned.
     """
 
     def __init__(self, data: bytes) -> None:
-        view = memoryview(data)
         start = data.index(b"\n") + 1
-        size = int.from_bytes(view[start : start + 4], "little")
-        start += 4 + size
-        self._head: dict[str, Any] = orjson.loads(view[start - size : start])
-        parts: list[memoryview] = []
-        for length in self._head["parts"]:
-            parts.append(view[start : start + length])
-            start += length
-        self._terms = parts[0]
-        self._term_ends, self._starts, self._owns, self._numbers = (p.cast("I") for p in parts[1:5])
-        self._counts = parts[5].cast("H")
-        self._lengths, self._block_ends = (part.cast("I") for part in parts[6:8])
-        self._blocks, self._keywords = parts[8:10]
-        self._block = lru_cache(maxsize=64)(self._read_block)
+        end = data.index(b"\n", start)
+        self._head: dict[str, Any] = orjson.loads(data[start:end])
+        self._data = memoryview(data)
+        self._ends = [*accumulate(self._head["sizes"], initial=end + 1)]
+        self._chunk = lru_cache(maxsize=64)(self._read)
+        self._term = lru_cache(maxsize=512)(self._read_term)
+        self._lengths: list[int] = orjson.loads(self._chunk(_LENGTHS))
 
     @staticmethod
     def is_readable(data: bytes, stems: str) -> bool:
@@ -152,7 +148,8 @@ class WordIndex:
 
     def item(self, number: int) -> StoredItem:
         """Return the fact of a document."""
-        return StoredItem.load(self._block(number // _BLOCK)[number % _BLOCK])
+        block = self._chunk(_ITEMS + number // _BLOCK)
+        return StoredItem.load(block.split(b"\n")[number % _BLOCK])
 
     def of_keyword(self, keyword: str) -> range:
         """Return the documents of a keyword's facts."""
@@ -181,29 +178,15 @@ class WordIndex:
     @cached_property
     def _topics(self) -> dict[str, Any]:
         """The first document of each keyword and the end of them, description, type, whether it has a past."""
-        found: dict[str, Any] = orjson.loads(self._keywords)
+        found: dict[str, Any] = orjson.loads(self._chunk(_KEYWORDS))
         return found
 
-    def _read_block(self, number: int) -> list[bytes]:
-        start = self._block_ends[number - 1] if number else 0
-        return zlib.decompress(self._blocks[start : self._block_ends[number]]).split(b"\n")
+    def _read(self, number: int) -> bytes:
+        return zlib.decompress(self._data[self._ends[number] : self._ends[number + 1]])
 
-    def _term(self, term: str) -> _Term:
-        wanted = _written(term)
-
-        def name(at: int) -> bytes:
-            return bytes(self._terms[self._term_ends[at] : self._term_ends[at + 1]])
-
-        size = len(self._owns)
-        at = bisect_left(range(size), wanted, key=name)
-        if at == size or name(at) != wanted:
-            return _Term((), (), (), ())
-        start, end = self._starts[at], self._starts[at + 1]
-        middle = start + self._owns[at]
-        numbers, counts = self._numbers, self._counts
-        return _Term(
-            numbers[start:middle], counts[start:middle], numbers[middle:end], counts[middle:end]
-        )
+    def _read_term(self, term: str) -> _Term:
+        name = _written(term)
+        return _Term(*orjson.loads(self._chunk(_TERMS + _bucket(name))).get(name, _NOWHERE))
 
 
 def _rarest(terms: Iterable[_Term]) -> Iterator[_Term]:
@@ -216,13 +199,21 @@ def _rarest(terms: Iterable[_Term]) -> Iterator[_Term]:
         yield each
 
 
-def _written(term: str) -> bytes:
-    return term.encode("utf-8", "surrogatepass")
+_NOWHERE: tuple[Sequence[int], ...] = ((), (), (), ())
+
+
+def _written(term: str) -> str:
+    """Return a term in characters that any JSON may have."""
+    return term.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _bucket(name: str) -> int:
+    return zlib.crc32(name.encode()) % _BUCKETS
 
 
 def _start(stems: str) -> bytes:
     """Return the first line of an index."""
-    return orjson.dumps([_FORM, sys.byteorder, stems, Item.__slots__]) + b"\n"
+    return orjson.dumps([_FORM, stems, Item.__slots__]) + b"\n"
 
 
 def encoded(
@@ -241,15 +232,49 @@ def encoded(
         documents: Their terms.
         stems: What the terms depend on beside the facts.
     """
-    columns = _Columns()
-    for document in documents:
-        columns.add(document)
+    lengths, length, terms = list[int](), 0.0, dict[str, _Columns]()
+    for number, document in enumerate(documents):
+        for at, counts in ((0, document.own), (2, document.around)):
+            for term, count in counts.items():
+                columns = terms.get(term) or terms.setdefault(term, ([], [], [], []))
+                columns[at].append(number)
+                columns[at + 1].append(round(count * _STEP))
+        lengths.append(round(document.length * _STEP))
+        length += document.length
+    buckets: list[dict[str, _Columns]] = [{} for _ in range(_BUCKETS)]
+    for term, columns in terms.items():
+        name = _written(term)
+        buckets[_bucket(name)][name] = columns
+    chunks = [lengths, _topics(ledger, items), *buckets]
+    blocks = [
+        b"\n".join(each.stored for each in items[at : at + _BLOCK])
+        for at in range(0, len(items), _BLOCK)
+    ]
+    packed = [zlib.compress(each, 1) for each in (*map(orjson.dumps, chunks), *blocks)]
     expiries = [item.expires_at for each in items for item in each.items if item.expires_at]
+    head = {
+        "extent": [*state.extent],
+        "tag": state.tag.hex(),
+        "size": state.size,
+        "until": min(expiries, default=None),
+        "recorded_at": ledger.recorded_at,
+        "length": length,
+        "sizes": list(map(len, packed)),
+    }
+    return b"".join((_start(stems), orjson.dumps(head), b"\n", *packed))
+
+
+_Columns = tuple[list[int], list[int], list[int], list[int]]
+"""The columns of a `_Term`."""
+
+
+def _topics(ledger: Ledger, items: Sequence[StoredItem]) -> dict[str, tuple[object, ...]]:
+    """Return what `WordIndex._topics` has."""
     spans: dict[str, tuple[int, int]] = {}
     for number, each in enumerate(items):
         spans[each.keyword] = spans.get(each.keyword, (number, 0))[0], number + 1
     whole = ledger.state()
-    topics = {
+    return {
         keyword: (
             *spans.get(keyword, (0, 0)),
             held.description,
@@ -258,61 +283,3 @@ def encoded(
         )
         for keyword, held in whole.by_keyword.items()
     }
-    blocks = [
-        zlib.compress(b"\n".join(each.stored for each in items[at : at + _BLOCK]), 1)
-        for at in range(0, len(items), _BLOCK)
-    ]
-    block_ends = array("I", accumulate(map(len, blocks)))
-    parts = [*columns.parts(), block_ends.tobytes(), b"".join(blocks), orjson.dumps(topics)]
-    head = {
-        "extent": [*state.extent],
-        "tag": state.tag.hex(),
-        "size": state.size,
-        "until": min(expiries, default=None),
-        "recorded_at": whole.recorded_at,
-        "length": columns.length,
-        "parts": list(map(len, parts)),
-    }
-    written = orjson.dumps(head)
-    return b"".join((_start(stems), len(written).to_bytes(4, "little"), written, *parts))
-
-
-class _Columns:
-    """The terms of documents, while they are put together."""
-
-    def __init__(self) -> None:
-        self._own: dict[str, tuple[array[int], array[int]]] = {}
-        self._around: dict[str, tuple[array[int], array[int]]] = {}
-        self._lengths = array("I")
-        self.length = 0.0
-        """The sum of all lengths."""
-
-    def add(self, document: SearchDocument) -> None:
-        """Add the next document."""
-        number = len(self._lengths)
-        for held, counts in ((self._own, document.own), (self._around, document.around)):
-            for term, count in counts.items():
-                columns = held.get(term)
-                if columns is None:
-                    columns = held[term] = array("I"), array("H")
-                columns[0].append(number)
-                columns[1].append(min(round(count * _STEP), _MOST_COUNTED))
-        self._lengths.append(round(document.length * _STEP))
-        self.length += document.length
-
-    def parts(self) -> list[bytes]:
-        """Return the terms, their ends, their starts, own counts, numbers, counts, and the lengths."""
-        none = array("I"), array("H")
-        names = sorted((_written(term), term) for term in self._own.keys() | self._around.keys())
-        ends, starts, owns = array("I", [0]), array("I", [0]), array("I")
-        numbers, counts = array("I"), array("H")
-        for name, term in names:
-            own, around = self._own.get(term, none), self._around.get(term, none)
-            for column in (own, around):
-                numbers += column[0]
-                counts += column[1]
-            ends.append(ends[-1] + len(name))
-            owns.append(len(own[0]))
-            starts.append(len(numbers))
-        arrays = (ends, starts, owns, numbers, counts, self._lengths)
-        return [b"".join(name for name, _ in names), *(each.tobytes() for each in arrays)]

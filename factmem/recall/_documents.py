@@ -6,7 +6,6 @@ in the embedded text the quote makes recall worse, and the date does not help.
 """
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
@@ -20,7 +19,6 @@ __all__ = [
     "LONGEST_TEXT",
     "RECURRING_FIELDS",
     "date_words",
-    "fact_fields",
     "meaning_of",
     "plain_values",
     "said",
@@ -45,14 +43,16 @@ def words_of(fact: AnyFact, entity: str | None) -> dict[str, str]:
         fact: A loaded fact.
         entity: The entity of its subject.
     """
-    return fact_fields(
-        keyword=fact.concept.keyword,
-        description=fact.concept.description,
-        values=plain_values(fact),
-        moment=fact.timestamp,
-        entity=entity,
-        quote=None if fact.source is None else fact.source.quote,
-    )
+    source = fact.source
+    fields = {
+        "keyword": fact.concept.keyword,
+        "description": fact.concept.description,
+        "value": "\n".join(map(value_words, plain_values(fact))),
+        "date": date_words(fact.timestamp),
+        "entity": entity or "",
+        "quote": "" if source is None or source.quote is None else source.quote,
+    }
+    return {name: text for name, text in fields.items() if text or name not in ("entity", "quote")}
 
 
 def meaning_of(fact: AnyFact, entity: str | None) -> str:
@@ -100,38 +100,6 @@ RECURRING_FIELDS = (("keyword", "description", "entity"), ("date",))
 """Groups of fields with equal content in many facts. None of them contains a value."""
 
 _iso_day = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z")
-
-
-def fact_fields(
-    *,
-    keyword: str,
-    description: str,
-    values: Iterable[object],
-    moment: date,
-    entity: str | None = None,
-    quote: str | None = None,
-) -> dict[str, str]:
-    """Return the fields of a document in the lexical index.
-
-    Args:
-        keyword: The concept's keyword.
-        description: The concept's description.
-        values: The fact's values as plain JSON.
-        moment: When the fact was said.
-        entity: The entity of the subject; questions often name it.
-        quote: The quote of the fact's source.
-    """
-    fields = {
-        "keyword": keyword,
-        "description": description,
-        "value": "\n".join(map(value_words, values)),
-        "date": date_words(moment),
-    }
-    if entity:
-        fields["entity"] = entity
-    if quote:
-        fields["quote"] = quote
-    return fields
 
 
 def value_words(value: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from json import JSONDecodeError
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from factmem.embedding._vectors import checked_vectors
 from factmem.embedding.base import Embedder, QueryEmbedder
@@ -12,8 +12,10 @@ from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.places import Place
 from factmem.recall._index_cache import IndexCache
+from factmem.recall._place_vectors import PlaceVectors
+from factmem.recall._vector_table import unit
 
-__all__ = ["EmbeddingCost", "EmbeddingRequests", "VectorSink"]
+__all__ = ["EmbeddingCost", "EmbeddingRequests", "ReceivedVectors"]
 
 
 _MOST_SEARCHING = 32
@@ -29,23 +31,23 @@ _HARMLESS = "test"
 """A harmless text. If the endpoint refuses it too, the facts are not the cause."""
 
 
-class VectorSink(Protocol):
-    """A receiver of vectors, by the digests of their texts."""
+class ReceivedVectors:
+    """The vectors of a batch, by digest; None for texts that the embedder refused."""
 
-    @property
-    def model(self) -> str:
-        """The model whose vectors it accepts."""
-        ...
+    def __init__(self, model: str) -> None:
+        self.model: str = model
+        self.vectors: dict[bytes, Sequence[float] | None] = {}
 
     def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
         """Add vectors."""
-        ...
+        self.vectors.update((digest, unit(vector)) for digest, vector in vectors.items())
 
     def refuse(self, digest: bytes) -> None:
         """Record that the embedder refused a text."""
-        ...
+        self.vectors[digest] = None
 
 
+_Receiver: TypeAlias = PlaceVectors | ReceivedVectors
 _Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[object]]
 
 
@@ -90,7 +92,7 @@ class EmbeddingRequests:
         texts: Mapping[bytes, str],
         place: Place,
         dimensions: int,
-        vectors: VectorSink,
+        vectors: _Receiver,
         cost: EmbeddingCost,
     ) -> None:
         """Embed texts and add their vectors to `vectors`, normally with one request.
@@ -156,7 +158,7 @@ class _RefusalSearch:
     def __init__(
         self,
         take: Callable[[Mapping[bytes, str]], Awaitable[None]],
-        vectors: VectorSink,
+        vectors: _Receiver,
         cost: EmbeddingCost,
         failure: Exception,
     ) -> None:

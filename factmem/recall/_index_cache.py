@@ -8,8 +8,8 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence, Sized
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, Lock, to_thread
 
@@ -25,6 +25,7 @@ __all__ = ["IndexCache"]
 
 
 R = TypeVar("R")
+X = TypeVar("X", bound=Sized)
 
 _MOST_FACTS = 200_000
 """The maximum number of facts in all indexes, and of messages, some kilobytes each. Beyond it, the least recently
@@ -67,29 +68,35 @@ class IndexCache:
         """
         from factmem.recall._places_index import PlacesIndex
 
-        key = frozenset(places)
-        with self._lock:
-            index = self._indexes.get(key)
-            if index is None:
-                caches = {
-                    place.identity: self._place(place.identity, has_meaning) for place in places
-                }
-                _evict(self._indexes)
-                index = self._indexes[key] = PlacesIndex(places, caches)
-            self._indexes.move_to_end(key)
-            return index
+        def make() -> PlacesIndex:
+            caches = {place.identity: self._place(place.identity, has_meaning) for place in places}
+            return PlacesIndex(places, caches)
+
+        return self._kept(self._indexes, places, make)
 
     def of_turns(self, places: Sequence[Place]) -> "TurnIndex":
         """Return the index of the conversations of a set of places; an empty one if there is none."""
         from factmem.recall._turn_index import TurnIndex
 
+        made = {each.identity: each for each in places}
+        return self._kept(self._turns, places, lambda: TurnIndex(made))
+
+    def _kept(
+        self,
+        indexes: OrderedDict[frozenset[Place], X],
+        places: Sequence[Place],
+        make: Callable[[], X],
+    ) -> X:
+        """Return an index; drop the least recently used ones beyond the limits before making one."""
         key = frozenset(places)
         with self._lock:
-            index = self._turns.get(key)
+            index = indexes.get(key)
             if index is None:
-                _evict(self._turns)
-                index = self._turns[key] = TurnIndex({each.identity: each for each in places})
-            self._turns.move_to_end(key)
+                held = sum(map(len, indexes.values()))
+                while len(indexes) > 1 and (held > _MOST_FACTS or len(indexes) > _MOST_INDEXES):
+                    held -= len(indexes.popitem(last=False)[1])
+                index = indexes[key] = make()
+            indexes.move_to_end(key)
             return index
 
     def places(self) -> "list[tuple[Place, PlaceCache]]":
@@ -110,14 +117,6 @@ class IndexCache:
         if cache is None:
             cache = self._places[identity] = PlaceCache(identity, has_meaning=has_meaning)
         return cache
-
-
-def _evict(indexes: "OrderedDict[frozenset[Place], Any]") -> None:
-    """Drop the least recently used indexes until the rest is within the limits."""
-    held = sum(map(len, indexes.values()))
-    while len(indexes) > 1 and (held > _MOST_FACTS or len(indexes) > _MOST_INDEXES):
-        _, dropped = indexes.popitem(last=False)
-        held -= len(dropped)
 
 
 _all: "weakref.WeakSet[IndexCache]" = weakref.WeakSet()

@@ -138,7 +138,7 @@ class FactSearch:
             )
         progress = _Progress()
         try:
-            if not self._is_renaming and await self._in_store.is_searched(places):
+            if not self._is_renaming and await self._store.is_searched(places):
                 return await self._search_store(places, queries, progress)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
             snapshots = await self._snapshots(index)

@@ -23,7 +23,7 @@ from factmem.events import MemoryEvents
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.recall._documents import LONGEST_TEXT, meaning_of
-from factmem.recall._embedding_requests import EmbeddingCost, EmbeddingRequests
+from factmem.recall._embedding_requests import EmbeddingCost, EmbeddingRequests, ReceivedVectors
 from factmem.recall._index_cache import IndexCache
 from factmem.recall._place_cache import PlaceCache
 from factmem.recall._place_vectors import PlaceVectors
@@ -52,20 +52,6 @@ _AT_ONCE = 4
 class _Space(TypedDict):
     model: str
     dimensions: int
-
-
-class _Received:
-    """The vectors of a batch, by digest; None for texts that the embedder refused."""
-
-    def __init__(self, model: str) -> None:
-        self.model = model
-        self.vectors: dict[bytes, Sequence[float] | None] = {}
-
-    def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        self.vectors.update((digest, unit(vector)) for digest, vector in vectors.items())
-
-    def refuse(self, digest: bytes) -> None:
-        self.vectors[digest] = None
 
 
 class FactEmbedding:
@@ -170,7 +156,7 @@ class FactEmbedding:
         async with self._storing.get():
             while facts := await store.facts_to_embed(subject, scope, **space, limit=_BATCH):
                 texts = {each: meaning_of(fact, subject.entity) for each, fact in facts.items()}
-                received = _Received(model)
+                received = ReceivedVectors(model)
                 try:
                     await self._requests.embed_facts(texts, place, dimensions, received, cost)
                 finally:

@@ -76,10 +76,6 @@ class StoreSearch:
         self._concepts = concepts
         self._cache = cache
 
-    async def is_searched(self, places: Sequence[Place]) -> bool:
-        """Return whether the store searches these places."""
-        return await self.store.is_searched(places)
-
     async def search_all(
         self,
         places: Sequence[Place],

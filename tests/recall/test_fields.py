@@ -5,15 +5,18 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.sources import FactSource, SourceKind
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     date_words,
-    fact_fields,
     value_words,
+    words_of,
 )
 from tests.recall.lexical_index import LexicalIndex
 from tests.tables import table
 
+PET = Concept("pet", "An animal", FactType.MULTIPLE)
 MAY = datetime(2023, 5, 7, 23, 30, tzinfo=UTC)
 
 
@@ -47,8 +50,8 @@ def test_date_questions_find_the_day(question: str) -> None:
     index: LexicalIndex[str] = LexicalIndex(weights=FIELD_WEIGHTS)
     days = {"right": MAY, "month": MAY.replace(month=7), "year": MAY.replace(year=2024, day=5)}
     for name, moment in days.items():
-        fields = fact_fields(keyword="trip", description="A trip", values=["x"], moment=moment)
-        index.add(name, fields)
+        fact = SingleFact(Concept("trip", "A trip"), "x", timestamp=moment)
+        index.add(name, words_of(fact, None))
 
     assert index.search(question)[0].id == "right"
 
@@ -97,14 +100,9 @@ def test_deep_values_are_indexed() -> None:
 
 def test_the_parts_of_a_fact() -> None:
     """A missing part has no field."""
-    whole = fact_fields(
-        keyword="pet",
-        description="An animal",
-        values=["Biscuit", 3],
-        moment=MAY,
-        entity="mara",
-        quote="my cat",
-    )
+    source = FactSource(SourceKind.USER, quote="my cat")
+    fact = MultipleFacts(PET, ["Biscuit", "3"], timestamp=MAY, source=source)
+    whole = words_of(fact, "mara")
 
     assert whole == {
         "keyword": "pet",
@@ -114,6 +112,6 @@ def test_the_parts_of_a_fact() -> None:
         "entity": "mara",
         "quote": "my cat",
     }
-    bare = fact_fields(keyword="pet", description="An animal", values=["x"], moment=MAY)
+    bare = words_of(MultipleFacts(PET, ["x"], timestamp=MAY), None)
     assert set(whole) - set(bare) == {"entity", "quote"}
     assert set(FIELD_WEIGHTS) <= set(whole)

@@ -23,6 +23,7 @@ from factmem.providers.searched import (
     SearchCandidate,
     SearchDocument,
     SearchQuestion,
+    TextVectors,
 )
 from factmem.testing._facts import theme
 from tests.wrong_providers import shelves_of
@@ -67,24 +68,17 @@ class SearchedInMemory(InMemoryProvider):
         return receipt
 
     async def facts_to_embed(
-        self, subject: Any, scope: Any, *, model: str, dimensions: int, limit: int
+        self, place: Place, *, model: str, dimensions: int, limit: int
     ) -> Mapping[bytes, AnyFact]:
         await checkpoint()
-        place = Place(scope, subject)
         missing = self.missing(place.identity, model, dimensions)
         return dict([*missing.items()][:limit])
 
     async def add_vectors(
-        self,
-        subject: Any,
-        scope: Any,
-        vectors: Mapping[bytes, Vector | None],
-        *,
-        model: str,
-        dimensions: int,
+        self, place: Place, vectors: TextVectors, *, model: str, dimensions: int
     ) -> None:
         await checkpoint()
-        identity = identity_of(subject, scope)
+        identity = place.identity
         texts = {row.document.digest for row in self.rows(identity)}
         held = {digest: vector for digest, vector in vectors.items() if digest in texts}
         self.space(identity, model, dimensions).update(held)
@@ -429,9 +423,9 @@ class NamesAllAtOnce(SearchedInMemory):
     """Returns all facts without a vector, however many were asked for."""
 
     async def facts_to_embed(
-        self, *place: Any, limit: int, **space: Any
+        self, place: Place, *, limit: int, **space: Any
     ) -> Mapping[bytes, AnyFact]:
-        return await super().facts_to_embed(*place, limit=10**6, **space)
+        return await super().facts_to_embed(place, limit=10**6, **space)
 
 
 class KeepsVectorsOfThePurged(SearchedInMemory):
@@ -444,11 +438,9 @@ class KeepsVectorsOfThePurged(SearchedInMemory):
 class KeepsAnyVector(SearchedInMemory):
     """Keeps vectors of texts that no fact has."""
 
-    async def add_vectors(
-        self, subject: Any, scope: Any, vectors: Any, *, model: str, dimensions: int
-    ) -> None:
+    async def add_vectors(self, place: Place, vectors: Any, *, model: str, dimensions: int) -> None:
         await checkpoint()
-        self.space(identity_of(subject, scope), model, dimensions).update(vectors)
+        self.space(place.identity, model, dimensions).update(vectors)
 
 
 class NamesNoPlaces(SearchedInMemory):

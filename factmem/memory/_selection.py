@@ -224,11 +224,10 @@ class PlaceSelection:
             raise ValueError("There is no place for a conversation: the view excludes all subjects")
         return places[0]
 
-    def queue(self) -> tuple[list[Place] | None, list[MemoryScope]]:
-        """Return the places whose conversations are learnt, None for all users, and their scopes."""
-        scopes = self.profile.scopes(self._default_scopes)
-        is_whole = self.boundary == UNBOUNDED
-        return None if is_whole else [self.conversation_place()], list(scopes)
+    def queue(self) -> Boundary:
+        """Return where conversations are learnt: those of all users, unless this is a view."""
+        places = None if self.boundary == UNBOUNDED else [self.conversation_place()]
+        return UNBOUNDED.narrowed(places=places, scopes=self.profile.scopes(self._default_scopes))
 
     def bound_to(self, entity: str, *levels: str) -> list[MemorySubject]:
         """Return the default subjects; unbound per-entity subjects are bound to an entity.

@@ -244,15 +244,13 @@ class MemoryConversations:
         """
         self._detection.require_model()
         return await ConversationLearning(
-            self._store.conversations, self._detection_at, *self._selection.queue()
+            self._store.conversations, self._detection_at, self._selection.queue()
         ).run(workers=workers, per_minute=per_minute, every=every)
 
     async def pending(self) -> LearningState:
         """Return how many chats are still to be learnt, how many were given up, since when."""
-        places, scopes = self._selection.queue()
-        return await self._store.conversations.state(places=places, scopes=scopes)
+        return await self._store.conversations.state(self._selection.queue())
 
     async def retry_failed(self) -> int:
         """Queue the chats again whose learning was given up; return how many."""
-        places, scopes = self._selection.queue()
-        return await self._store.conversations.retry(places=places, scopes=scopes)
+        return await self._store.conversations.retry(self._selection.queue())

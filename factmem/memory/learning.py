@@ -1,6 +1,6 @@
 """ConversationLearning: takes due chats from the queue and detects their facts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from logging import getLogger
@@ -13,7 +13,8 @@ from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError, FactmemError, StorageError
 from factmem.memory._chat_detection import ChatDetection
 from factmem.models._display import Displayed
-from factmem.models.places import MemoryScope, Place
+from factmem.models.boundary import Boundary
+from factmem.models.places import Place
 from factmem.providers.conversations import ConversationStore, LearningTask, Turn, checked_span
 
 __all__ = ["LearningRun"]
@@ -56,21 +57,18 @@ class ConversationLearning:
     Args:
         store: The store of the queue.
         detection_at: Returns what detects the facts of the chats of a place.
-        places: The places to serve; None for all.
-        scopes: The scopes to serve.
+        within: The places to serve.
     """
 
     def __init__(
         self,
         store: ConversationStore,
         detection_at: Callable[[Place], ChatDetection],
-        places: Sequence[Place] | None,
-        scopes: Sequence[MemoryScope],
+        within: Boundary,
     ) -> None:
         self._store = store
         self._detection_at = detection_at
-        self._places = places
-        self._scopes = scopes
+        self._within = within
 
     async def run(
         self, *, workers: int, per_minute: int | None, every: timedelta | None
@@ -87,7 +85,7 @@ class ConversationLearning:
             try:
                 while True:
                     await pace.wait()
-                    task = await self._store.take(_LEASE, places=self._places, scopes=self._scopes)
+                    task = await self._store.take(_LEASE, self._within)
                     if task is not None:
                         await self._learn(task, done)
                     elif idle is None:

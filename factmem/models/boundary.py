@@ -131,11 +131,16 @@ class Boundary:
         in_scopes = None if scopes is None else map(_scope_key, checked_scopes(scopes))
         about = None if subjects is None else map(_subject_key, checked_subjects(subjects))
         at = None if places is None else [place.identity for place in checked_places(places)]
+        made = Boundary(_both(None, in_scopes), _both(None, about), _both(None, at), read_only)
+        return self.within(made)
+
+    def within(self, other: "Boundary") -> "Boundary":
+        """Return the intersection of two boundaries."""
         return Boundary(
-            _both(self.scopes, in_scopes),
-            _both_subjects(self.subjects, about),
-            _both(self.places, at),
-            self.is_read_only or read_only,
+            _both(self.scopes, other.scopes),
+            _both_subjects(self.subjects, other.subjects),
+            _both(self.places, other.places),
+            self.is_read_only or other.is_read_only,
         )
 
 

@@ -17,7 +17,6 @@ from factmem.providers._backend import Backend
 from factmem.providers._guard import Guard
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers.conversations import (
-    Among,
     ConversationInfo,
     ConversationStore,
     LearningState,
@@ -27,6 +26,7 @@ from factmem.providers.conversations import (
     TurnChanges,
     checked_last,
     checked_span,
+    named_places,
 )
 from factmem.providers.limits import PlaceLimit
 
@@ -163,15 +163,10 @@ class StoreConversations(ConversationStore):
         )
 
     @override
-    async def take(
-        self,
-        lease: timedelta,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> LearningTask | None:
-        span, among = checked_span(lease, "lease") // _MICROSECOND, Among.of(places, scopes)
-        return await self._backend.converse(lambda stored: stored.take(span, among))
+    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
+        span = checked_span(lease, "lease") // _MICROSECOND
+        named_places(within)
+        return await self._backend.converse(lambda stored: stored.take(span, within))
 
     @override
     async def learnt(self, task: LearningTask, upto: int) -> bool:
@@ -183,24 +178,14 @@ class StoreConversations(ConversationStore):
         return await self._backend.converse(lambda stored: stored.failed(task, pause))
 
     @override
-    async def retry(
-        self,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> int:
-        among = Among.of(places, scopes)
-        return await self._backend.converse(lambda stored: stored.retry(among))
+    async def retry(self, within: Boundary = UNBOUNDED) -> int:
+        named_places(within)
+        return await self._backend.converse(lambda stored: stored.retry(within))
 
     @override
-    async def state(
-        self,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> LearningState:
-        among = Among.of(places, scopes)
-        return await self._backend.converse(lambda stored: stored.state(among))
+    async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
+        named_places(within)
+        return await self._backend.converse(lambda stored: stored.state(within))
 
 
 class GuardedConversations(Guard, ConversationStore):
@@ -277,15 +262,8 @@ class GuardedConversations(Guard, ConversationStore):
             return count
 
     @override
-    async def take(
-        self,
-        lease: timedelta,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> LearningTask | None:
-        among = self._inside(places)
-        return await self._store.conversations.take(lease, places=among, scopes=scopes)
+    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
+        return await self._store.conversations.take(lease, self._within(within))
 
     @override
     async def learnt(self, task: LearningTask, upto: int) -> bool:
@@ -296,49 +274,16 @@ class GuardedConversations(Guard, ConversationStore):
         return await self._store.conversations.failed(task, again_in)
 
     @override
-    async def retry(
-        self,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> int:
-        return await self._store.conversations.retry(places=self._inside(places), scopes=scopes)
+    async def retry(self, within: Boundary = UNBOUNDED) -> int:
+        return await self._store.conversations.retry(self._within(within))
 
     @override
-    async def state(
-        self,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> LearningState:
-        return await self._store.conversations.state(places=self._inside(places), scopes=scopes)
+    async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
+        return await self._store.conversations.state(self._within(within))
 
-    def _inside(self, places: Sequence[Place] | None) -> Sequence[Place] | None:
-        """Return the places of a queue that are inside the boundary."""
+    def _within(self, within: Boundary) -> Boundary:
         self._check_open()
-        if not self._is_view:
-            return places
-        if places is None:
-            places = _named(self._boundary)
-        return [place for place in places if self._boundary.allows(place.identity)]
-
-
-def _named(boundary: Boundary) -> list[Place]:
-    """Return the places of a boundary.
-
-    Raises:
-        ValueError: It does not name them.
-    """
-    found = boundary.identities(_MOST_PLACES)
-    if found is None:
-        raise ValueError(
-            "This view does not name its places: learn with the whole memory, or with a view of "
-            "named subjects and scopes"
-        )
-    return [Place.of_identity(identity) for identity in found]
-
-
-_MOST_PLACES = 1000
+        return self._boundary.within(within)
 
 
 def _micros(span: timedelta | None, argument: str) -> int | None:

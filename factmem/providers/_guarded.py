@@ -34,7 +34,7 @@ from factmem.providers.results import (
     RetractedFact,
     ShredReceipt,
 )
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion, TextVectors
 
 __all__ = ["GuardedStore", "guarded"]
 
@@ -328,35 +328,21 @@ class GuardedStore(Guard, FactStore):
 
     @override
     async def facts_to_embed(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        model: str,
-        dimensions: int,
-        limit: int,
+        self, place: Place, *, model: str, dimensions: int, limit: int
     ) -> Mapping[bytes, AnyFact]:
-        if await self._is_outside(subject, scope):
+        if await self._is_outside(place.subject, place.scope):
             return {}
         return await self._store.facts_to_embed(
-            subject, scope, model=model, dimensions=dimensions, limit=limit
+            place, model=model, dimensions=dimensions, limit=limit
         )
 
     @override
     async def add_vectors(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        vectors: Mapping[bytes, Sequence[float] | None],
-        *,
-        model: str,
-        dimensions: int,
+        self, place: Place, vectors: TextVectors, *, model: str, dimensions: int
     ) -> None:
         # Allowed in a read-only view, because a vector is not a fact.
-        if not await self._is_outside(subject, scope):
-            await self._store.add_vectors(
-                subject, scope, vectors, model=model, dimensions=dimensions
-            )
+        if not await self._is_outside(place.subject, place.scope):
+            await self._store.add_vectors(place, vectors, model=model, dimensions=dimensions)
 
     @override
     async def candidates(

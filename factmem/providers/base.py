@@ -29,7 +29,7 @@ from factmem.providers.results import (
     RetractedFact,
     ShredReceipt,
 )
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion, TextVectors
 
 if TYPE_CHECKING:
     from factmem.ledger.changes import FactChange
@@ -321,13 +321,7 @@ class FactStore(StoreCore):
         return False
 
     async def facts_to_embed(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        model: str,
-        dimensions: int,
-        limit: int,
+        self, place: Place, *, model: str, dimensions: int, limit: int
     ) -> Mapping[bytes, AnyFact]:
         """Return facts whose text has no vector of a model yet, by the digests of their texts.
 
@@ -336,13 +330,7 @@ class FactStore(StoreCore):
         return {}
 
     async def add_vectors(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        vectors: Mapping[bytes, Sequence[float] | None],
-        *,
-        model: str,
-        dimensions: int,
+        self, place: Place, vectors: TextVectors, *, model: str, dimensions: int
     ) -> None:
         """Store the vectors of texts by their digests; None marks a text that has no vector.
 

@@ -23,6 +23,7 @@ from factmem.llm.messages import content_text
 from factmem.models._display import Displayed
 from factmem.models._names import checked_name
 from factmem.models._values import JsonValue
+from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import utc
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 
@@ -128,21 +129,6 @@ class LearningState(Displayed):
     """When the oldest message that is still to be learnt was appended."""
 
 
-class Among(NamedTuple):
-    """The conversations of a call of the queue."""
-
-    places: Sequence[Identity] | None = None
-    scopes: Sequence[tuple[str, str]] | None = None
-
-    @classmethod
-    def of(cls, places: Sequence[Place] | None, scopes: Sequence[MemoryScope] | None) -> "Among":
-        """Return those of some places and in some scopes; None for all."""
-        return cls(
-            None if places is None else [place.identity for place in places],
-            None if scopes is None else [(scope.type.value, scope.name) for scope in scopes],
-        )
-
-
 class NewTurn(NamedTuple):
     """A validated message to append."""
 
@@ -226,21 +212,18 @@ class ConversationStore(ABC):
         """
 
     @abstractmethod
-    async def take(
-        self,
-        lease: timedelta,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> LearningTask | None:
+    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
         """Lease the conversation that is due longest; None if none is due.
 
         No other process gets it until the lease ends.
 
         Args:
             lease: How long the caller has it.
-            places: Only conversations of these places; all by default.
-            scopes: Only conversations in these scopes; all by default.
+            within: Only conversations of these places; also of `retry` and `state`.
+
+        Raises:
+            ValueError: `within` names subjects without entities or scopes, so that its places are
+                unknown.
         """
 
     @abstractmethod
@@ -252,21 +235,11 @@ class ConversationStore(ABC):
         """Record a failed attempt, to be repeated after a pause; None gives up."""
 
     @abstractmethod
-    async def retry(
-        self,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> int:
+    async def retry(self, within: Boundary = UNBOUNDED) -> int:
         """Queue the conversations that were given up again, and return how many."""
 
     @abstractmethod
-    async def state(
-        self,
-        *,
-        places: Sequence[Place] | None = None,
-        scopes: Sequence[MemoryScope] | None = None,
-    ) -> LearningState:
+    async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
         """Return the state of the queue."""
 
 
@@ -355,6 +328,24 @@ def conversation_of(identity: Identity) -> tuple[Identity, str] | None:
         return None
     kind, scope, conversation = orjson.loads(names)
     return (kind, scope, subject, entity), conversation
+
+
+def named_places(within: Boundary) -> list[Identity] | None:
+    """Return the places of a queue; None for those of all subjects.
+
+    Raises:
+        ValueError: The boundary does not name them.
+    """
+    found = within.identities(_MOST_PLACES)
+    if found is None and (within.subjects, within.places) != (None, None):
+        raise ValueError(
+            "This view does not name its places: learn with the whole memory, or with a view of "
+            "named subjects and scopes"
+        )
+    return found
+
+
+_MOST_PLACES = 1000
 
 
 def checked_span(span: timedelta, argument: str) -> timedelta:

@@ -10,7 +10,7 @@ from factmem._arguments import expect, expect_methods, kind_of
 from factmem.encryption.aes256gcm import Encryption
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact
-from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.places import Place
 from factmem.providers._arguments import check_span
 from factmem.providers._clock import ServerClock, StoreClock
 from factmem.providers._postgres.backend import PostgresBackend
@@ -22,7 +22,7 @@ from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.vector_spaces import VectorSpaces
 from factmem.providers._sql.store import SqlStore
 from factmem.providers.limits import PlaceLimit
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion, TextVectors
 
 __all__ = ["PostgresMemoryProvider"]
 
@@ -179,31 +179,19 @@ class PostgresMemoryProvider(SqlStore):
 
     @override
     async def facts_to_embed(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        model: str,
-        dimensions: int,
-        limit: int,
+        self, place: Place, *, model: str, dimensions: int, limit: int
     ) -> Mapping[bytes, AnyFact]:
-        identity, vectors = self._enter(subject, scope), self._vectors
-        return await self._database.work(
-            lambda: vectors.missing(identity, model, dimensions, limit)
-        )
+        self._check_open()
+        identity, missing = place.identity, self._vectors.missing
+        return await self._database.work(lambda: missing(identity, model, dimensions, limit))
 
     @override
     async def add_vectors(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        vectors: Mapping[bytes, Sequence[float] | None],
-        *,
-        model: str,
-        dimensions: int,
+        self, place: Place, vectors: TextVectors, *, model: str, dimensions: int
     ) -> None:
-        identity, spaces = self._enter(subject, scope), self._vectors
-        await self._database.work(lambda: spaces.add(identity, vectors, model, dimensions))
+        self._check_open()
+        identity, add = place.identity, self._vectors.add
+        await self._database.work(lambda: add(identity, vectors, model, dimensions))
 
     @override
     async def candidates(

@@ -11,6 +11,10 @@ from factmem.models.recall_filter import RecallFilter
 __all__ = ["PlaceStatistics", "SearchAnswer", "SearchCandidate", "SearchDocument", "SearchQuestion"]
 
 
+TextVectors: TypeAlias = Mapping[bytes, Sequence[float] | None]
+"""The vectors of texts by their digests; None marks a text that the embedder refused."""
+
+
 class SearchDocument(NamedTuple):
     """The search document of a fact: its weighted terms and the digest of its text."""
 

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import getLogger
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 from anyio import (
     CancelScope,
@@ -47,11 +47,6 @@ same place. After it the recall compares only words."""
 
 _AT_ONCE = 4
 """The number of places that one recall embeds concurrently."""
-
-
-class _Space(TypedDict):
-    model: str
-    dimensions: int
 
 
 class FactEmbedding:
@@ -151,17 +146,20 @@ class FactEmbedding:
     ) -> None:
         """Embed the facts of a place that have no vector in a store."""
         model = self._embedder.model
-        space: _Space = {"model": model, "dimensions": dimensions}
-        subject, scope = place.subject, place.scope
+        entity = place.subject.entity
         async with self._storing.get():
-            while facts := await store.facts_to_embed(subject, scope, **space, limit=_BATCH):
-                texts = {each: meaning_of(fact, subject.entity) for each, fact in facts.items()}
+            while facts := await store.facts_to_embed(
+                place, model=model, dimensions=dimensions, limit=_BATCH
+            ):
+                texts = {each: meaning_of(fact, entity) for each, fact in facts.items()}
                 received = ReceivedVectors(model)
                 try:
                     await self._requests.embed_facts(texts, place, dimensions, received, cost)
                 finally:
                     with CancelScope(shield=True):
-                        await store.add_vectors(subject, scope, received.vectors, **space)
+                        await store.add_vectors(
+                            place, received.vectors, model=model, dimensions=dimensions
+                        )
 
     async def _in_time(self, embed: Callable[[], Awaitable[R]], cost: EmbeddingCost) -> R:
         """Run `embed` with the rest of the recall's time limit for vectors."""

@@ -1,7 +1,7 @@
 """Vector spaces: the vectors of one place from one model, and the partitions of large spaces."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from logging import getLogger
 from math import inf
@@ -15,6 +15,7 @@ from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.schema import extension_schema
 from factmem.providers._postgres.session import PostgresSession, keys
 from factmem.providers._sql.items import StoredItem
+from factmem.providers.searched import TextVectors
 
 _logger = getLogger(__name__)
 
@@ -120,13 +121,7 @@ class VectorSpaces:
             found = session.rows(sql.READ_SPACE, given)
         return Space(*found[0])
 
-    def add(
-        self,
-        identity: Identity,
-        vectors: Mapping[bytes, Sequence[float] | None],
-        model: str,
-        dimensions: int,
-    ) -> None:
+    def add(self, identity: Identity, vectors: TextVectors, model: str, dimensions: int) -> None:
         """Store vectors by the digests of their texts."""
 
         def write(session: PostgresSession, _: int) -> None:

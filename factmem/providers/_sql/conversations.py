@@ -12,6 +12,7 @@ from secrets import randbits
 
 from factmem.errors import FactmemError
 from factmem.ledger.entries import Entry
+from factmem.models.boundary import Boundary
 from factmem.models.clock import moment
 from factmem.models.places import Identity, Place
 from factmem.providers._sql import statements as sql
@@ -25,7 +26,6 @@ from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.turns import Known, body_of, changes_since, info_of, read_turns
 from factmem.providers._sql.writing import new_mark
 from factmem.providers.conversations import (
-    Among,
     ConversationInfo,
     LearningState,
     LearningTask,
@@ -34,6 +34,7 @@ from factmem.providers.conversations import (
     TurnChanges,
     conversation_of,
     identity_in,
+    named_places,
     turn_of,
 )
 
@@ -155,7 +156,7 @@ class StoredConversations:
 
     # The queue
 
-    def take(self, lease: int, among: Among) -> LearningTask | None:
+    def take(self, lease: int, within: Boundary) -> LearningTask | None:
         """See `ConversationStore.take`."""
         token = randbits(62) | 1
 
@@ -164,7 +165,7 @@ class StoredConversations:
             if reader is None:
                 return None
             now = micros(self._now(""))
-            where, given = _wanted(reader, among)
+            where, given = _wanted(reader, within)
             query = sql.TAKE.format(where=where)
             while True:
                 rows = session.rows(
@@ -211,27 +212,27 @@ class StoredConversations:
 
         return self._places.write(write)
 
-    def retry(self, among: Among) -> int:
+    def retry(self, within: Boundary) -> int:
         """See `ConversationStore.retry`."""
 
         def write(session: Session, _: int) -> int:
             reader = self._places.reading(session)
             if reader is None:
                 return 0
-            where, given = _wanted(reader, among)
+            where, given = _wanted(reader, within)
             now, number = micros(self._now("")), reader.store.number
             return len(session.rows(sql.QUEUE_FAILED.format(where=where), [now, number, *given]))
 
         return self._places.write(write)
 
-    def state(self, among: Among) -> LearningState:
+    def state(self, within: Boundary) -> LearningState:
         """See `ConversationStore.state`."""
 
         def read(session: Session, _: int) -> LearningState:
             reader = self._places.reading(session)
             if reader is None:
                 return LearningState(0, 0, None)
-            where, given = _wanted(reader, among)
+            where, given = _wanted(reader, within)
             query = sql.READ_QUEUE.format(where=where)
             ((count, failed, oldest),) = session.rows(query, [reader.store.number, *given])
             since = None if oldest is None else moment(stamp_at(oldest))
@@ -286,13 +287,11 @@ def _is_removed(entry: Entry, before: str | None, ids: Sequence[str] | None) -> 
     return is_old or (ids is not None and body_of(entry).get("id") in ids)
 
 
-def _wanted(reader: PlaceReader, wanted: Among) -> tuple[str, list[bytes]]:
+def _wanted(reader: PlaceReader, within: Boundary) -> tuple[str, list[bytes]]:
     """Return an SQL condition for rows of the queue, and its parameters."""
-    where, given = "", list[bytes]()
-    if wanted.places is not None:
-        where, given = among("owner", map(reader.key, wanted.places))
-    if wanted.scopes is not None:
-        key = reader.store.sealing.key
-        scopes, keys = among("scope", (key("scope", each) for each in wanted.scopes))
-        where, given = f"{where} {scopes}", [*given, *keys]
-    return where, given
+    named, key = named_places(within), reader.store.sealing.key
+    if named is not None:
+        return among("owner", map(reader.key, named))
+    if within.scopes is None:
+        return "", []
+    return among("scope", (key("scope", each) for each in within.scopes))

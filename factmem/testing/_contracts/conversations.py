@@ -6,6 +6,7 @@ from random import Random
 import anyio
 import pytest
 
+from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import MemoryScope, Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
@@ -16,6 +17,12 @@ from factmem.testing.clock import SettableClock
 
 ALICE, BOB = PERSON.of("alice"), PERSON.of("bob")
 REST = timedelta(seconds=30)
+
+
+def at(*places: Place) -> Boundary:
+    return UNBOUNDED.narrowed(places=places)
+
+
 LEASE = timedelta(minutes=5)
 
 
@@ -315,7 +322,7 @@ class Queue(SecondInstances):
         assert await provider.conversations.take(LEASE) is None
         state = await provider.conversations.state()
         assert (state.pending, state.failed) == (0, 1)
-        assert await second.conversations.retry(places=[Place(AGENT, BOB)]) == 0
+        assert await second.conversations.retry(at(Place(AGENT, BOB))) == 0
         assert await second.conversations.retry() == 1
         again = await provider.conversations.take(LEASE) or pytest.fail("nothing is due")
         assert (again.attempts, again.since) == (2, 0)
@@ -326,15 +333,17 @@ class Queue(SecondInstances):
         clock.advance(REST)
         alice, bob = Place(AGENT, ALICE), Place(AGENT, BOB)
 
-        assert await provider.conversations.take(LEASE, places=[bob]) is None
-        assert await provider.conversations.take(LEASE, places=[]) is None
-        assert (await provider.conversations.state(places=[bob])).pending == 0
-        assert (await provider.conversations.state(places=[alice])).pending == 1
-        product = MemoryScope.Product("painter")
-        assert await provider.conversations.take(LEASE, scopes=[product]) is None
-        assert (await provider.conversations.state(scopes=[AGENT])).pending == 1
-        assert (await provider.conversations.state(places=[alice], scopes=[product])).pending == 0
-        assert await provider.conversations.take(LEASE, places=[bob, alice], scopes=[AGENT])
+        product = UNBOUNDED.narrowed(scopes=[MemoryScope.Product("painter")])
+        scope = UNBOUNDED.narrowed(scopes=[AGENT])
+        for elsewhere in (at(bob), at(), product, at(alice).within(product)):
+            assert await provider.conversations.take(LEASE, elsewhere) is None
+            assert (await provider.conversations.state(elsewhere)).pending == 0
+        for here in (at(alice), scope):
+            assert (await provider.conversations.state(here)).pending == 1
+        anybody = UNBOUNDED.narrowed(subjects=[ALICE])
+        with pytest.raises(ValueError, match="does not name its places"):
+            await provider.conversations.take(LEASE, anybody)
+        assert await provider.conversations.take(LEASE, at(bob, alice).within(scope))
 
     async def test_a_removed_conversation(self, provider: FactStore, clock: SettableClock) -> None:
         """It is not learnt any more."""

@@ -92,7 +92,7 @@ async def embed(
     named: list[bytes] = []
     space: dict[str, Any] = {"model": model, "dimensions": len(axes) + 1}
     for _ in range(100):
-        facts = await store.facts_to_embed(place.subject, place.scope, **space, limit=limit)
+        facts = await store.facts_to_embed(place, **space, limit=limit)
         if not facts:
             return named
         assert len(facts) <= limit
@@ -103,7 +103,7 @@ async def embed(
             else vector_of(" ".join(words_in(fact)), axes)
             for digest, fact in facts.items()
         }
-        await store.add_vectors(place.subject, place.scope, vectors, **space)
+        await store.add_vectors(place, vectors, **space)
     raise AssertionError("`facts_to_embed` returns facts again and again after `add_vectors`")
 
 

@@ -199,11 +199,11 @@ class SearchVectors:
         await provider.save_many([theme("dark"), languages("java")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
         space: dict[str, Any] = {"model": MODEL, "dimensions": len(DARK)}
-        named = await provider.facts_to_embed(USER, AGENT, **space, limit=50)
+        named = await provider.facts_to_embed(HERE, **space, limit=50)
         await provider.forget(USER, AGENT, concept=THEME, purge=True)
 
         given = dict.fromkeys(named, DARK) | {b"\x07" * 16: DARK}
-        await provider.add_vectors(USER, AGENT, given, **space)
+        await provider.add_vectors(HERE, given, **space)
 
         answer = await ask(provider, asking(vector=DARK))
         await embed(provider)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from factmem._lazy import lazily
 from factmem.errors import FactmemError, MemoryAccessError, StorageError, UnboundSubjectError
-from factmem.models.actors import FactState, acting
+from factmem.models.actors import acting
 from factmem.models.facts import Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile
@@ -22,12 +22,10 @@ from factmem.models.sources import FactSource, SourceKind
 if TYPE_CHECKING:
     from factmem.agent.agent import Agent
     from factmem.agent.nodes import Strategy
-    from factmem.agent.tools import Tool
     from factmem.detection.request import Detection
     from factmem.embedding.base import Embedder
     from factmem.embedding.callable import CallableEmbedder
     from factmem.embedding.openai import OpenAIEmbedder
-    from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
     from factmem.encryption.aes256gcm import Aes256GCMEncryptor
     from factmem.encryption.key import Key
     from factmem.llm.base import ChatModel
@@ -56,7 +54,6 @@ __all__ = [
     "EncryptedStorage",
     "Fact",
     "FactSource",
-    "FactState",
     "FactStore",
     "FactType",
     "FactmemError",
@@ -74,13 +71,11 @@ __all__ = [
     "Place",
     "Profile",
     "RecallSettings",
-    "SentenceTransformerEmbedder",
     "SimpleStorage",
     "SingleFact",
     "SourceKind",
     "StorageError",
     "Strategy",
-    "Tool",
     "UnboundSubjectError",
     "acting",
     "export_facts",
@@ -94,12 +89,10 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         {
             "factmem.agent.agent": ("Agent",),
             "factmem.agent.nodes": ("Strategy",),
-            "factmem.agent.tools": ("Tool",),
             "factmem.detection.request": ("Detection",),
             "factmem.embedding.base": ("Embedder",),
             "factmem.embedding.callable": ("CallableEmbedder",),
             "factmem.embedding.openai": ("OpenAIEmbedder",),
-            "factmem.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
             "factmem.llm.base": ("ChatModel",),
             "factmem.llm.openai": ("OpenAIChatModel",),
             "factmem.memory.agent_memory": ("AgentMemory",),

@@ -26,7 +26,7 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.usage import Usage
 
-__all__ = ["EventListener", "MemoryEvent", "MemoryOperation", "correlated"]
+__all__ = ["MemoryEvent", "MemoryOperation", "correlated"]
 
 
 LISTENER_SECONDS = 5.0

@@ -15,7 +15,7 @@ from tests.tables import table
 
 PACKAGE = Path(factmem.__file__).parent
 LIST = Path(__file__).parent / "public_names.txt"
-MOST = 300
+MOST = 250
 ELSEWHERE = {
     "factmem.integrations.agent_framework": "agent_framework",
     "factmem.integrations.crewai": "crewai",
@@ -164,9 +164,10 @@ def _exported(tree: ast.Module) -> list[str]:
 def test_public_names_are_decided() -> None:
     """A new name is a line in `public_names.txt` that a reviewer sees.
 
-    A name belongs there if a program in the docs uses it or gets an object of it, if it is an error,
-    or if authors of providers, chat models and embedders need it. All others are in a module whose
-    name begins with an underscore.
+    A name belongs there if a program in the docs imports it, if a caller passes an object of it, if it
+    is an error, or if authors of providers, chat models and embedders need it. The reports that calls
+    only return are no names: their objects say what they have. All others are in a module whose name
+    begins with an underscore.
     """
     listed = LIST.read_text().splitlines()
 
@@ -205,5 +206,5 @@ def test_every_room_has_the_names_of_the_root() -> None:
 
 def test_the_root_exports_are_few() -> None:
     """A first program finds what it needs; `dir` shows nothing else."""
-    assert len(factmem.__all__) <= 42
+    assert len(factmem.__all__) <= 40
     assert dir(factmem) == sorted([*factmem.__all__, "__version__"])

@@ -11,11 +11,8 @@ from factmem.agent.context import (
     AgentStep,
     AgentTool,
     FeatureError,
-    SkippedDetection,
 )
 from factmem.agent.nodes import (
-    MemoryNode,
-    Node,
     Strategy,
     node_llm_compress_history,
     node_llm_request,
@@ -36,9 +33,6 @@ __all__ = [
     "AgentStep",
     "AgentTool",
     "FeatureError",
-    "MemoryNode",
-    "Node",
-    "SkippedDetection",
     "StepLimitError",
     "Strategy",
     "Tool",

@@ -16,15 +16,7 @@ from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice
 from factmem.usage import Usage
 
-__all__ = [
-    "AgentContext",
-    "AgentFeature",
-    "AgentResult",
-    "AgentStep",
-    "AgentTool",
-    "FeatureError",
-    "SkippedDetection",
-]
+__all__ = ["AgentContext", "AgentFeature", "AgentResult", "AgentStep", "AgentTool", "FeatureError"]
 
 
 R = TypeVar("R")
@@ -121,13 +113,6 @@ class AgentStep:
     def is_answer(self) -> bool:
         """Whether the model answered; then no other step follows."""
         return not self.response.tool_calls
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedDetection:
-    """The report of a node that saves facts when there is no message of the user."""
-
-    reason: str
 
 
 class AgentContext:

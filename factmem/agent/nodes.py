@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from factmem._arguments import expect_all, expect_function, expect_methods, expect_within
-from factmem.agent.context import AgentContext, SkippedDetection
+from factmem.agent.context import AgentContext
 from factmem.agent.tool_loop import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.detection.request import Detection
@@ -20,8 +20,6 @@ from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice, checked_choice
 
 __all__ = [
-    "MemoryNode",
-    "Node",
     "Strategy",
     "node_llm_compress_history",
     "node_llm_request",
@@ -233,7 +231,7 @@ def node_save_to_memory(
     """Return a node that detects and saves facts of these concepts. One call to the model.
 
     Put it after `node_llm_request`, which adds the user's text to the chat. Before that node, only
-    messages of earlier runs are read; if there is none, the node reports a `SkippedDetection`.
+    messages of earlier runs are read; if there is none, the node logs a warning.
 
     Args:
         concepts: The concepts to look for.
@@ -335,13 +333,12 @@ def _view(
 
 
 def _check_said(context: AgentContext) -> None:
-    """Report a detection without any message of the user, as at the start of a strategy."""
+    """Warn of a detection without any message of the user, as at the start of a strategy."""
     if not any(
         message.get("role") == "user" and message.get("name") not in OWN_MESSAGES
         for message in context.messages
     ):
         _log.warning(_TOO_EARLY)
-        context.reports.append(SkippedDetection(_TOO_EARLY))
 
 
 def _name(subject: MemorySubject) -> str:

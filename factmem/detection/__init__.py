@@ -8,47 +8,23 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.detection.compression import CompressionReport, RetrieveFactsFromHistory
+    from factmem.detection.compression import RetrieveFactsFromHistory
     from factmem.detection.report import (
         DetectionReport,
-        Doubt,
-        DoubtfulItem,
-        JoinedKeyword,
-        RejectedItem,
         RejectionReason,
-        Retraction,
     )
     from factmem.detection.request import Detection
 
-__all__ = [
-    "CompressionReport",
-    "Detection",
-    "DetectionReport",
-    "Doubt",
-    "DoubtfulItem",
-    "JoinedKeyword",
-    "RejectedItem",
-    "RejectionReason",
-    "Retraction",
-    "RetrieveFactsFromHistory",
-]
+__all__ = ["Detection", "DetectionReport", "RejectionReason", "RetrieveFactsFromHistory"]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "factmem.detection.compression": (
-                "CompressionReport",
-                "RetrieveFactsFromHistory",
-            ),
+            "factmem.detection.compression": ("RetrieveFactsFromHistory",),
             "factmem.detection.report": (
                 "DetectionReport",
-                "Doubt",
-                "DoubtfulItem",
-                "JoinedKeyword",
-                "RejectedItem",
                 "RejectionReason",
-                "Retraction",
             ),
             "factmem.detection.request": ("Detection",),
         },

@@ -33,7 +33,7 @@ from factmem.prompt._transcript import Transcript
 from factmem.prompt.memory_message import HISTORY, Rendering, check_budget, render
 from factmem.usage import Usage
 
-__all__ = ["CompressionReport", "RetrieveFactsFromHistory"]
+__all__ = ["RetrieveFactsFromHistory"]
 
 
 _RESULTS = frozenset({"tool", "function"})

@@ -14,15 +14,7 @@ from factmem.models.places import Place
 from factmem.models.sources import FactSource
 from factmem.usage import Usage
 
-__all__ = [
-    "DetectionReport",
-    "Doubt",
-    "DoubtfulItem",
-    "JoinedKeyword",
-    "RejectedItem",
-    "RejectionReason",
-    "Retraction",
-]
+__all__ = ["DetectionReport", "RejectionReason"]
 
 
 class Doubt(StrEnum):

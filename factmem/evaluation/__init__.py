@@ -5,6 +5,6 @@ Imports memory and everything below it.
 
 from factmem.evaluation._cases import EvalCase
 from factmem.evaluation._checks import assert_cases
-from factmem.evaluation._report import CaseResult, EvalReport, Outcome
+from factmem.evaluation._report import EvalReport
 
-__all__ = ["CaseResult", "EvalCase", "EvalReport", "Outcome", "assert_cases"]
+__all__ = ["EvalCase", "EvalReport", "assert_cases"]

@@ -9,17 +9,15 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.ledger.changes import FactChange
-    from factmem.ledger.entries import Amendment, Entry, ForgottenItem, StoredFact
+    from factmem.ledger.entries import Entry, StoredFact
     from factmem.ledger.history import History, HistoryAction, HistoryEntry
     from factmem.ledger.ledger import Ledger
     from factmem.ledger.proposals import Proposal
-    from factmem.ledger.resolution import PlacedFact, UnreadableConcept
+    from factmem.ledger.resolution import PlacedFact
 
 __all__ = [
-    "Amendment",
     "Entry",
     "FactChange",
-    "ForgottenItem",
     "History",
     "HistoryAction",
     "HistoryEntry",
@@ -27,7 +25,6 @@ __all__ = [
     "PlacedFact",
     "Proposal",
     "StoredFact",
-    "UnreadableConcept",
 ]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
@@ -37,9 +34,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.ledger.proposals": ("Proposal",),
             "factmem.ledger.changes": ("FactChange",),
             "factmem.ledger.entries": (
-                "Amendment",
                 "Entry",
-                "ForgottenItem",
                 "StoredFact",
             ),
             "factmem.ledger.history": (
@@ -48,9 +43,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "HistoryEntry",
             ),
             "factmem.ledger.ledger": ("Ledger",),
-            "factmem.ledger.resolution": (
-                "PlacedFact",
-                "UnreadableConcept",
-            ),
+            "factmem.ledger.resolution": ("PlacedFact",),
         },
     )

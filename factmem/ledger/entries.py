@@ -22,16 +22,7 @@ from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 
-__all__ = [
-    "Amendment",
-    "Entry",
-    "ForgottenItem",
-    "StoredFact",
-    "decoded",
-    "encoded",
-    "encoded_entry",
-    "stamped",
-]
+__all__ = ["Entry", "StoredFact", "decoded", "encoded", "encoded_entry", "stamped"]
 
 
 class SourceEntry(TypedDict):

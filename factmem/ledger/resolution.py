@@ -21,7 +21,7 @@ from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyFact, FactType, MultipleFacts
 from factmem.models.places import Identity, MemoryScopeType, Place
 
-__all__ = ["PlacedFact", "UnreadableConcept"]
+__all__ = ["PlacedFact"]
 
 
 F_co = TypeVar(

@@ -16,7 +16,7 @@ from factmem.models.facts import Concept
 from factmem.models.places import Place
 from factmem.providers.base import FactStore, fact_store
 
-__all__ = ["ChangeReport", "PlaceChange"]
+__all__: list[str] = []
 
 
 BothRule: TypeAlias = Literal["later", "both"] | Callable[[list[Any], list[Any]], Any]

@@ -24,7 +24,7 @@ from factmem.models.places import Place
 from factmem.prompt._escaping import json_line, prompt_section
 from factmem.usage import Usage
 
-__all__ = ["ConsolidationReport", "Merge"]
+__all__ = ["ConsolidationReport"]
 
 
 _RULES = """\

@@ -29,7 +29,7 @@ from factmem.providers.conversations import (
     new_turn,
 )
 
-__all__ = ["Conversation", "MemoryConversations", "RemovedTurns"]
+__all__ = ["Conversation", "MemoryConversations"]
 
 REST = timedelta(seconds=30)
 """How long a conversation rests before it is learnt: people write several messages in a row."""

@@ -14,7 +14,7 @@ from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 
-__all__ = ["DocumentInfo", "MemoryDocuments"]
+__all__ = ["MemoryDocuments"]
 
 _ABOUT = "A document"
 _EXAMPLE = 'documents.write("/notes/agent.md", text)'

@@ -17,7 +17,7 @@ from factmem.models.boundary import Boundary
 from factmem.models.places import Place
 from factmem.providers.conversations import ConversationStore, LearningTask, Turn, checked_span
 
-__all__ = ["LearningRun"]
+__all__: list[str] = []
 
 _logger = getLogger("factmem.memory")
 

@@ -12,7 +12,7 @@ from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Identity, Place
 from factmem.providers.results import ErasureReceipt, PlaceInfo
 
-__all__ = ["ConceptInfo", "CurrentFacts", "MemoryStats", "MemoryTree", "RecordPage", "ResetReport"]
+__all__: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)

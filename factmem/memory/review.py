@@ -24,7 +24,7 @@ from factmem.models.places import MemorySubject, Place
 from factmem.providers._reader import FactReader, each_of
 from factmem.providers.base import FactStore, fact_store
 
-__all__ = ["FactDifference", "InboxItem", "MemoryReview"]
+__all__ = ["InboxItem", "MemoryReview"]
 
 
 WEEK = timedelta(days=7)

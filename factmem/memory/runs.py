@@ -25,7 +25,7 @@ from factmem.memory.conversations import REST
 from factmem.memory.tools import MemoryTool
 from factmem.prompt.memory_message import LoadReport
 
-__all__ = ["MemoryRuns", "Placement", "RunOptions", "Who"]
+__all__ = ["MemoryRuns", "RunOptions", "Who"]
 
 C = TypeVar("C")
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from factmem.models.places import Place
 from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt
 
-__all__ = ["MoveReport", "TidyReport"]
+__all__: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)

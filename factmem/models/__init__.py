@@ -12,7 +12,7 @@ from factmem.models.clock import TimeProvider
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
-from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.models.when import When
 
@@ -35,7 +35,6 @@ __all__ = [
     "MultipleFacts",
     "Place",
     "Profile",
-    "ScopeChoice",
     "SingleFact",
     "SourceKind",
     "TimeProvider",

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from factmem.models.places import MemoryScope, MemoryScopeType
 
-__all__ = ["MemoryScopesProfile", "ScopeChoice"]
+__all__ = ["MemoryScopesProfile"]
 
 
 ScopeChoice: TypeAlias = MemoryScope | MemoryScopeType

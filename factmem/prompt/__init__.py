@@ -10,9 +10,8 @@ from factmem._lazy import lazily
 if TYPE_CHECKING:
     from factmem.prompt.memory_message import LoadReport
     from factmem.prompt.message_form import MessageForm
-    from factmem.prompt.tokens import estimate_tokens
 
-__all__ = ["LoadReport", "MessageForm", "estimate_tokens"]
+__all__ = ["LoadReport", "MessageForm"]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
@@ -20,6 +19,5 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         {
             "factmem.prompt.memory_message": ("LoadReport",),
             "factmem.prompt.message_form": ("MessageForm",),
-            "factmem.prompt.tokens": ("estimate_tokens",),
         },
     )

@@ -2,7 +2,7 @@
 
 from string import ascii_letters
 
-__all__ = ["estimate_tokens"]
+__all__: list[str] = []
 
 
 _LETTERS = ascii_letters.encode()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.limits import PlaceLimit
-    from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
+    from factmem.providers.local_file import LocalFileMemoryProvider
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
     from factmem.providers.provider_keys import ProviderKeys
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
         PlaceChanges,
         PlaceInfo,
         RetractedFact,
-        ShredReceipt,
-        StoreStatus,
     )
     from factmem.providers.searched import (
         PlaceStatistics,
@@ -92,15 +90,12 @@ __all__ = [
     "Present",
     "ProviderKeys",
     "RetractedFact",
-    "SalvagedStore",
     "SearchAnswer",
     "SearchCandidate",
     "SearchDocument",
     "SearchQuestion",
-    "ShredReceipt",
     "SimpleStorage",
     "StoreClock",
-    "StoreStatus",
     "Turn",
     "TurnChanges",
     "erasing",
@@ -142,10 +137,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),
             "factmem.providers.limits": ("PlaceLimit",),
-            "factmem.providers.local_file": (
-                "LocalFileMemoryProvider",
-                "SalvagedStore",
-            ),
+            "factmem.providers.local_file": ("LocalFileMemoryProvider",),
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
             "factmem.providers.results": (
@@ -156,8 +148,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "PlaceChanges",
                 "PlaceInfo",
                 "RetractedFact",
-                "ShredReceipt",
-                "StoreStatus",
             ),
             "factmem.providers.searched": (
                 "PlaceStatistics",

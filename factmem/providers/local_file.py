@@ -27,7 +27,7 @@ from factmem.providers.limits import PlaceLimit
 from factmem.providers.results import ErasureReceipt
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
-__all__ = ["LocalFileMemoryProvider", "SalvagedStore"]
+__all__ = ["LocalFileMemoryProvider"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ __all__ = [
     "PlaceChanges",
     "PlaceInfo",
     "RetractedFact",
-    "ShredReceipt",
-    "StoreStatus",
 ]
 
 

@@ -4,15 +4,7 @@ Imports providers, embedding and prompt.
 """
 
 from factmem.models.recall_filter import RecallFilter
-from factmem.recall.match import Match, RecallReport, RecallResult, TurnMatch
+from factmem.recall.match import Match, RecallResult
 from factmem.recall.query import RecallSettings, RecallWeights
 
-__all__ = [
-    "Match",
-    "RecallFilter",
-    "RecallReport",
-    "RecallResult",
-    "RecallSettings",
-    "RecallWeights",
-    "TurnMatch",
-]
+__all__ = ["Match", "RecallFilter", "RecallResult", "RecallSettings", "RecallWeights"]

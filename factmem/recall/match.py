@@ -14,7 +14,7 @@ from factmem.prompt.memory_message import LoadReport
 from factmem.providers.conversations import Turn
 from factmem.recall._documents import plain_values
 
-__all__ = ["Match", "RecallReport", "RecallResult", "TurnMatch"]
+__all__ = ["Match", "RecallResult"]
 
 
 _CONFIDENCE = {False: (0.39, 8.5), True: (0.31, 12.7)}

@@ -19,7 +19,7 @@ from factmem.providers.results import ErasureReceipt, StoreStatus
 from factmem.sync._wrapping import Wraps
 from factmem.sync.stores import StoreSync
 
-__all__ = ["KeysSync", "LocalStoreSync"]
+__all__ = ["LocalStoreSync"]
 
 
 class KeysSync(Wraps[ProviderKeys]):

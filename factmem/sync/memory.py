@@ -29,12 +29,12 @@ from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
 from factmem.prompt.memory_message import LoadReport
 from factmem.recall.match import RecallReport, RecallResult
+from factmem.sync._contents import ContentsSync
+from factmem.sync._conversations import ConversationsSync, ConversationSync
+from factmem.sync._documents import ConsolidationSync, DocumentsSync, ToolSync
+from factmem.sync._review import ReviewSync
 from factmem.sync._wrapping import WrapsContext
-from factmem.sync.contents import ContentsSync
-from factmem.sync.conversations import ConversationsSync, ConversationSync
-from factmem.sync.documents import ConsolidationSync, DocumentsSync, ToolSync
 from factmem.sync.portal import SHARED_PORTAL, Portal
-from factmem.sync.review import ReviewSync
 from factmem.sync.stores import ProviderSync, StoreSync
 
 __all__ = ["MemorySync"]

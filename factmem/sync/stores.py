@@ -33,7 +33,7 @@ from factmem.providers.results import (
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ["ProviderSync", "StoreSync"]
+__all__ = ["StoreSync"]
 S = TypeVar("S", bound=FactStore, default=FactStore)
 T = TypeVar("T")
 

@@ -7,12 +7,8 @@ from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.chats import import_chats
 from factmem.transfer.koog import import_koog
 from factmem.transfer.memories import import_crewai, import_mem0
-from factmem.transfer.reports import ExportReport, ImportProblem, ImportReport
 
 __all__ = [
-    "ExportReport",
-    "ImportProblem",
-    "ImportReport",
     "export_facts",
     "import_chats",
     "import_crewai",

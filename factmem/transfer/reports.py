@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from factmem.models._display import Displayed
 from factmem.models.places import Place
 
-__all__ = ["ExportReport", "ImportProblem", "ImportReport"]
+__all__: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from factmem import (
     CallableEmbedder,
     Concept,
     FactSource,
-    FactState,
     FactType,
     LocalFileMemoryProvider,
     MemoryScope,
@@ -45,6 +44,7 @@ from factmem._cli.opening import storage_of
 from factmem._cli.options import Options
 from factmem._cli.readings import Row
 from factmem._cli.targets import editable
+from factmem.models import FactState
 
 USER = MemorySubject("user", "", 1, per_entity=True)
 APP = MemoryScope.Product("my-app")

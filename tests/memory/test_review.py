@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from factmem import FactState, LocalFileMemoryProvider, acting, export_facts, import_facts
+from factmem import LocalFileMemoryProvider, acting, export_facts, import_facts
 from factmem.events import MemoryEvent
 from factmem.ledger.ledger import Ledger
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models.actors import FactState
 from factmem.models.clock import stamp
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind

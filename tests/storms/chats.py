@@ -35,7 +35,7 @@ from factmem import (
 )
 from factmem.errors import ChatModelError
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
-from factmem.memory import conversations
+from factmem.memory import learning
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers.results import Moment
 from factmem.testing.chat import ScriptedChatModel
@@ -149,7 +149,7 @@ def _switch_off(mutant: str) -> None:
         async def give_up(self: Any, task: Any, done: Any) -> None:
             await self._store.learnt(task, task.since + 1)
 
-        conversations.ConversationLearning._postpone = give_up  # type: ignore[method-assign]
+        learning.ConversationLearning._postpone = give_up  # type: ignore[method-assign]
 
 
 def _work(
@@ -157,9 +157,9 @@ def _work(
 ) -> None:
     """Learn until killed."""
     logging.disable(logging.WARNING)  # a warning for each failure of the model
-    conversations._LEASE = timedelta(seconds=2)
-    conversations._FIRST_PAUSE = timedelta(milliseconds=20)
-    conversations._LONGEST_PAUSE = timedelta(milliseconds=200)
+    learning._LEASE = timedelta(seconds=2)
+    learning._FIRST_PAUSE = timedelta(milliseconds=20)
+    learning._LONGEST_PAUSE = timedelta(milliseconds=200)
     _switch_off(mutant)
 
     async def work() -> None:

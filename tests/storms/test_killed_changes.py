@@ -16,7 +16,7 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.memory import ChangeReport
+from factmem.memory.concept_changes import ChangeReport
 from factmem.models import FactType
 from tests.processes import Process, Tell
 from tests.world import USER

@@ -55,16 +55,16 @@ WRAPPING = "factmem.sync._wrapping"
 PORTAL = (("factmem.sync.portal", "SHARED_PORTAL"), ("factmem.sync.portal", "Portal"))
 
 WRAPPED = {
-    "MemoryContents": ("contents", "ContentsSync"),
+    "MemoryContents": ("_contents", "ContentsSync"),
     "FactStore": ("stores", "StoreSync"),
     "AgentMemoryProvider": ("stores", "ProviderSync"),
     "ProviderKeys": ("local_stores", "KeysSync"),
-    "MemoryTool": ("documents", "ToolSync"),
-    "MemoryDocuments": ("documents", "DocumentsSync"),
-    "MemoryConsolidation": ("documents", "ConsolidationSync"),
-    "MemoryReview": ("review", "ReviewSync"),
-    "Conversation": ("conversations", "ConversationSync"),
-    "MemoryConversations": ("conversations", "ConversationsSync"),
+    "MemoryTool": ("_documents", "ToolSync"),
+    "MemoryDocuments": ("_documents", "DocumentsSync"),
+    "MemoryConsolidation": ("_documents", "ConsolidationSync"),
+    "MemoryReview": ("_review", "ReviewSync"),
+    "Conversation": ("_conversations", "ConversationSync"),
+    "MemoryConversations": ("_conversations", "ConversationsSync"),
 }
 """The classes that a method may return and that have a twin: its module and name."""
 
@@ -117,7 +117,7 @@ Args:
         ),
     ),
     File(
-        "contents",
+        "_contents",
         "The contents of a memory without await.",
         (
             Twin(
@@ -133,7 +133,7 @@ Args:
         ),
     ),
     File(
-        "documents",
+        "_documents",
         "Documents, tools and consolidation of a memory without await.",
         (
             Twin(
@@ -163,7 +163,7 @@ Args:
         ),
     ),
     File(
-        "review",
+        "_review",
         "The review of a memory without await.",
         (
             Twin(
@@ -176,7 +176,7 @@ Args:
         (("factmem.memory.review", "MemoryReview"), (WRAPPING, "Wraps")),
     ),
     File(
-        "conversations",
+        "_conversations",
         "The conversations of a memory without await.",
         (
             Twin(
@@ -323,6 +323,9 @@ def made(file: File) -> str:
     for twin in file.twins:
         source.classes.append(_class(twin, source))
     names = sorted(twin.name for twin in file.twins)
+    public = [
+        name for name in names if name not in {each for _, each in WRAPPED.values()} - {"StoreSync"}
+    ]
     lines = [
         f'"""{file.about}\n\nWritten by tests/sync/generate.py: change the async class.\n"""',
         "",
@@ -334,7 +337,7 @@ def made(file: File) -> str:
     ]
     lines += [
         "",
-        f"__all__ = {names!r}",
+        *([f"__all__ = {public!r}"] if public else []),
         *file.variables,
         *source.variables.values(),
         *source.classes,

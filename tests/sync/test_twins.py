@@ -30,17 +30,11 @@ from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.provider_keys import ProviderKeys
-from factmem.sync import (
-    ContentsSync,
-    DocumentsSync,
-    KeysSync,
-    LocalStoreSync,
-    MemorySync,
-    PostgresStoreSync,
-    ProviderSync,
-    StoreSync,
-    ToolSync,
-)
+from factmem.sync import LocalStoreSync, MemorySync, PostgresStoreSync, StoreSync
+from factmem.sync._contents import ContentsSync
+from factmem.sync._documents import DocumentsSync, ToolSync
+from factmem.sync.local_stores import KeysSync
+from factmem.sync.stores import ProviderSync
 from tests.sync.generate import FILES, ROOM, WRAPPED, left_out_of, made
 from tests.tables import table
 from tests.test_public_types import NAMED_FOR_CHECKERS

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from factmem import AgentMemory, Concept, Profile, SingleFact, remembered
 from factmem.detection.request import Detection
-from factmem.memory import CurrentFacts, FactOrigin
+from factmem.memory import FactOrigin
+from factmem.memory.listing import CurrentFacts
 from factmem.models import AnyFact
 
 

@@ -15,8 +15,6 @@ from factmem.memory.tools import MemoryTool
 from factmem.models.facts import Concept
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ConsolidationSync", "DocumentsSync", "ToolSync"]
-
 
 class DocumentsSync(Wraps[MemoryDocuments]):
     """Texts under paths for code that does not use `await`."""

@@ -12,8 +12,6 @@ from factmem.memory.learning import LearningRun
 from factmem.providers.conversations import ConversationInfo, LearningState, Turn
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ConversationSync", "ConversationsSync"]
-
 
 class ConversationSync(Wraps[Conversation]):
     """A chat of one user for code that does not use `await`."""

@@ -12,8 +12,6 @@ from factmem.memory.review import WEEK, FactDifference, MemoryReview, Reviewed
 from factmem.models.places import MemorySubject
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ReviewSync"]
-
 
 class ReviewSync(Wraps[MemoryReview]):
     """What a memory learnt, and decisions about it, for code that does not use `await`."""

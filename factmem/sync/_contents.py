@@ -25,7 +25,6 @@ from factmem.models.sources import FactSource
 from factmem.providers.results import Forgotten, PlaceInfo, Purge
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ContentsSync"]
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ The only module that uses the package `cryptography`, which is imported at the f
 
 import binascii
 
-from factmem.errors import TamperedError
-
 KEY_BYTES = 32
 NONCE_BYTES = 12
 TAG_BYTES = 16
@@ -53,18 +51,6 @@ class Aead:
             return self._cipher.decrypt(nonce, sealed, aad)
         except self._invalid:
             raise ValueError("does not verify") from None
-
-
-def open_sealed(key: bytes, nonce: bytes, sealed: bytes, aad: bytes | None = None) -> bytes:
-    """Return the plaintext of bytes sealed with AES-256-GCM.
-
-    Raises:
-        TamperedError: It does not verify: another key, or changed bytes.
-    """
-    try:
-        return Aead(key).open(nonce, sealed, aad)
-    except ValueError:
-        raise TamperedError("The bytes do not verify under this key") from None
 
 
 def hkdf(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:

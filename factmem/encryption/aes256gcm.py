@@ -14,7 +14,7 @@ from typing import NoReturn, NotRequired, Protocol
 
 from typing_extensions import TypedDict
 
-from factmem._arguments import expect_methods, kind_of
+from factmem._arguments import expect_methods
 from factmem.encryption._ciphers import KEY_BYTES, NONCE_BYTES, Aead, canonical_base64, hkdf
 from factmem.encryption.key import Key, KeyDerivation
 from factmem.errors import TamperedError, WrongKeyError
@@ -79,7 +79,9 @@ class Aes256GCMEncryptor:
     """
 
     def __init__(self, key: Key | str, *older_keys: Key | str) -> None:
-        self._keys = [_as_key(each) for each in (key, *older_keys)]
+        self._keys = [
+            each if isinstance(each, Key) else Key.from_base64(each) for each in (key, *older_keys)
+        ]
 
     @staticmethod
     def generate_key() -> str:
@@ -125,16 +127,6 @@ class Aes256GCMEncryptor:
             "None of the store's key slots opens with this key: pass the key that the store was "
             "created with or last rotated to"
         )
-
-
-def _as_key(key: Key | str) -> Key:
-    if isinstance(key, Key):
-        return key
-    if not isinstance(key, str | bytes):
-        raise TypeError(
-            f"key must be a Key or its base64 string, not {kind_of(key)}: Key.generate()"
-        )
-    return Key.from_base64(key)
 
 
 def checked_encryption(encryption: Encryption) -> Encryption:

@@ -5,7 +5,6 @@ import binascii
 import hmac
 import os
 import stat
-from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, NoReturn
@@ -22,12 +21,8 @@ __all__ = ["Key", "KeyDerivation"]
 
 _SALT_BYTES = 16
 
-_COSTS: Mapping[str, tuple[int, int, int]] = {
-    # passes, KiB, lanes
-    "interactive": (2, 19 * 1024, 1),  # OWASP's minimum for Argon2id
-    "moderate": (3, 64 * 1024, 4),  # RFC 9106, section 4, second choice
-    "sensitive": (1, 2 * 1024 * 1024, 4),  # RFC 9106, section 4, first choice
-}
+_COST = (3, 64 * 1024, 4)
+"""Passes, KiB and lanes of Argon2id for new slots: RFC 9106, section 4, second choice."""
 
 _MOST_PASSES, _MOST_KIB, _MOST_LANES = 16, 2 * 1024 * 1024, 16
 """The greatest costs of a slot: with higher ones an edited file could exhaust the machine."""
@@ -51,7 +46,7 @@ class Key:
     errors, pickles or copies; only `to_base64` returns it. Comparison takes constant time.
     """
 
-    __slots__ = ("_cost", "_derived", "_passphrase", "_secret")
+    __slots__ = ("_derived", "_passphrase", "_secret")
 
     def __init__(self, secret: bytes) -> None:
         if type(secret) is not bytes or len(secret) != KEY_BYTES:
@@ -60,7 +55,6 @@ class Key:
             )
         self._secret: bytes | None = secret
         self._passphrase = b""
-        self._cost = _COSTS["moderate"]
         self._derived: dict[tuple[bytes, int, int, int], bytes] = {}
 
     @classmethod
@@ -94,30 +88,26 @@ class Key:
         return cls(secret)
 
     @classmethod
-    def from_passphrase(cls, passphrase: str, *, cost: str = "moderate") -> "Key":
+    def from_passphrase(cls, passphrase: str) -> "Key":
         """Return a key that is derived from a passphrase with Argon2id.
 
         The store contains the salt and the cost, so the same passphrase opens it on any machine. The
-        passphrase is normalised (NFKC). The key is derived in a worker thread when a store is opened:
-        about 0.05 s and 19 MiB for "interactive", 0.3 s and 64 MiB for "moderate", 4 s and 2 GiB for
-        "sensitive".
+        passphrase is normalised (NFKC). The key is derived in a worker thread when a store is opened,
+        in about 0.3 s, with 64 MiB.
 
         Args:
             passphrase: A string that is not empty; the longer, the better.
-            cost: The cost of new slots; an existing slot keeps its own.
 
         Raises:
             TypeError: The passphrase is not a string.
-            ValueError: The passphrase is empty or the cost unknown.
+            ValueError: The passphrase is empty.
         """
         expect(passphrase, str, "passphrase", "Key.from_passphrase(getpass())")
         normal = normalized("NFKC", passphrase)
         if not normal.strip():
             raise ValueError("passphrase must not be empty: pass one, or use Key.generate()")
-        if cost not in _COSTS:
-            raise ValueError(f'cost must be one of {", ".join(_COSTS)}: cost="moderate"')
         key = cls(bytes(KEY_BYTES))
-        key._secret, key._passphrase, key._cost = None, normal.encode(), _COSTS[cost]
+        key._secret, key._passphrase = None, normal.encode()
         return key
 
     @classmethod
@@ -231,7 +221,7 @@ class Key:
         """Return the derivation of a new slot from this passphrase; None for a key of bytes."""
         if self._secret is not None:
             return None
-        passes, kib, lanes = self._cost
+        passes, kib, lanes = _COST
         salt = base64.b64encode(os.urandom(_SALT_BYTES)).decode()
         return {"name": "argon2id", "salt": salt, "t": passes, "m": kib, "p": lanes}
 

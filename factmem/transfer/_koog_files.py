@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from factmem._concurrency.file_lock import ORDINARY
-from factmem.errors import TamperedError
 from factmem.models.places import MemoryScope, MemoryScopeType
 from factmem.transfer._lines import MOST_BYTES, parsed_json
 
@@ -111,7 +110,7 @@ def content_of(path: Path, unseal: Unseal | None) -> object:
     if unseal is not None:
         try:
             data = unseal(binascii.a2b_base64(data, strict_mode=True))
-        except (binascii.Error, TamperedError):
+        except ValueError:  # binascii.Error is one too
             raise ValueError(
                 "cannot be decrypted with this key: the key is wrong, or the file is not encrypted, "
                 "truncated or damaged"

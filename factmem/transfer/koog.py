@@ -25,7 +25,7 @@ import orjson
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect_path
-from factmem.encryption._ciphers import NONCE_BYTES, open_sealed
+from factmem.encryption._ciphers import NONCE_BYTES, Aead
 from factmem.encryption.key import Key
 from factmem.ledger.entries import Entry, stored
 from factmem.models._checked import checked_subjects
@@ -134,7 +134,8 @@ def _unseal(key: str | bytes | Key | None) -> Unseal | None:
     secret = key.secret(None)
     if secret is None:
         raise ValueError("key must be the 32-byte key of Koog's files, not a passphrase: Key(key)")
-    return lambda sealed: open_sealed(secret, sealed[:NONCE_BYTES], sealed[NONCE_BYTES:])
+    aead = Aead(secret)
+    return lambda sealed: aead.open(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
 
 
 def _entries(content: object, identity: Identity) -> tuple[list[Entry], list[str]]:

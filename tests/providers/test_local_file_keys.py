@@ -129,13 +129,13 @@ async def test_old_key_slots_open_nothing_after_a_rotation(root: Path) -> None:
 
 async def test_a_passphrase_can_be_a_key(root: Path) -> None:
     """It is derived in a worker thread, with the cost that its slot states."""
-    phrase = Key.from_passphrase("correct horse", cost="interactive")
+    phrase = Key.from_passphrase("correct horse")
     store = await made(root)
 
     await store.keys.rotate(phrase, rewrite=False)
 
     assert await is_open_to(root, Key.from_passphrase("correct horse"))
-    assert not await is_open_to(root, Key.from_passphrase("correct mule", cost="interactive"))
+    assert not await is_open_to(root, Key.from_passphrase("correct mule"))
 
 
 async def test_the_last_key_cannot_be_removed(root: Path) -> None:

@@ -69,7 +69,8 @@ def parsed(text: str, held: Collection[Kind], keyword: str) -> JsonValue:
     """
     value = _json(text)
     kind = None if value is _NO_JSON else kind_of(value)
-    if kind is not Kind.TEXT and kind in _with_integers(held):
+    wanted = {*held, Kind.INTEGER} if Kind.NUMBER in held else held
+    if kind is not Kind.TEXT and kind in wanted:
         if Kind.TEXT in held and kind is not Kind.NULL:
             raise CommandError(
                 f"{keyword!r} has {_kind_names(held)} values: select one with --type"
@@ -78,10 +79,6 @@ def parsed(text: str, held: Collection[Kind], keyword: str) -> JsonValue:
     if Kind.TEXT in held:
         return text
     raise CommandError(f"{keyword!r} has {_kind_names(held)} values, and the new value is not one")
-
-
-def _with_integers(held: Collection[Kind]) -> set[Kind]:
-    return {*held, Kind.INTEGER} if Kind.NUMBER in held else {*held}
 
 
 _NO_JSON: Any = object()

@@ -14,6 +14,7 @@ feed, so that a reader notices even one missing byte at the end.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -242,12 +243,12 @@ class BundleReader:
         return fields
 
     def _place(self, identity: object) -> Place:
+        place = None
         match identity:
             case [str(kind), str(scope), str(subject), None | str() as entity]:
-                place = _place_of((kind, scope, subject, entity))
-            case _:
-                place = None
-        if place is None:
+                with suppress(ValueError):
+                    place = Place.of_identity((kind, scope, subject, entity))
+        if place is None or [*place.identity] != identity:
             self._fail("does not name a valid place")
         return place
 
@@ -265,11 +266,3 @@ class BundleReader:
             f"Line {self._number} of the bundle {what}: it was damaged or edited. Nothing was "
             f"imported; copy or export it again"
         ) from None
-
-
-def _place_of(identity: Identity) -> Place | None:
-    try:
-        place = Place.of_identity(identity)
-    except ValueError:
-        return None
-    return place if place.identity == identity else None

@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from anyio.to_thread import run_sync
@@ -275,14 +276,9 @@ async def _places_of(store: FactStore, places: Iterable[Place] | None) -> list[P
     """Return the places to write, without duplicates, ordered by identity."""
     if places is None:
         places = await store.list_places()
-    by_identity = {place.identity: place for place in places}
+    by_identity = {tuple(part or "" for part in place.identity): place for place in places}
     # Stores list places in different orders, and equal stores should give equal bundles.
-    return [by_identity[identity] for identity in sorted(by_identity, key=_order)]
-
-
-def _order(identity: Identity) -> tuple[str, str, str, str]:
-    kind, scope, subject, entity = identity
-    return kind, scope, subject, entity or ""
+    return [place for _, place in sorted(by_identity.items(), key=itemgetter(0))]
 
 
 def _current(entries: list[Entry], now: str) -> list[Entry]:

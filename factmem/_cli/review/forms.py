@@ -23,9 +23,6 @@ class Form:
 
 
 async def form_of(request: Request) -> Form:
-    said = request.headers.get("content-length", "0")
-    if not said.isdecimal() or int(said) > _MOST_BODY:
-        raise CommandError("The form is too long: a value may have 64 KiB")
     body = b""
     async with aclosing(request.stream()) as chunks:
         async for chunk in chunks:

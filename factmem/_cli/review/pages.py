@@ -4,12 +4,12 @@ Each page works without JavaScript. Facts and names are data: templates escape t
 of the browser forbids scripts and styles of other origins and inside the page.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from starlette.applications import Starlette
@@ -48,6 +48,7 @@ _CHANGES = 20
 _AT_ONCE = 1
 """The pages that are made at the same time: more would need more memory, and no page came sooner."""
 
+T = TypeVar("T")
 _Page: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -91,7 +92,6 @@ class Pages:
             read("/compare", self._compare),
             read("/timeline", self._timeline),
             *(act(f"/{what}", partial(self._decide, what), "POST") for what in _DECISIONS),
-            act("/restore", self._restore, "POST"),
             act("/undo", self._undo, "POST"),
             self._route(Role.ADMINISTRATOR, "/links", self._links),
             self._route(Role.ADMINISTRATOR, "/links", self._issue, "POST"),
@@ -200,37 +200,27 @@ class Pages:
     # Reading.
 
     async def _inbox(self, request: Request) -> Response:
-        visitor: Visitor = request.state.visitor
-        kind, number = request.query_params.get("show", ""), _number(request)
-        only, first = _only(visitor), (number - 1) * _ON_A_PAGE
-        rows = await self._desk.inbox(only, kind or None, skip=first, most=_ON_A_PAGE)
+        only, kind = _only(request.state.visitor), request.query_params.get("show", "")
+        waiting = self._desk.recent.waiting(only, kind or None)
+        _, paged = _paged(request, waiting, _ON_A_PAGE)
+        skip = (paged["number"] - 1) * _ON_A_PAGE
+        rows = await self._desk.inbox(only, kind or None, skip=skip, most=_ON_A_PAGE)
         cards = [(row, await self._desk.lines(row)) for row in rows]
-        pages = -(-len(self._desk.recent.waiting(only, kind or None)) // _ON_A_PAGE)
-        return self._page(request, "inbox", cards=cards, show=kind, number=number, pages=pages)
+        return self._page(request, "inbox", cards=cards, show=kind, **paged)
 
     async def _users(self, request: Request) -> Response:
-        wanted, number = request.query_params.get("find", ""), _number(request)
+        wanted = request.query_params.get("find", "")
         only, found = _only(request.state.visitor), self._desk.recent.places(wanted)
         if only is not None:
             found = [each for each in found if each[0].identity == only.identity]
-        shown, pages = found[(number - 1) * _USERS : number * _USERS], -(-len(found) // _USERS)
-        return self._page(request, "users", found=shown, find=wanted, number=number, pages=pages)
+        listed, paged = _paged(request, found, _USERS)
+        return self._page(request, "users", found=listed, find=wanted, **paged)
 
     async def _user(self, request: Request) -> Response:
         place = self._place(request, request.path_params["place"])
-        reading = await self._desk.reading(place)
-        found = reading.with_proposals()
-        first, most = (_number(request) - 1) * _USERS, len(found)
-        rows, pages = found[first : first + _USERS], -(-most // _USERS)
-        return self._page(
-            request,
-            "user",
-            place=place,
-            rows=rows,
-            total=most,
-            number=_number(request),
-            pages=pages,
-        )
+        found = (await self._desk.reading(place)).with_proposals()
+        rows, paged = _paged(request, found, _USERS)
+        return self._page(request, "user", place=place, rows=rows, total=len(found), **paged)
 
     async def _fact(self, request: Request) -> Response:
         place = self._place(request, request.path_params["place"])
@@ -301,22 +291,14 @@ class Pages:
         """Decide about a value in the name of the visitor, and go back with the change's id."""
         form: Form = request.state.form
         reading = await self._desk.reading(self._place(request, form["place"]))
-        row = reading.row(form["id"], int(form["position"]) if form["position"].isdecimal() else -1)
-        if row is None or digest(row.value) != form["was"]:
-            raise CommandError("The value was changed or forgotten in the meantime")
-        actor, reason = request.state.visitor.name, form["reason"]
-        made = await self._desk.decide(what, row, actor=actor, reason=reason, text=form["value"])
-        return back_from(form, what, made)
-
-    async def _restore(self, request: Request) -> Response:
-        form: Form = request.state.form
-        reading = await self._desk.reading(self._place(request, form["place"]))
-        for row in reading.former(form["keyword"]):
-            if digest(row.value) == form["was"]:
-                actor, reason = request.state.visitor.name, form["reason"]
-                made = await self._desk.decide("restore", row, actor=actor, reason=reason)
-                return back_from(form, "restore", made)
-        raise CommandError("The value is current again, or it was purged")
+        position = int(form["position"]) if form["position"].isdecimal() else -1
+        former = reading.former(form["keyword"]) if what == "restore" else ()
+        for row in former if what == "restore" else [reading.row(form["id"], position)]:
+            if row is not None and digest(row.value) == form["was"]:
+                given = {"actor": request.state.visitor.name, "reason": form["reason"]}
+                made = await self._desk.decide(what, row, **given, text=form["value"])
+                return back_from(form, what, made)
+        raise CommandError("The value was changed, forgotten or purged in the meantime")
 
     async def _undo(self, request: Request) -> Response:
         form: Form = request.state.form
@@ -339,7 +321,7 @@ class Pages:
         return self._place(request, name) if name else _only(request.state.visitor)
 
 
-_DECISIONS = ("keep", "correct", "forget")
+_DECISIONS = ("keep", "correct", "forget", "restore")
 _DONE = {
     "keep": "Kept.",
     "correct": "Corrected.",
@@ -351,6 +333,13 @@ _DONE = {
 
 def _only(visitor: Visitor) -> Place | None:
     return None if visitor.place is None else parse_place(visitor.place)
+
+
+def _paged(request: Request, items: Sequence[T], size: int) -> tuple[Sequence[T], dict[str, int]]:
+    """Return the items of the page that is asked for, its number, and the number of pages."""
+    number = _number(request)
+    part = items[(number - 1) * size : number * size]
+    return part, {"number": number, "pages": -(-len(items) // size)}
 
 
 def _number(request: Request) -> int:

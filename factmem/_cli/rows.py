@@ -18,8 +18,8 @@ from factmem._cli.exits import CommandError
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
 from factmem._cli.place_names import parse_place
-from factmem._cli.targets import Target, held_anywhere, held_in, target_of
-from factmem._cli.value_kinds import Kind, kind_of
+from factmem._cli.targets import held_anywhere, held_in, target_of
+from factmem._cli.value_kinds import Kind, Target, kind_of
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place

@@ -1,8 +1,7 @@
-"""Target: the concept of a keyword in a store, and the kinds of its values."""
+"""The targets of keywords in a store: their concepts, and the kinds of their values."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,41 +11,11 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
 from factmem._cli.readings import Row
-from factmem._cli.value_kinds import Kind, check_kind, concept_value, kinds_of, parsed
+from factmem._cli.value_kinds import Kind, Target, kinds_of
 from factmem.models._display import shown
 from factmem.models._stored_facts import stored_concept
 from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import Place
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A concept to write, and the JSON kinds of its current values; empty for a new concept."""
-
-    concept: Concept[Any, Any]
-    held: frozenset[Kind]
-    is_own: bool = False
-    """Whether the values are validated by the application's own type."""
-
-    def value(self, text: str) -> Any:
-        """Parse a typed value.
-
-        Raises:
-            CommandError: The value does not have the kind of the keyword's values.
-        """
-        if self.is_own:
-            return concept_value(self.concept, text)
-        return parsed(text, self.held, self.concept.keyword)
-
-    def json_value(self, plain: JsonValue) -> Any:
-        """Convert a JSON value.
-
-        Raises:
-            CommandError: The value does not have the kind of the keyword's values.
-        """
-        if self.is_own:
-            return concept_value(self.concept, plain)
-        return check_kind(plain, self.held, self.concept.keyword)
 
 
 async def facts_of(

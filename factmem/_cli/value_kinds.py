@@ -1,7 +1,8 @@
-"""Kind: the JSON types of values; parsing of typed values."""
+"""Kind: the JSON types of values. Target: a concept to write, which parses typed values."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -45,79 +46,71 @@ def kinds_of(values: Iterable[JsonValue]) -> set[Kind]:
     return found - {Kind.INTEGER} if Kind.NUMBER in found else found
 
 
-def check_kind(value: JsonValue, held: Collection[Kind], keyword: str) -> JsonValue:
-    """Check the kind of a JSON value; an integer becomes a float if the keyword has numbers.
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A concept to write, and the JSON kinds of its current values; empty for a new concept."""
 
-    Raises:
-        CommandError: The keyword has values of another kind.
-    """
-    kind = kind_of(value)
-    if kind is Kind.INTEGER and Kind.NUMBER in held:
-        return float(value) if isinstance(value, int) else value
-    if held and kind not in held:
-        raise CommandError(
-            f"{keyword!r} has {_kind_names(held)} values, and the new value is {kind}"
-        )
-    return value
+    concept: Concept[Any, Any]
+    held: frozenset[Kind]
+    is_own: bool = False
+    """Whether the values are validated by the application's own type."""
+
+    def value(self, text: str) -> Any:
+        """Parse a typed value: as JSON first, then as a string.
+
+        Raises:
+            CommandError: It has not the kind of the keyword's values, or could be of two kinds.
+        """
+        if self.is_own:
+            return self._own_value(text)
+        plain = _json(text)
+        if not isinstance(plain, str) and self._fits(plain):
+            if Kind.TEXT in self.held and plain is not None:
+                raise CommandError(f"{self._has}: select one with --type")
+            return self.json_value(plain)
+        if Kind.TEXT in self.held:
+            return text
+        raise CommandError(f"{self._has}, and the new value is not one")
+
+    def json_value(self, plain: JsonValue) -> Any:
+        """Check a JSON value; an integer becomes a float if the keyword has numbers.
+
+        Raises:
+            CommandError: It has not the kind of the keyword's values.
+        """
+        if self.is_own:
+            return self._own_value(plain)
+        if self.held and not self._fits(plain):
+            raise CommandError(f"{self._has}, and the new value is {kind_of(plain)}")
+        is_widened = Kind.NUMBER in self.held and type(plain) is int
+        return float(plain) if is_widened and isinstance(plain, int) else plain
+
+    def _fits(self, plain: JsonValue) -> bool:
+        kind = kind_of(plain)
+        return kind in self.held or (kind is Kind.INTEGER and Kind.NUMBER in self.held)
+
+    @property
+    def _has(self) -> str:
+        return f"{self.concept.keyword!r} has {' or '.join(sorted(self.held))} values"
+
+    def _own_value(self, given: JsonValue) -> Any:
+        is_parsed = isinstance(given, str) and not self.concept.codec.is_plain_text
+        for each in (_json(str(given)), given) if is_parsed else (given,):
+            try:
+                return self.concept.codec.load(each)
+            except (ValueError, ValidationError):
+                continue
+        raise CommandError(f"The value is not valid for the concept {self.concept.keyword!r}")
 
 
-def parsed(text: str, held: Collection[Kind], keyword: str) -> JsonValue:
-    """Parse a typed value as one of the kinds of a keyword.
-
-    Raises:
-        CommandError: The value has none of these kinds, or is ambiguous between them.
-    """
-    value = _json(text)
-    kind = None if value is _NO_JSON else kind_of(value)
-    wanted = {*held, Kind.INTEGER} if Kind.NUMBER in held else held
-    if kind is not Kind.TEXT and kind in wanted:
-        if Kind.TEXT in held and kind is not Kind.NULL:
-            raise CommandError(
-                f"{keyword!r} has {_kind_names(held)} values: select one with --type"
-            )
-        return check_kind(value, held, keyword)
-    if Kind.TEXT in held:
+def _json(text: str) -> JsonValue:
+    """Return the JSON of a text, or the text."""
+    try:
+        plain: JsonValue = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
         return text
-    raise CommandError(f"{keyword!r} has {_kind_names(held)} values, and the new value is not one")
-
-
-_NO_JSON: Any = object()
+    return plain
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return _NO_JSON
-
-
-def _kind_names(held: Collection[Kind]) -> str:
-    return " or ".join(sorted(held))
-
-
-def concept_value(concept: Concept[Any, Any], given: str | JsonValue) -> Any:
-    """Parse a value of the application's own type from a typed string or from JSON.
-
-    A string is parsed as JSON first, then used as a JSON string: `36`, `{"x": 1}`, `2026-03-01`.
-
-    Raises:
-        CommandError: The value is not valid for that type.
-    """
-    codec = concept.codec
-    candidates: list[JsonValue] = [given]
-    if (
-        isinstance(given, str)
-        and not codec.is_plain_text
-        and (plain := _json(given)) is not _NO_JSON
-    ):
-        candidates.insert(0, plain)
-    for each in candidates:
-        try:
-            return codec.load(each)
-        except (ValueError, ValidationError):
-            continue
-    raise CommandError(f"The value is not valid for the concept {concept.keyword!r}")

@@ -78,19 +78,8 @@ class Portal:
         with self._loop().wrap(resource) as value:
             yield value
 
-    def keep_open(self, resource: AbstractAsyncContextManager[T]) -> T:
-        """Enter an async context manager until the portal closes, at the latest at exit."""
-        loop = self._loop()
-        manager = loop.wrap(resource)
-        value = manager.__enter__()
-        loop.kept.append(manager)
-        return value
-
     def close(self) -> None:
-        """Exit the context managers of `keep_open`, last first, and stop the thread.
-
-        A later call starts a new loop.
-        """
+        """Stop the thread. A later call starts a new loop."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
@@ -122,7 +111,6 @@ class _Loop:
     """
 
     def __init__(self) -> None:
-        self.kept: list[AbstractContextManager[object]] = []
         started: Future[BlockingPortal] = Future()
         self._thread = threading.Thread(
             target=_serve, args=(started,), name="factmem-portal", daemon=True
@@ -139,12 +127,8 @@ class _Loop:
         return self._portal.wrap_async_context_manager(resource)
 
     def close(self) -> None:
-        try:
-            while self.kept:
-                self.kept.pop().__exit__(None, None, None)
-        finally:
-            self._portal.call(self._portal.stop)
-            self._thread.join()
+        self._portal.call(self._portal.stop)
+        self._thread.join()
 
     def _check_thread(self) -> None:
         if threading.current_thread() is self._thread:

@@ -95,17 +95,6 @@ def test_resources_are_entered_and_exited_in_one_task(portal: Portal) -> None:
     assert log == ["a in", "a", "a out"]
 
 
-def test_open_resources_are_closed_in_reverse_order() -> None:
-    log: list[str] = []
-    portal = Portal()
-
-    assert portal.keep_open(logged("a", log)) == "a"
-    portal.keep_open(logged("b", log))
-    portal.close()
-
-    assert log == ["a in", "b in", "b out", "a out"]
-
-
 def test_a_closed_portal_starts_again_and_can_be_closed_twice() -> None:
     others = set(threading.enumerate())  # threads of portals that other tests left open
     portal = Portal()
@@ -177,24 +166,17 @@ print(os.waitpid(child, 0)[1], portal.call(pid) == os.getpid())
     assert _printed(script) == "0 True"
 
 
-def test_exit_handlers_can_call_and_open_resources_are_closed_at_exit() -> None:
+def test_exit_handlers_can_call() -> None:
     script = """
 import atexit
-from contextlib import asynccontextmanager
 from factmem.sync.portal import SHARED_PORTAL
-
-@asynccontextmanager
-async def resource():
-    yield
-    print("left")
 
 async def say(text):
     print(text)
 
-SHARED_PORTAL.keep_open(resource())
 atexit.register(SHARED_PORTAL.call, say, "at exit")
 """
-    assert _printed(script) == "at exit\nleft"
+    assert _printed(script) == "at exit"
 
 
 def _printed(script: str) -> str:

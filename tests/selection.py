@@ -15,7 +15,7 @@ TESTS = Path(__file__).parent
 ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall", "regressions", "transfer"}
 """Folders of rooms that only await what is below them: asyncio stands for both loops there."""
 
-ONE_LOOP_SUITES = {"TestDelayedStore", "TestInMemoryProvider", "TestInheriting", "TestOwnProvider"}
+ONE_LOOP_SUITES = {"TestInMemoryProvider", "TestInheriting", "TestOwnProvider"}
 """Conformance suites whose waiting is that of a store in files, which runs on both loops."""
 
 BOTH_LOOPS = {
@@ -50,7 +50,6 @@ LOOPS = {"TestEncrypted": "trio", "TestPlain": "asyncio"}
 """The loop of each kind of store; the other kind runs on the other one."""
 
 FIRST_CASES = {
-    "TestDelayedStore",
     "TestGuardedStore",
     "TestInMemoryProvider",
     "TestInheriting",

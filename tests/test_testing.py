@@ -9,18 +9,15 @@ import pytest
 from tests.wrong_durable_stores import WRONG_DURABLE_STORES, WRONG_ENCRYPTED_STORES
 from tests.wrong_indexes import WRONG_INDEXES
 from tests.wrong_providers import WRONG_PROVIDERS
-from tests.wrong_searches import WRONG_SEARCHES
 
 WRONG: dict[type, set[str]] = {
     **WRONG_PROVIDERS,
     **WRONG_INDEXES,
-    **WRONG_SEARCHES,
     **WRONG_DURABLE_STORES,
     **WRONG_ENCRYPTED_STORES,
 }
 RIGHT = {
     "TestTheRightOne": set().union(*WRONG_PROVIDERS.values(), *WRONG_INDEXES.values()),
-    "TestTheRightSearch": set().union(*WRONG_SEARCHES.values()),
     "TestTheRightDurableStore": set().union(*WRONG_DURABLE_STORES.values()),
     "TestTheRightEncryptedStore": set().union(*WRONG_ENCRYPTED_STORES.values()),
 }
@@ -45,7 +42,6 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing import (
     DurableStoreContract,
     FactStoreContract,
-    SearchedStoreContract,
 )
 from factmem.testing._contracts import sharing
 from tests.wrong_durable_stores import (
@@ -56,7 +52,6 @@ from tests.wrong_durable_stores import (
 )
 from tests.wrong_indexes import WRONG_INDEXES
 from tests.wrong_providers import WRONG_PROVIDERS
-from tests.wrong_searches import WRONG_SEARCHES, SearchedInMemory
 
 sharing.HANG = 15.0
 
@@ -67,12 +62,6 @@ class TestTheRightOne(FactStoreContract):
 
     def make_provider(self, clock):
         return InMemoryProvider(clock=clock)
-
-
-@pytest.mark.anyio
-class TestTheRightSearch(SearchedStoreContract):
-    def make_provider(self, clock):
-        return SearchedInMemory(clock=clock)
 
 
 class Durable:
@@ -109,8 +98,6 @@ def suite(right, wrong):
 
 for wrong in [*WRONG_PROVIDERS, *WRONG_INDEXES]:
     globals()[f"Test{wrong.__name__}"] = suite(TestTheRightOne, wrong)
-for wrong in WRONG_SEARCHES:
-    globals()[f"Test{wrong.__name__}"] = suite(TestTheRightSearch, wrong)
 for wrong in WRONG_DURABLE_STORES:
     globals()[f"Test{wrong.__name__}"] = suite(TestTheRightDurableStore, wrong)
 for wrong in WRONG_ENCRYPTED_STORES:

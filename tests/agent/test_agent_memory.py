@@ -14,13 +14,11 @@ from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,
     ExtractionError,
-    StorageError,
     UnboundSubjectError,
 )
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import Message
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import UNREACHABLE
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import (
     MemoryScope,
@@ -34,7 +32,6 @@ from factmem.prompt.message_form import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.doubles import BreakableProvider
 from tests.tables import table
 from tests.world import (
     ALICE,
@@ -524,24 +521,6 @@ async def test_a_model_can_use_the_tools_of_the_memory() -> None:
     assert kept.value == "dark"
 
 
-async def test_tools_with_the_same_name_raise() -> None:
-    """The error names them, before a model call."""
-
-    def memory_recall() -> str:
-        return "mine"
-
-    model = ScriptedChatModel()
-    agent = Agent(model, tools=[memory_recall])
-    agent.install(
-        AgentMemory, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="a"), tools=True
-    )
-
-    with pytest.raises(ValueError, match="both have a tool 'memory_recall'"):
-        await agent.run("Hi")
-
-    assert model.calls == []
-
-
 async def test_listeners_get_the_events_of_the_memory() -> None:
     """The installed memory has the listeners, and so does the view of every run."""
     heard: list[MemoryEvent] = []
@@ -558,30 +537,6 @@ async def test_listeners_get_the_events_of_the_memory() -> None:
 
     operations = {event.operation for event in heard}
     assert MemoryOperation.DETECT in operations
-
-
-async def test_a_failing_store_stops_no_run_and_the_model_reads_the_error() -> None:
-    """Loading, a tool and detection fail; the result has the answer and the failures."""
-    failures: list[Exception] = []
-    provider = BreakableProvider()
-    model = ScriptedChatModel(calls(("memory_recall", {"query": "editor"})), "Noted.")
-    agent = Agent(model)
-    agent.install(
-        AgentMemory,
-        provider=provider,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[ALICE],
-        auto_detect=True,
-        tools=True,
-        on_failure=failures.append,
-    )
-    provider.is_broken = True
-
-    result = await agent.run("I prefer the dark theme.")
-    assert result.text == "Noted."
-    assert UNREACHABLE in str(model.calls[0])
-    assert "Error: the memory cannot be reached" in str(model.calls[1])
-    assert [type(each) for each in failures] == [StorageError] * 3
 
 
 async def test_listeners_get_reports_of_detections() -> None:

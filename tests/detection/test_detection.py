@@ -555,33 +555,6 @@ async def test_a_cancelled_run_saves_nothing() -> None:
     assert await store.places() == []
 
 
-async def test_two_users_do_not_mix() -> None:
-    """In 100 interleaved runs each, one user's statements are not saved for the other."""
-    store = InMemoryProvider()
-
-    def read(messages: Any) -> str:
-        said = json.loads(messages[1]["content"].splitlines()[2])["text"]
-        return answer(item(quote=said, value=said.split()[-1]))
-
-    memory = memory_of(store, ScriptedChatModel(*[read] * 200), subjects=[USER])
-
-    async def run(name: str, number: int) -> None:
-        said = [user(f"My theme is {name}-{number}")]
-        report = await memory.view(subjects=[USER.of(name)]).auto_detect_facts(said)
-        assert values(report) == [f"{name}-{number}"]
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(100):
-            tasks.start_soon(run, "alice", number)
-            tasks.start_soon(run, "bob", number)
-
-    for name in ("alice", "bob"):
-        history = await store.history(THEME, USER.of(name), AGENT)
-        facts = [entry.fact for entry in history if entry.fact]
-        assert len(facts) == 100
-        assert all(str(fact.values[0]).startswith(name) for fact in facts)
-
-
 # One concept
 
 

@@ -15,9 +15,9 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
+from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
-from tests.providers.delayed_backend import DelayedStore, Server
 from tests.world import (
     AGENT,
     ALICE,
@@ -393,8 +393,12 @@ async def test_wrong_arguments(store: FactStore, clock: SettableClock) -> None:
 
 async def test_a_store_without_conversations_says_so() -> None:
     """A provider of one's own need not keep them."""
-    memory = AgentMemory(DelayedStore(Server(SettableClock())), scopes=PROFILE, subjects=[ALICE])
-    with pytest.raises(StorageError, match="DelayedStore keeps no conversations"):
+
+    class Forgetful(InMemoryProvider):
+        conversations = FactStore.conversations
+
+    memory = AgentMemory(Forgetful(), scopes=PROFILE, subjects=[ALICE])
+    with pytest.raises(StorageError, match="Forgetful keeps no conversations"):
         await memory.conversation("chat").append(SAID)
 
 

@@ -1,7 +1,6 @@
 """Loading facts into a chat: one message, and no other change."""
 
 import copy
-import random
 import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -21,10 +20,8 @@ from factmem.models.facts import Concept, FactType
 from factmem.models.places import (
     MemoryScope,
     MemoryScopeType,
-    MemorySubject,
     Place,
 )
-from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import MEMORY, render
 from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import estimate_tokens
@@ -464,40 +461,6 @@ async def test_loading_calls_no_model(store: InMemoryProvider) -> None:
 # Isolation
 
 
-async def test_two_users_of_one_agent_do_not_mix() -> None:
-    """In 200 interleaved runs, no fact of one user is in a prompt of the other."""
-    store = InMemoryProvider()
-    people = {name: USER.of(name) for name in ("alice", "bob")}
-    model = ScriptedChatModel()
-    memory = memory_of(store, model, subjects=[USER, COMPANY])
-    for name, subject in people.items():
-        await store.save_many(
-            [theme(f"{name}'s theme"), languages(f"{name}'s tongue")], subject, AGENT
-        )
-    rng = random.Random(11)
-
-    async def run(name: str, number: int) -> None:
-        other = "bob" if name == "alice" else "alice"
-        subjects = [people[name], COMPANY]
-        messages: Chat = [user(f"run {number}")]
-        await store.save(note("visits", f"{name} was here {number} times"), people[name], PRODUCT)
-        for _ in range(rng.randrange(4)):
-            await anyio.lowlevel.checkpoint()
-        await memory.view(subjects=subjects).load_facts_to_agent(messages, THEME)
-        await memory.view(subjects=subjects).load_facts_to_agent(messages)
-        [text] = memory_texts(messages)
-        assert f"{name}'s theme" in text
-        assert f"{name}'s tongue" in text
-        assert other not in text
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(200):
-            tasks.start_soon(run, rng.choice(sorted(people)), number)
-
-    with pytest.raises(UnboundSubjectError):
-        await memory.load_facts_to_agent([user("Hello")])
-
-
 async def test_an_entity_is_not_in_the_prompt(store: InMemoryProvider) -> None:
     """It may be an email address, and the model does not need it."""
     messages = chat()
@@ -505,14 +468,3 @@ async def test_an_entity_is_not_in_the_prompt(store: InMemoryProvider) -> None:
     await memory_of(store).load_facts_to_agent(messages)
 
     assert "alice" not in memory_texts(messages)[0]
-
-
-async def test_similar_names_are_different_places() -> None:
-    store = InMemoryProvider()
-    await store.save(theme("dark"), USER.of("a/b"), MemoryScope.Agent("x"))
-    memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="x"))
-
-    for entity in ("a", "b", "A/B", "a/b "):
-        assert await memory.view(subjects=[USER.of(entity)]).current(THEME) == []
-    assert await memory.view(subjects=[MemorySubject("user(a", "", 1)]).current(THEME) == []
-    assert len(await memory.view(subjects=[USER.of("a/b")]).current(THEME)) == 1

@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from factmem.agent.agent import Agent
-from factmem.agent.context import AgentTool
 from factmem.embedding.callable import CallableEmbedder
 from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.llm.base import ChatResponse, ToolCall
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.tools import (
     MAX_ANSWER,
@@ -293,21 +290,6 @@ async def test_a_failing_model_does_not_stop_the_run(store: InMemoryProvider) ->
 
     assert told.startswith("Error: nothing was remembered")
     assert "internal" not in told
-
-
-async def test_an_agent_can_use_them(store: InMemoryProvider) -> None:
-    """They need no conversion, and the definitions are plain JSON."""
-    memory = memory_of(store)
-    tools = memory.tools()
-    asked = ToolCall("1", "memory_recall", '{"query": "theme"}')
-    model = ScriptedChatModel(ChatResponse(tool_calls=(asked,)), "You like it dark.")
-
-    result = await Agent(model, tools=tools).run("Which theme do I like?")
-
-    assert result.text == "You like it dark."
-    assert '"dark"' in str(model.calls[1][-1]["content"])
-    assert all(isinstance(each, AgentTool) for each in tools)
-    assert json.loads(json.dumps(model.tools[0])) == [each.definition for each in tools]
 
 
 async def test_typed_values_are_found_and_forgotten() -> None:

@@ -86,22 +86,6 @@ async def test_a_store_opens_with_its_key_only(
         _ = clear.keys
 
 
-async def test_keys_are_added_and_removed(sealed: Callable[..., PostgresMemoryProvider]) -> None:
-    """The last one stays."""
-    provider = sealed()
-    await _saved(provider)
-
-    await provider.keys.add(OTHER)
-    assert len(await provider.keys.ids()) == 2
-    assert len(await sealed(OTHER).load(LANGUAGES, USER, AGENT)) == 3
-
-    await provider.keys.remove(OTHER)
-    with pytest.raises(WrongKeyError):
-        await sealed(OTHER).load(LANGUAGES, USER, AGENT)
-    with pytest.raises(ValueError, match="last key"):
-        await provider.keys.remove(KEY)
-
-
 async def test_rotation_shuts_out_the_old_key_while_others_write(
     sealed: Callable[..., PostgresMemoryProvider],
 ) -> None:
@@ -131,29 +115,6 @@ async def test_rotation_shuts_out_the_old_key_while_others_write(
         await sealed().load(LANGUAGES, USER, AGENT)
 
 
-async def test_rotation_gives_every_place_a_new_data_key(
-    sealed: Callable[..., PostgresMemoryProvider], dsn: str, store: str
-) -> None:
-    """Or who has an old key and an old copy could read what is saved later."""
-    provider = sealed()
-    await _saved(provider)
-    with psycopg.connect(dsn) as connection:
-        before = connection.execute(
-            f"SELECT line FROM factmem.entries WHERE place = {_place(store)}"
-        )
-        lines = {bytes(row[0]) for row in before.fetchall()}
-
-    await provider.keys.rotate(OTHER)
-
-    with psycopg.connect(dsn) as connection:
-        after = connection.execute(
-            f"SELECT line FROM factmem.entries WHERE place = {_place(store)}"
-        )
-        assert lines.isdisjoint(bytes(row[0]) for row in after.fetchall())
-    await provider.save(languages("fourth"), USER, AGENT)
-    assert len(await sealed(OTHER).load(LANGUAGES, USER, AGENT)) == 4
-
-
 async def test_a_rotation_that_was_cut_short_is_finished_by_another(
     sealed: Callable[..., PostgresMemoryProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,20 +129,6 @@ async def test_a_rotation_that_was_cut_short_is_finished_by_another(
     await sealed().keys.rotate(OTHER)
 
     assert len(await sealed(OTHER).load(LANGUAGES, USER, AGENT)) == 3
-
-
-async def test_a_passphrase_changes_without_rewriting(
-    sealed: Callable[..., PostgresMemoryProvider],
-) -> None:
-    """`rewrite=False` only wraps the key ring again."""
-    provider = sealed()
-    await _saved(provider)
-
-    await provider.keys.rotate(OTHER, rewrite=False)
-
-    assert len(await sealed(OTHER).load(LANGUAGES, USER, AGENT)) == 3
-    with pytest.raises(WrongKeyError):
-        await sealed().load(LANGUAGES, USER, AGENT)
 
 
 CHANGES = {
@@ -296,71 +243,3 @@ async def test_an_anchor_detects_an_older_copy(
     await new_store(**options).verify(older)
     with pytest.raises((TamperedError, CorruptJournalError), match="had come to 4"):
         await new_store(**options).verify(anchor)
-
-
-@pytest.mark.parametrize("kind", ["plain", "sealed"])
-async def test_verify_without_an_anchor_reads_every_place(
-    new_store: NewStore, dsn: str, store: str, kind: str
-) -> None:
-    """A changed row is found in a place that is never loaded; an empty database passes."""
-    options = {} if kind == "plain" else {"encryption": Aes256GCMEncryptor(KEY)}
-    await new_store(**options).verify()
-    await _saved(new_store(**options))
-    await new_store(**options).verify()
-
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(
-            "UPDATE factmem.places SET subject = set_byte(subject, 0, 255 - get_byte(subject, 0)) "
-            f"WHERE place = {_place(store)}"
-        )
-
-    error = CorruptJournalError if kind == "plain" else TamperedError
-    with pytest.raises(error, match="keys of other names"):
-        await new_store(**options).verify()
-
-
-@pytest.mark.parametrize("kind", ["plain", "sealed"])
-async def test_progress_counts_places(new_store: NewStore, kind: str) -> None:
-    """Each call reports the number of places that are done, and of all."""
-    provider = new_store(**({} if kind == "plain" else {"encryption": Aes256GCMEncryptor(KEY)}))
-    for number in range(5):
-        await provider.save(languages("a"), PERSON.of(f"p{number}"), AGENT)
-    calls: dict[str, list[tuple[int, int]]] = {"anchor": [], "verify": [], "rotate": []}
-
-    anchor = await provider.anchor(progress=lambda *done: calls["anchor"].append(done))
-    await provider.verify(anchor, progress=lambda *done: calls["verify"].append(done))
-    if kind == "sealed":
-        await provider.keys.rotate(OTHER, progress=lambda *done: calls["rotate"].append(done))
-
-    whole = [(number, 5) for number in range(1, 6)]
-    assert calls == {"anchor": whole, "verify": whole, "rotate": whole if kind == "sealed" else []}
-    with pytest.raises(TypeError, match="progress"):
-        await provider.verify(progress=5)  # type: ignore[arg-type]
-
-
-async def test_an_anchor_of_another_store_is_refused(new_store: NewStore) -> None:
-    """Or of nothing that is one."""
-    await _saved(new_store())
-    other = new_store(store="another")
-    await _saved(other)
-
-    with pytest.raises(CorruptJournalError, match="not the one"):
-        await new_store().verify(await other.anchor())
-    with pytest.raises(ValueError, match="anchor"):
-        await new_store().verify("nonsense")
-
-
-async def test_an_anchor_survives_rewrites_and_knows_erasures(new_store: NewStore) -> None:
-    """A purge and a compaction keep numbers; an erasure does not."""
-    provider = new_store(encryption=Aes256GCMEncryptor(KEY))
-    await _saved(provider)
-    anchor = await provider.anchor()
-
-    await provider.forget(USER, AGENT, concept=LANGUAGES, value="second", purge=True)
-    await provider.compact(USER, AGENT)
-    await provider.verify(anchor)
-
-    await provider.erase(USER, AGENT)
-    await _saved(provider)
-    with pytest.raises(TamperedError, match="after an erasure"):
-        await provider.verify(anchor)

@@ -6,14 +6,12 @@ import random
 import time
 import weakref
 from collections import Counter
-from datetime import timedelta
 
 import anyio
 import pytest
 from anyio.lowlevel import current_token
 
 from factmem.models.places import MemorySubject
-from factmem.providers import _recent_places
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster
@@ -281,19 +279,6 @@ async def test_event_loops_in_threads_share_a_store(
     found = await _values(provider)
     assert sum(found[value] for value in found if value != "first") == 6 * 80
     assert max(found[value] for value in found if value != "first") == 1
-
-
-async def test_what_is_known_of_saved_places_is_bounded(
-    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process may save to millions of places with `keep_history` and compact none of them."""
-    monkeypatch.setattr(_recent_places, "_MOST", 3)
-    provider = new_store(keep_history=timedelta(days=1))
-
-    for number in range(12):
-        await provider.save(theme("dark"), PERSON.of(f"{number}"), AGENT)
-
-    assert len(provider._places.tidying._compacted) <= 3
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -179,12 +179,6 @@ async def test_one_concept_is_loaded_by_its_lines(
         await cold.load(LANGUAGES, USER, AGENT)
 
 
-async def test_a_concept_that_was_never_saved_is_found_in_no_line(opened: Opened) -> None:
-    """The place is not empty."""
-    await _fill(opened(), 8)
-    assert await opened().load(THEME, USER, AGENT) == []
-
-
 async def test_a_small_place_is_read_at_once(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch, rows: Rows
 ) -> None:
@@ -196,15 +190,6 @@ async def test_a_small_place_is_read_at_once(
     assert len(await cold.load(LANGUAGES, USER, AGENT)) == 4
     rows("UPDATE factmem.entries SET line = 'damaged' WHERE {mine} AND number = 5")
     assert [fact.value for fact in await cold.load(THEME, USER, AGENT)] == ["dark"]
-
-
-async def test_followers_read_on(opened: Opened) -> None:
-    """Each reads what came since its last read, in as many parts as that takes."""
-    writer, follower = opened(), opened()
-    for count in range(1, 30):
-        await writer.save(languages(f"v{count}"), USER, AGENT)
-        if count % 7 == 0:
-            assert len(await follower.load(LANGUAGES, USER, AGENT)) == count
 
 
 async def test_a_save_of_many_facts_is_several_lines(opened: Opened, rows: Rows) -> None:
@@ -238,25 +223,6 @@ async def test_lines_have_at_most_256_facts(
     found = rows("SELECT topic, number FROM factmem.topics WHERE {mine}")
     assert dict(found) == {topic_of(f"c{n}"): n // 256 + 1 for n in range(1000)}
     assert len(await new_store().load_all(USER, AGENT)) == 1000
-
-
-async def test_a_compaction_keeps_the_topics_of_what_stays(new_store: NewStore, rows: Rows) -> None:
-    """And erasure removes them."""
-    provider = new_store()
-    for number in range(30):
-        await provider.save(theme(f"v{number}"), USER, AGENT)
-    await _fill(provider, 10)
-
-    assert await provider.compact(USER, AGENT, keep_history=timedelta(0)) > 0
-
-    assert _lines(rows) == len(rows("SELECT 1 FROM factmem.topics WHERE {mine}")) == 11
-    _check_topics(rows)
-    assert [fact.value for fact in await new_store().load(THEME, USER, AGENT)] == ["v29"]
-    assert len(await new_store().load(LANGUAGES, USER, AGENT)) == 10
-    assert (await provider.erase(USER, AGENT)).count == 11
-    for table in ("places", "entries", "topics", "indexes"):
-        assert rows(f"SELECT 1 FROM factmem.{table} WHERE {{mine}}") == []
-    assert await new_store().load_all(USER, AGENT) == []
 
 
 async def test_a_purge_leaves_nothing_in_any_row(opened: Opened, rows: Rows) -> None:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-import anyio
 import psycopg
 import pytest
 
@@ -18,7 +17,6 @@ from factmem.encryption import Aes256GCMEncryptor
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, identity_of
-from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers._postgres import schema
@@ -214,40 +212,6 @@ async def test_it_finds_what_a_search_in_memory_finds(
             await same(memory, theirs)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"where": RecallFilter(["notes", "city"])},
-        {"where": RecallFilter(metadata={"room": 1})},
-        {
-            "where": RecallFilter(
-                since=START + timedelta(hours=9), until=START + timedelta(hours=30)
-            )
-        },
-        {"subjects": [BEN]},
-    ],
-    ids=["concepts", "metadata", "times", "subjects"],
-)
-async def test_filters_leave_the_same_facts(new_store: NewStore, options: dict[str, Any]) -> None:
-    """By words, and by meaning nothing that a filter excludes."""
-    clock, random = SettableClock(START), Random(5)
-    model, store = InMemoryProvider(clock=clock), new_store(clock=clock, search_from=1)
-    for _ in range(40):
-        await one_step(random, [store, model])
-    ours, theirs = memory_of(store, None, ANN, BEN), memory_of(model, None, ANN, BEN)
-    fused, both = memory_of(store, FUSED, ANN, BEN), memory_of(model, FUSED, ANN, BEN)
-    some = 0
-    for question in QUESTIONS:
-        wanted = await theirs.recall(question, limit=60, **options)
-        found = await ours.recall(question, limit=60, **options)
-        assert {match.fact.id for match in found} == {match.fact.id for match in wanted}
-        some += len(found)
-        near = await fused.recall(question, limit=60, **options)
-        allowed = await both.recall(question, limit=60, **options)
-        assert {match.fact.id for match in near} <= {match.fact.id for match in allowed}
-    assert some
-
-
 async def test_a_fact_of_a_nearer_place_stands_in_the_place_of_others(new_store: NewStore) -> None:
     """Also where it does not match the question; equal values are found once."""
     store = new_store(search_from=1)
@@ -334,32 +298,6 @@ async def test_nothing_of_another_place_or_store_is_found(new_store: NewStore, s
             assert found
             assert {match.place.subject for match in found} == {ANN}
             assert not any("secret" in str(value) for value in values_in(found))
-
-
-async def test_each_embedder_has_vectors_of_its_own(new_store: NewStore) -> None:
-    """One with other dimensions, and one of the same."""
-    store = new_store(search_from=1)
-    await fill(store, 20)
-    asked: list[int] = []
-
-    def counted(name: str, width: int) -> CallableEmbedder:
-        def embedded(texts: Sequence[str]) -> list[list[float]]:
-            asked.append(len(texts))
-            return [vector[:width] for vector in embed(texts)]
-
-        return CallableEmbedder(embedded, model=name)
-
-    for name, width in (("one", 24), ("two", 24), ("three", 12)):
-        del asked[:]
-        memory = memory_of(store, counted(name, width))
-        assert (await memory.recall("library window")).is_semantic
-        assert sum(asked) == 21
-        await memory.recall("another question")
-        assert sum(asked) == 22
-    await store.save(MultipleFacts(NOTES, ["one more"]), ANN, APP)
-    del asked[:]
-    assert (await memory_of(store, counted("one", 24)).recall("one more")).is_semantic
-    assert sum(asked) == 2
 
 
 async def test_a_large_place_has_an_index_of_its_own(
@@ -451,59 +389,6 @@ async def test_a_searched_place_is_not_read(
     assert "number7" in str(values_in(await memory_of(cold).recall("number7")))
     view = cold._places.known(identity_of(ANN, APP))
     assert view is None or not view.is_warm
-
-
-async def test_many_recalls_and_saves_at_once(new_store: NewStore) -> None:
-    """Each recall finds what was saved before it; the rows end as they would one by one."""
-    stores = [new_store(search_from=1) for _ in range(3)]
-    await fill(stores[0], 20)
-
-    async def work(number: int) -> None:
-        store = stores[number % 3]
-        for turn in range(4):
-            word = f"word{number}x{turn}"
-            await store.save(MultipleFacts(NOTES, [f"{word} garden"]), ANN, APP)
-            assert f"{word} garden" in values_in(await memory_of(store).recall(word))
-
-    async with anyio.create_task_group() as group:
-        for number in range(6):
-            group.start_soon(work, number)
-    model = InMemoryProvider()
-    await model.save_many(await stores[0].load_all(ANN, APP), ANN, APP)
-    await same(memory_of(stores[1]), memory_of(model))
-
-
-async def test_a_value_that_does_not_fit_its_type_is_reported(new_store: NewStore) -> None:
-    """Its keyword is left out, and the rest is found."""
-    store = new_store(search_from=1)
-    await store.save(SingleFact(Concept("age", "The user's age"), "about forty"), ANN, APP)
-    await store.save(SingleFact(KNOWN[2], "forty hills"), ANN, APP)
-    age = Concept("age", "The user's age", value_type=int)
-
-    result = await memory_of(store, None, ANN, concepts=[age]).recall("forty")
-
-    assert values_in(result) == ["forty hills"]
-    assert [each.keyword for each in result.unreadable] == ["age"]
-
-
-async def test_texts_that_the_embedder_refuses_are_found_by_words(new_store: NewStore) -> None:
-    """They are not sent again."""
-    store = new_store(search_from=1)
-    await fill(store, 10)
-    await store.save(MultipleFacts(NOTES, ["forbidden harbour"]), ANN, APP)
-    sent: list[str] = []
-
-    def strict(texts: Sequence[str]) -> list[list[float]]:
-        sent.extend(texts)
-        if any("forbidden" in text and "notes" in text for text in texts):
-            raise ValueError("refused")
-        return embed(texts)
-
-    memory = memory_of(store, CallableEmbedder(strict, model="strict"))
-    assert "forbidden harbour" in values_in(await memory.recall("forbidden harbour"))
-    del sent[:]
-    assert (await memory.recall("forbidden")).is_semantic
-    assert sent == ["forbidden"]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "5", True])

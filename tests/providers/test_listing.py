@@ -18,7 +18,6 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, PERSON, USER, theme
-from tests.providers.delayed_backend import DelayedStore, Server
 
 OTHER = MemoryScope.Product("other")
 
@@ -28,7 +27,6 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "encrypted": lambda path: LocalFileMemoryProvider(
         path, storage=EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
     ),
-    "delayed": lambda _: DelayedStore(Server()),
 }
 
 

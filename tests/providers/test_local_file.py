@@ -57,39 +57,6 @@ class TestEncrypted(FactStoreContract):
         return LocalFileMemoryProvider(root, storage=storage, clock=clock)
 
 
-async def test_two_instances_follow_each_other(root: Path, storage: Storage) -> None:
-    """Each sees every change of the other as soon as its call has returned."""
-    one = LocalFileMemoryProvider(root, storage=storage)
-    two = LocalFileMemoryProvider(root, storage=storage)
-
-    assert (await current(one), await current(two)) == ([], [])
-    for number, (writer, reader) in enumerate([(one, two), (two, one)] * 3):
-        await writer.save(theme(f"theme{number}"), ALICE, AGENT)
-        assert await current(reader) == [f"theme{number}"]
-        assert await writer.compact(ALICE, AGENT) == 0 if number == 0 else True
-        assert await current(reader) == [f"theme{number}"]
-    await one.forget(ALICE, AGENT, concept=THEME)
-    assert await current(two) == []
-    await two.save(languages("java"), ALICE, AGENT)
-    await one.erase(ALICE, AGENT)
-    assert await current(two) == []
-    await two.save(languages("rust"), ALICE, AGENT)
-    assert await current(one) == ["rust"]
-
-
-async def test_two_instances_save_concurrently(root: Path, storage: Storage) -> None:
-    """Neither has created the store before."""
-    stores = [LocalFileMemoryProvider(root, storage=storage) for _ in range(2)]
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(20):
-            fact = languages(f"v{number}")
-            tasks.start_soon(stores[number % 2].save, fact, ALICE, AGENT)
-
-    for store in stores:
-        assert sorted(await current(store)) == sorted(f"v{number}" for number in range(20))
-
-
 ANCHOR = urlsafe_b64encode(
     b'{"anchor":1,"store":"%b","taken":1,"places":{}}' % (b"ab" * 16)
 ).decode()

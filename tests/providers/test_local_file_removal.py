@@ -11,7 +11,8 @@ import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.sources import FactSource, SourceKind
-from factmem.providers import _group_commit, _recent_places
+from factmem.providers import _group_commit
+from factmem.providers._sql import tidying
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing._facts import (
@@ -102,7 +103,7 @@ async def test_what_is_known_of_places_without_old_history_is_bounded(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process may save to millions of places with `keep_history` and compact none of them."""
-    monkeypatch.setattr(_recent_places, "_MOST", 3)
+    monkeypatch.setattr(tidying, "_MOST_KNOWN", 3)
     store = LocalFileMemoryProvider(root, keep_history=DAY)
     for number in range(12):
         await store.save(theme("dark"), PERSON.of(f"user-{number}"), AGENT)

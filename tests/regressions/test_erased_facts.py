@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from factmem.events import MemoryEvent
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing.clock import SettableClock
 from tests.memory.test_remembering import SlowModel
-from tests.providers.delayed_backend import DelayedStore, Server
 from tests.world import AGENT, ALICE, THEME, USER, item, memory_of, theme
 
 DARK = {"facts": [item()]}
@@ -32,15 +29,12 @@ class Workers:
     opened: Callable[[], Any]
 
 
-@pytest.fixture(params=["memory", "plain", "encrypted", "delayed"])
+@pytest.fixture(params=["memory", "plain", "encrypted"])
 def workers(request: pytest.FixtureRequest, tmp_path: Path) -> Workers:
     """Processes that share a store."""
     if request.param == "memory":
         store = InMemoryProvider()
         return Workers(lambda: store)
-    if request.param == "delayed":
-        server = Server(SettableClock(datetime.now(UTC)))
-        return Workers(lambda: DelayedStore(server))
     storage = None
     if request.param == "encrypted":
         storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))

@@ -22,6 +22,13 @@ _CONFIDENCE = {False: (0.39, 8.5), True: (0.31, 12.7)}
 a question has an answer, without an embedder and with one. Fitted on 569 questions."""
 
 
+def prompt_line(fact: AnyFact) -> str:
+    """Return a fact on one line for a prompt; see `Match.text`."""
+    concept = fact.concept
+    values = ", ".join(map(value_text, plain_values(fact)))
+    return f"{harmless(' '.join((concept.description or concept.keyword).split()))}: {values}"
+
+
 @dataclass(frozen=True, slots=True)
 class Match(Displayed):
     """A fact that may answer a question, with the parts of its score.
@@ -56,9 +63,7 @@ class Match(Displayed):
 
         Each value is JSON, in which a value cannot end its line, act as markup, or be invisible.
         """
-        concept = self.fact.concept
-        values = ", ".join(map(value_text, plain_values(self.fact)))
-        return f"{harmless(' '.join((concept.description or concept.keyword).split()))}: {values}"
+        return prompt_line(self.fact)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,7 @@ from crewai.memory.types import MemoryRecord
 from crewai.memory.unified_memory import Memory
 
 from factmem import AgentMemory, InMemoryProvider, MemoryScope, MemoryScopesProfile
-from factmem.errors import ChatModelError, StorageError, UnboundSubjectError
+from factmem.errors import ChatModelError, MemoryAccessError, StorageError, UnboundSubjectError
 from factmem.integrations.crewai import FactmemMemory, lesson_concept
 from factmem.memory.runs import UNREACHABLE
 from factmem.models.sources import SourceKind
@@ -154,7 +154,7 @@ def test_no_checkpoint_holds_a_fact(server: Server) -> None:
 
     written = crew.model_dump_json(exclude={"execution_context"})
     assert "vim" not in written
-    assert json.loads(written)["agents"][0]["memory"] is False
+    assert json.loads(written)["agents"][0]["memory"] is None
 
 
 def test_a_task_becomes_facts_by_one_call_to_the_memorys_model(server: Server) -> None:
@@ -289,7 +289,7 @@ def test_records_are_listed_updated_and_erased() -> None:
     assert mine.info().record_count == 2
     assert mine.info().categories == ["editor", "lessons-hitl"]
     assert mine.list_scopes() == []
-    assert "desk" in mine.tree()
+    assert mine.tree() == "/ (2 records)"
     with pytest.raises(ValueError, match="No current fact"):
         mine.update("nothing", "x")
     with pytest.raises(ValueError, match="condition"):
@@ -301,17 +301,82 @@ def test_records_are_listed_updated_and_erased() -> None:
     assert mine.list_records() == []
 
 
-def test_paths_match_nothing_and_save_nothing() -> None:
-    mine = FactmemMemory.of(memory(FISH), user="alice")
+def contents(found: Iterable[Any]) -> list[str]:
+    return sorted(getattr(each, "record", each).content for each in found)
 
-    assert mine.recall("editor", scope="/other") == []
-    assert mine.list_records("/other") == []
-    assert mine.list_categories("/other") == {}
-    assert mine.forget(scope="/other", categories=["editor"]) == 0
-    mine.reset("/other")
-    assert len(mine.list_records()) == 1
-    with pytest.raises(ValueError, match="no scope paths"):
-        mine.scope("/other").remember("I use fish")
+
+def test_paths_are_kept_apart() -> None:
+    about = memory(FISH)
+    mine = FactmemMemory.of(about, user="alice")
+    api = mine.scope("/team/api")
+    assert api.remember("I use fish").scope == "/team/api"
+    mine.remember("Ship on Friday", scope="/team", categories=["plan"], importance=0.9)
+    mine.remember("Deploy by hand", scope="/teams", categories=["plan", "ops"])
+
+    assert anyio.run(known_values, about) == {"editor": "vim"}
+    assert contents(api.recall("shell plan editor")) == ['shell: "fish"']
+    assert contents(mine.list_records("/team")) == ["Ship on Friday", 'shell: "fish"']
+    assert len(mine.list_records()) == 4
+    assert contents(mine.recall("ship deploy", categories=["plan"])) == [
+        "Deploy by hand",
+        "Ship on Friday",
+    ]
+    assert contents(mine.slice(["/team/api", "/teams"]).recall("deploy fish")) == [
+        "Deploy by hand",
+        'shell: "fish"',
+    ]
+    assert (mine.list_scopes(), mine.list_scopes("/team")) == (["/team", "/teams"], ["/team/api"])
+    assert mine.list_categories("/") == {"editor": 1, "plan": 2, "shell": 1}
+    assert mine.info("/teams").categories == ["ops", "plan"]
+    assert mine.tree().splitlines()[:2] == ["/ (4 records)", "  /team (2 records)"]
+    assert mine.scope("/team").forget() == 2
+    mine.reset("/teams")
+    assert contents(mine.list_records()) == ['The editor that the user prefers: "vim"']
+
+
+def test_paths_of_others_are_out_of_reach() -> None:
+    """The same path of another user, and of a memory with another scope, is another place."""
+    store = InMemoryProvider()
+    desk = MemoryScopesProfile(agent="desk")
+
+    def of(user: str, scopes: MemoryScopesProfile = desk, **options: Any) -> FactmemMemory:
+        about = AgentMemory(store, subjects=[USER], scopes=scopes)
+        return FactmemMemory.of(about, user=user, **options)
+
+    of("alice").remember("Ship on Friday", scope="/team")
+    for other in (of("bob"), of("alice", MemoryScopesProfile(agent="till"))):
+        assert other.recall("ship", scope="/team") == other.list_records() == []
+        assert other.forget(scope="/team") == 0
+        other.reset()
+    bounded = AgentMemory(store, subjects=[USER], scopes=desk).of("alice")
+    inside = FactmemMemory.of(bounded.view(scopes=[MemoryScope.Agent("desk")]))
+    assert inside.list_records("/team") == []
+    with pytest.raises(MemoryAccessError):
+        inside.remember("Ship on Monday", scope="/team")
+    rooted = of("alice", root_scope="/team")
+    assert contents(rooted.list_records()) == ["Ship on Friday"]
+    assert contents(of("alice").list_records()) == ["Ship on Friday"]
+
+
+def test_a_private_note_is_for_its_source() -> None:
+    mine = FactmemMemory.of(memory(FISH), user="alice")
+    record = mine.remember("The door code is 12", source="guard", private=True)
+    assert record
+    mine.update(record.id, metadata={"checked": True})
+
+    assert "The door code is 12" not in contents(mine.recall("door code"))
+    assert "The door code is 12" not in contents(mine.recall("door code", source="other"))
+    assert "The door code is 12" in contents(mine.recall("door code", source="guard"))
+    assert "The door code is 12" in contents(mine.recall("door code", include_private=True))
+
+
+def test_a_memory_is_an_attribute_of_a_flow() -> None:
+    mine = FactmemMemory.of(memory(), user="alice")
+
+    class Desk(Flow[Any]):
+        memory = mine
+
+    assert Desk().memory is mine
 
 
 def test_read_only_and_without_a_model() -> None:
@@ -322,8 +387,9 @@ def test_read_only_and_without_a_model() -> None:
 
     bare = FactmemMemory.of(memory(), user="alice")
     assert bare.extract_memories("I use fish") == []
-    with pytest.raises(ValueError, match="no model to detect facts"):
-        bare.remember("I use fish")
+    record = bare.remember("I use\nfish")
+    assert record
+    assert record.content == "I use\\nfish"  # it cannot end its line in a prompt
 
 
 def test_a_memory_without_entities() -> None:

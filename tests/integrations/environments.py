@@ -79,8 +79,13 @@ FRAMEWORKS = (
     ),
     Framework(
         "langgraph",
-        ("langgraph-checkpoint>=4", "langchain>=1.1"),
-        ("langgraph-checkpoint==4.0.0", "langchain==1.1.0", "langgraph-prebuilt==1.0.6"),
+        ("langgraph-checkpoint>=4", "langchain>=1.1", "numpy"),
+        (
+            "langgraph-checkpoint==4.0.0",
+            "langchain==1.1.0",
+            "langgraph-prebuilt==1.0.6",
+            "numpy",
+        ),
         "langgraph",
         ("langgraph_store",),
     ),

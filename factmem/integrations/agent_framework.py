@@ -21,7 +21,7 @@ from agent_framework import (
 )
 from typing_extensions import Unpack
 
-from factmem._arguments import expect_within, expect_word
+from factmem.integrations._placement import checked_placement
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import Conversation
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions, Who
@@ -58,8 +58,7 @@ class MemoryContextProvider(ContextProvider):
         super().__init__(source_id)
         self.runs: MemoryRuns[AgentSession] = MemoryRuns.over(memory, options)
         """The runs of the memory."""
-        expect_word(placement, ("instructions", "message"), "placement", "placement='message'")
-        self._placement = placement
+        self._placement = checked_placement(placement)
 
     async def before_run(
         self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
@@ -106,7 +105,6 @@ class ConversationHistory(HistoryProvider):
 
     Raises:
         TypeError: `memory` has the wrong type.
-        ValueError: `last` is less than 1.
     """
 
     def __init__(
@@ -119,7 +117,7 @@ class ConversationHistory(HistoryProvider):
     ) -> None:
         super().__init__(source_id)
         self._runs = MemoryRuns[AgentSession](memory, user=user, tools=False)
-        self._last = None if last is None else expect_within(last, int, "last", "last=50", least=1)
+        self._last = last
 
     async def before_run(
         self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]

@@ -25,7 +25,6 @@ from anthropic.types.beta import (
     BetaMemoryTool20250818ViewCommand,
 )
 
-from factmem._arguments import expect
 from factmem.errors import StorageError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE
@@ -69,8 +68,9 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        checked = expect(memory, AgentMemory, "memory", 'MemoryTool(memory.of("alice"))')
-        self._documents = checked.documents(scope)
+        if not isinstance(memory, AgentMemory):
+            raise TypeError('memory must be an AgentMemory: MemoryTool(memory.of("alice"))')
+        self._documents = memory.documents(scope)
         self._on_failure = on_failure
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
@@ -205,7 +205,9 @@ class MemoryToolSync(BetaAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._tool = expect(tool, MemoryTool, "tool", "MemoryToolSync(MemoryTool(memory))")
+        if not isinstance(tool, MemoryTool):
+            raise TypeError("tool must be a MemoryTool: MemoryToolSync(MemoryTool(memory))")
+        self._tool = tool
         self._portal = portal
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:

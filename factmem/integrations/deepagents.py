@@ -21,7 +21,6 @@ from langchain_core.messages import SystemMessage
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
-from factmem._arguments import kind_of
 from factmem.errors import FactmemError
 from factmem.memory.documents import MemoryDocuments
 from factmem.sync.portal import SHARED_PORTAL, Portal
@@ -218,8 +217,8 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
         super().__init__()
         if not isinstance(files, AgentFiles) and not callable(files):
             raise TypeError(
-                f"files must be AgentFiles or a function that returns them, not {kind_of(files)}: "
-                f"AgentFiles.found('coder')"
+                f"files must be AgentFiles or a function that returns them, not "
+                f"{type(files).__name__}: AgentFiles.found('coder')"
             )
         self._files = files
         self._is_first = is_first

@@ -28,7 +28,6 @@ from google.genai.types import Content, Part
 from pydantic import JsonValue
 from typing_extensions import Unpack
 
-from factmem._arguments import expect_within
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import Conversation
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, RunOptions, Who
@@ -47,23 +46,16 @@ class FactmemMemoryService(BaseMemoryService):
 
     Args:
         memory: The memory. Its subjects are bound to the user, and its scopes are not used.
-        limit: The maximum of facts that a search returns.
         **options: See `MemoryRuns`; ADK brings the tools `preload_memory` and `load_memory`. `user`
             gets the names of the application and of the user, and by default returns the second.
+            `recall` is the most facts that a search returns, 10 by default.
     """
 
-    def __init__(
-        self,
-        memory: AgentMemory,
-        *,
-        limit: int = 10,
-        **options: Unpack[RunOptions[tuple[str, str]]],
-    ) -> None:
-        expect_within(limit, int, "limit", "limit=10", least=1)
+    def __init__(self, memory: AgentMemory, **options: Unpack[RunOptions[tuple[str, str]]]) -> None:
         options.setdefault("user", itemgetter(1))
         options["tools"] = False
         self._runs = _Runs(memory, **options)
-        self._limit = limit
+        self._limit = options.get("recall") or 10
         self._seen: dict[tuple[str, str, str], int] = {}
 
     async def search_memory(

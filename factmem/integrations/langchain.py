@@ -22,7 +22,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
-from factmem._arguments import expect_word
+from factmem.integrations._placement import checked_placement, put_before_question
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
@@ -65,8 +65,8 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         """The runs of the memory."""
         self.tools: Sequence[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
         self._portal = portal
-        expect_word(placement, ("instructions", "message"), "placement", "placement='message'")
-        self._with_facts = _with_message if placement == "message" else _with_instructions
+        is_message = checked_placement(placement) == "message"
+        self._with_facts = _with_message if is_message else _with_instructions
 
     # Quoted, because LangChain 1.1's requests and responses are not generic at run time.
     def wrap_model_call(
@@ -118,9 +118,9 @@ def chat_of(messages: Iterable[AnyMessage]) -> list[dict[str, object]]:
 def _with_message(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]":
     if not facts:
         return request
-    messages = list(request.messages)
-    asked = [i for i, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    messages.insert(asked[-1] if asked else len(messages), HumanMessage(facts))
+    messages = put_before_question(
+        request.messages, HumanMessage(facts), lambda each: isinstance(each, HumanMessage)
+    )
     return request.override(messages=messages)
 
 

@@ -25,7 +25,6 @@ from langgraph.store.base import (
 )
 from pydantic import JsonValue
 
-from factmem._arguments import expect
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
@@ -87,8 +86,9 @@ class FactmemStore(BaseStore):
         ttl: TTLConfig | None = None,
         portal: Portal = SHARED_PORTAL,
     ) -> None:
-        example = "FactmemStore(AgentMemory(provider))"
-        self._memory = expect(memory, AgentMemory, "memory", example).view(scopes=[scope])
+        if not isinstance(memory, AgentMemory):
+            raise TypeError("memory must be an AgentMemory: FactmemStore(AgentMemory(provider))")
+        self._memory = memory.view(scopes=[scope])
         self._store = self._memory.store
         self._scope = scope
         self._portal = portal

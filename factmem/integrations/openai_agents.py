@@ -18,6 +18,7 @@ from agents.run import CallModelData, ModelInputData
 from agents.tool_context import ToolContext
 from typing_extensions import TypeVar, Unpack
 
+from factmem.integrations._placement import put_before_question
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import Conversation
 from factmem.memory.runs import MemoryRuns, RunOptions
@@ -91,9 +92,8 @@ def memory_filter(
         items, context = list(data.model_data.input), RunContextWrapper[Any](data.context)
         facts = await runs.prompt(context, chat_of(items))
         if facts:
-            asked = [i for i, each in enumerate(items) if each.get("role") == "user"]
             own: TResponseInputItem = {"role": "user", "content": facts}
-            items.insert(asked[-1] if asked else len(items), own)
+            items = put_before_question(items, own, lambda each: each.get("role") == "user")
         return ModelInputData(items, data.model_data.instructions)
 
     return put

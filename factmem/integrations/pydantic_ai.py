@@ -27,7 +27,7 @@ from pydantic_ai.tools import AgentDepsT, Tool
 from pydantic_ai.toolsets import FunctionToolset
 from typing_extensions import Unpack
 
-from factmem._arguments import expect_word
+from factmem.integrations._placement import checked_placement
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
@@ -65,7 +65,9 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         self.runs: MemoryRuns[RunContext[AgentDepsT]] = MemoryRuns.over(memory, options)
         """The runs of the memory."""
         self.id = id
-        self._placement = _checked_placement(placement)
+        self._placement = checked_placement(placement)
+        if placement == "message" and "scope" not in inspect.signature(SystemPromptPart).parameters:
+            raise ValueError('placement="message" needs pydantic-ai-slim 2.59 or newer')
         self._toolset = FunctionToolset[AgentDepsT](
             [_tool(tool) for tool in self.runs.tools()], id=id
         )
@@ -140,11 +142,3 @@ def _text(content: str | Sequence[object] | None) -> str:
         return content or ""
     texts = (each if isinstance(each, str) else getattr(each, "content", None) for each in content)
     return "\n".join(each for each in texts if isinstance(each, str))
-
-
-def _checked_placement(placement: str) -> str:
-    example = "placement='request'"
-    expect_word(placement, ("instructions", "message"), "placement", example)
-    if placement == "message" and "scope" not in inspect.signature(SystemPromptPart).parameters:
-        raise ValueError('placement="message" needs pydantic-ai-slim 2.59 or newer')
-    return placement

@@ -18,7 +18,7 @@ from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, TaskStep
 from smolagents.models import MessageRole
 from typing_extensions import Unpack
 
-from factmem._arguments import expect_word
+from factmem.integrations._placement import checked_placement
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
@@ -56,7 +56,7 @@ def install_memory(
             `placement` is another string.
         TypeError: `memory` has the wrong type.
     """
-    expect_word(placement, ("instructions", "message"), "placement", "placement='message'")
+    checked_placement(placement)
     runs = MemoryRuns[MultiStepAgent].over(memory, options)
     for tool in runs.tools():
         if tool.name in agent.tools:

@@ -141,4 +141,4 @@ async def test_a_session_is_a_conversation_of_its_user() -> None:
     sent, _ = await say("alice", "And now?")
     assert "My shell is fish." not in sent  # the last three messages
     with pytest.raises(ValueError, match="last"):
-        ConversationHistory(memory, user="alice", last=0)
+        await ConversationHistory(memory, user="alice", last=0).get_messages("c1")

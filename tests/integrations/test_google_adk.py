@@ -126,8 +126,8 @@ async def test_texts_are_notes_of_one_user_of_one_application() -> None:
 def test_wrong_arguments_raise() -> None:
     with pytest.raises(TypeError, match="memory must be an AgentMemory"):
         FactmemMemoryService(InMemoryProvider())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="limit=10"):
-        FactmemMemoryService(AgentMemory(InMemoryProvider(), subjects=[USER]), limit=0)
+    with pytest.raises(ValueError, match="recall=10"):
+        FactmemMemoryService(AgentMemory(InMemoryProvider(), subjects=[USER]), recall=0)
 
 
 async def events_of(service: FactmemSessionService, **session: Any) -> list[tuple[str, str]]:

@@ -182,6 +182,20 @@ def test_imports_point_downward() -> None:
     assert wrong == []
 
 
+def test_adapters_need_no_private_module() -> None:
+    """An adapter for another framework can be written outside of the package."""
+    graph = _graph(with_types=True)
+    of_others = {
+        (module, name)
+        for module, names in graph.items()
+        for name in names
+        if _room(module) == "integrations" and _room(name) != "integrations"
+    }
+
+    assert of_others
+    assert [pair for pair in of_others if any(p.startswith("_") for p in pair[1].split("."))] == []
+
+
 def test_shared_modules_are_in_use() -> None:
     """The table shrinks with the imports."""
     used = {

@@ -153,16 +153,15 @@ async def _remaining(
     """Return the erased values that the memory's places have, in their history or a message."""
     for place in memory.places if erased else ():
         if place not in texts:
-            where = place.subject, place.scope
-            entries = await memory.store.entries(*where)
+            entries = await memory.store.entries(place.subject, place.scope)
             said = [orjson.dumps(entries, default=str).decode()]
             try:
                 keeper = memory.store.conversations
             except StorageError:  # this store keeps none
                 keeper = None
-            for chat in [] if keeper is None else await keeper.conversations(*where):
+            for chat in [] if keeper is None else await keeper.conversations(place):
                 assert keeper is not None  # noqa: S101 - it has returned the conversations
-                said += [turn.text for turn in await keeper.turns(chat.id, *where)]
+                said += [turn.text for turn in await keeper.turns(chat.id, place)]
             texts[place] = folded("\n".join(said))
     return [value for value in erased if any(has(texts[p], value) for p in memory.places)]
 

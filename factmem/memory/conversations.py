@@ -122,13 +122,7 @@ class Conversation:
         given = zip(messages, named, strict=True)
         checked = [new_turn(message, said_at, name) for message, name in given]
         turns = [turn for turn in checked if not is_own(turn)]
-        added = await self._stored.append(
-            turns,
-            self.id,
-            self.place.subject,
-            self.place.scope,
-            learn_after=self._learn_after,
-        )
+        added = await self._stored.append(turns, self.id, self.place, learn_after=self._learn_after)
         if self._keep is not None and any(turn.number % _TRIM_EVERY == 0 for turn in added):
             await self._removed(before=self._clock() - self._keep)
         return added
@@ -140,9 +134,7 @@ class Conversation:
             last: The maximum of messages to return, the newest; all by default.
             before: Only messages with a smaller number, for pages: `before=turns[0].number`.
         """
-        found = await self._stored.turns(
-            self.id, self.place.subject, self.place.scope, last=last, before=before
-        )
+        found = await self._stored.turns(self.id, self.place, last=last, before=before)
         if self._keep is None:
             return found
         oldest = self._clock() - self._keep
@@ -165,17 +157,17 @@ class Conversation:
     async def _removed(
         self, *, before: datetime | None = None, ids: Sequence[str] | None = None
     ) -> RemovedTurns:
-        subject, scope, facts = self.place.subject, self.place.scope, list[AnyFact]()
+        facts = list[AnyFact]()
         for place in self._learnt_to:
             found = await self._store.load_all(place.subject, place.scope)
             facts += [each for each in found if each.source and each.source.conversation == self.id]
-        left = await self._stored.turns(self.id, subject, scope) if facts else []
+        left = await self._stored.turns(self.id, self.place) if facts else []
         gone = {
             turn.number
             for turn in left
             if (ids is None or turn.id in ids) and (before is None or turn.said_at < before)
         }
-        count = await self._stored.remove(self.id, subject, scope, before=before, ids=ids)
+        count = await self._stored.remove(self.id, self.place, before=before, ids=ids)
         resting = [fact for fact in facts if fact.source and fact.source.message in gone]
         return RemovedTurns(count, tuple(resting))
 
@@ -215,7 +207,7 @@ class MemoryConversations:
     async def infos(self) -> list[ConversationInfo]:
         """Return the user's chats with titles and times, the newest first."""
         place = self._selection.conversation_place()
-        return await self._store.conversations.conversations(place.subject, place.scope)
+        return await self._store.conversations.conversations(place)
 
     async def learn(
         self,

@@ -143,9 +143,7 @@ class ConversationLearning:
         """Return the new messages of a conversation, with those before them as context."""
         last = 64
         while True:
-            turns = await self._store.turns(
-                task.conversation, task.place.subject, task.place.scope, last=last
-            )
+            turns = await self._store.turns(task.conversation, task.place, last=last)
             earlier = [turn for turn in turns if turn.number < task.since]
             if len(turns) < last or len(earlier) >= _CONTEXT:
                 return turns[max(len(earlier) - _CONTEXT, 0) :]

@@ -12,7 +12,7 @@ from factmem.events import MemoryOperation
 from factmem.models._names import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import stamp, utc
-from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
+from factmem.models.places import Identity, Place
 from factmem.providers._backend import Backend
 from factmem.providers._guard import Guard
 from factmem.providers._ledger_store import LedgerStore
@@ -61,7 +61,7 @@ class ConversingStore(LedgerStore):
 
     def __init__(self, backend: ConversingBackend, limit: PlaceLimit | None = None) -> None:
         super().__init__(backend, limit)
-        self._conversations = StoreConversations(backend, self._enter, self._limit)
+        self._conversations = StoreConversations(backend, self._enter_place, self._limit)
 
     @property
     @override
@@ -81,7 +81,7 @@ class StoreConversations(ConversationStore):
     def __init__(
         self,
         backend: ConversingBackend,
-        enter: Callable[[MemorySubject, MemoryScope], Identity],
+        enter: Callable[[Place], Identity],
         limit: PlaceLimit | None,
     ) -> None:
         self._backend = backend
@@ -93,47 +93,42 @@ class StoreConversations(ConversationStore):
         self,
         turns: Sequence[NewTurn],
         conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
+        place: Place,
         *,
         learn_after: timedelta | None = None,
     ) -> list[Turn]:
-        place, name = self._enter(subject, scope), checked_name(conversation, "conversation")
+        identity, name = self._enter(place), checked_name(conversation, "conversation")
         rest = _micros(learn_after, "learn_after")
         if not turns:
             await checkpoint()
             return []
         if self._limit is not None and self._limit.bytes is not None:
-            boundary = UNBOUNDED.narrowed(places=[Place.of_identity(place)])
+            boundary = UNBOUNDED.narrowed(places=[place])
             size = sum(info.bytes for info in await self._backend.places(boundary))
             new = sum(len(orjson.dumps(turn.body)) for turn in turns)
-            self._limit.check_bytes(place, size + new)
-        return await self._backend.converse(lambda stored: stored.append(place, name, turns, rest))
+            self._limit.check_bytes(identity, size + new)
+        return await self._backend.converse(
+            lambda stored: stored.append(identity, name, turns, rest)
+        )
 
     @override
     async def turns(
-        self,
-        conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        last: int | None = None,
-        before: int | None = None,
+        self, conversation: str, place: Place, *, last: int | None = None, before: int | None = None
     ) -> list[Turn]:
         checked_last(last, before)
-        place, name = self._enter(subject, scope), checked_name(conversation, "conversation")
-        return await self._backend.converse(lambda stored: stored.turns(place, name, last, before))
+        identity, name = self._enter(place), checked_name(conversation, "conversation")
+        return await self._backend.converse(
+            lambda stored: stored.turns(identity, name, last, before)
+        )
 
     @override
-    async def conversations(
-        self, subject: MemorySubject, scope: MemoryScope
-    ) -> list[ConversationInfo]:
-        place = self._enter(subject, scope)
-        return await self._backend.converse(lambda stored: stored.conversations(place))
+    async def conversations(self, place: Place) -> list[ConversationInfo]:
+        identity = self._enter(place)
+        return await self._backend.converse(lambda stored: stored.conversations(identity))
 
     @override
     async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
-        places = {self._enter(place.subject, place.scope): place for place in since}
+        places = {self._enter(place): place for place in since}
         asked = {
             identity: since[place]
             for identity, place in places.items()
@@ -150,16 +145,15 @@ class StoreConversations(ConversationStore):
     async def remove(
         self,
         conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
+        place: Place,
         *,
         before: datetime | None = None,
         ids: Sequence[str] | None = None,
     ) -> int:
-        place, name = self._enter(subject, scope), checked_name(conversation, "conversation")
+        identity, name = self._enter(place), checked_name(conversation, "conversation")
         until = None if before is None else stamp(utc(before, "before"))
         return await self._backend.converse(
-            lambda stored: stored.remove(place, name, before=until, ids=ids)
+            lambda stored: stored.remove(identity, name, before=until, ids=ids)
         )
 
     @override
@@ -196,45 +190,34 @@ class GuardedConversations(Guard, ConversationStore):
         self,
         turns: Sequence[NewTurn],
         conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
+        place: Place,
         *,
         learn_after: timedelta | None = None,
     ) -> list[Turn]:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            added = await self._store.conversations.append(
-                turns, conversation, subject, scope, learn_after=learn_after
-            )
+        async with self._writing(MemoryOperation.SAVE, place.subject, place.scope) as operation:
+            append = self._store.conversations.append
+            added = await append(turns, conversation, place, learn_after=learn_after)
             operation.count = len(added)
             return added
 
     @override
     async def turns(
-        self,
-        conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        last: int | None = None,
-        before: int | None = None,
+        self, conversation: str, place: Place, *, last: int | None = None, before: int | None = None
     ) -> list[Turn]:
-        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
+        async with self._at(MemoryOperation.LOAD, place.subject, place.scope) as operation:
+            if await self._is_outside(place.subject, place.scope):
                 return []
-            found = await self._store.conversations.turns(
-                conversation, subject, scope, last=last, before=before
-            )
+            turns = self._store.conversations.turns
+            found = await turns(conversation, place, last=last, before=before)
             operation.count = len(found)
             return found
 
     @override
-    async def conversations(
-        self, subject: MemorySubject, scope: MemoryScope
-    ) -> list[ConversationInfo]:
-        async with self._at(MemoryOperation.LIST, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
+    async def conversations(self, place: Place) -> list[ConversationInfo]:
+        async with self._at(MemoryOperation.LIST, place.subject, place.scope) as operation:
+            if await self._is_outside(place.subject, place.scope):
                 return []
-            found = await self._store.conversations.conversations(subject, scope)
+            found = await self._store.conversations.conversations(place)
             operation.count = len(found)
             return found
 
@@ -248,18 +231,15 @@ class GuardedConversations(Guard, ConversationStore):
     async def remove(
         self,
         conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
+        place: Place,
         *,
         before: datetime | None = None,
         ids: Sequence[str] | None = None,
     ) -> int:
-        async with self._writing(MemoryOperation.FORGET, subject, scope) as operation:
-            count = await self._store.conversations.remove(
-                conversation, subject, scope, before=before, ids=ids
-            )
-            operation.count = count
-            return count
+        async with self._writing(MemoryOperation.FORGET, place.subject, place.scope) as operation:
+            remove = self._store.conversations.remove
+            operation.count = await remove(conversation, place, before=before, ids=ids)
+            return operation.count
 
     @override
     async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:

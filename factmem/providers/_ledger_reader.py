@@ -261,6 +261,9 @@ class LedgerReader(FactStore):
             self._check_open()
         return identity_of(subject, scope)
 
+    def _enter_place(self, place: Place) -> Identity:
+        return self._enter(place.subject, place.scope)
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError(f"This {type(self).__name__} is closed: make a new one")

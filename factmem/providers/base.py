@@ -295,14 +295,14 @@ class FactStore(StoreCore):
             keeper = self.conversations
         except StorageError:  # this store keeps none
             keeper = None
-        chats = [] if keeper is None else await keeper.conversations(subject, scope)
+        chats = [] if keeper is None else await keeper.conversations(receipt.place)
         if all(is_old) and all(chat.last_at <= until for chat in chats):
             if entries or chats:
                 await self.erase(subject, scope)
             return bool(entries or chats)
         for chat in chats:
             assert keeper is not None  # noqa: S101 - it has returned the conversations
-            await keeper.remove(chat.id, subject, scope, before=until)
+            await keeper.remove(chat.id, receipt.place, before=until)
         if any(is_old):
             kept = stamp(until)
             await self.rewrite(

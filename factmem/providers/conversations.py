@@ -25,7 +25,7 @@ from factmem.models._names import checked_name
 from factmem.models._values import JsonValue
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import utc
-from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
+from factmem.models.places import Identity, Place
 
 __all__ = [
     "ConversationInfo",
@@ -146,8 +146,7 @@ class ConversationStore(ABC):
         self,
         turns: Sequence[NewTurn],
         conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
+        place: Place,
         *,
         learn_after: timedelta | None = None,
     ) -> list[Turn]:
@@ -158,28 +157,19 @@ class ConversationStore(ABC):
         Args:
             turns: The messages.
             conversation: The id of the conversation.
-            subject: The subject of the place.
-            scope: The scope of the place.
+            place: Its place.
             learn_after: Queue the conversation for learning, when it has rested for this long or, if
                 it never rests, after ten times as long. None does not queue it.
         """
 
     @abstractmethod
     async def turns(
-        self,
-        conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        last: int | None = None,
-        before: int | None = None,
+        self, conversation: str, place: Place, *, last: int | None = None, before: int | None = None
     ) -> list[Turn]:
         """Return messages, oldest first: the last ones, of those with a number less than `before`."""
 
     @abstractmethod
-    async def conversations(
-        self, subject: MemorySubject, scope: MemoryScope
-    ) -> list[ConversationInfo]:
+    async def conversations(self, place: Place) -> list[ConversationInfo]:
         """Return the conversations of a place, the one that was active last first."""
 
     @abstractmethod
@@ -195,8 +185,7 @@ class ConversationStore(ABC):
     async def remove(
         self,
         conversation: str,
-        subject: MemorySubject,
-        scope: MemoryScope,
+        place: Place,
         *,
         before: datetime | None = None,
         ids: Sequence[str] | None = None,
@@ -205,8 +194,7 @@ class ConversationStore(ABC):
 
         Args:
             conversation: The id of the conversation.
-            subject: The subject of the place.
-            scope: The scope of the place.
+            place: Its place.
             before: Remove the messages that were appended before.
             ids: Remove the messages with these ids. Without `before` and `ids`, all.
         """

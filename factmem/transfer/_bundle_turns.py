@@ -47,8 +47,8 @@ async def conversations_of(store: FactStore, place: Place) -> list[tuple[str, li
         stored = store.conversations
     except StorageError:
         return []
-    names = [info.id for info in await stored.conversations(place.subject, place.scope)]
-    return [(name, await stored.turns(name, place.subject, place.scope)) for name in sorted(names)]
+    names = [info.id for info in await stored.conversations(place)]
+    return [(name, await stored.turns(name, place)) for name in sorted(names)]
 
 
 async def append_turns(
@@ -66,13 +66,13 @@ async def append_turns(
         erased: The stamp of the last erasure of the place; what was said before is left out.
     """
     kept = [each for each in turns if stamp(each.said) > erased]
-    stored, subject, scope = store.conversations, place.subject, place.scope
-    present = await stored.turns(conversation, subject, scope)
+    stored = store.conversations
+    present = await stored.turns(conversation, place)
     new = [each.turn for each in kept] if present else _with_gaps(kept)
-    await stored.append(new, conversation, subject, scope)
+    await stored.append(new, conversation, place)
     names = [*(each.id for each in present), *(each.id for each in new)]
     if gaps := [name for name in names if name is not None and name.startswith(_GAP)]:
-        await stored.remove(conversation, subject, scope, ids=gaps)
+        await stored.remove(conversation, place, ids=gaps)
     return len(kept)
 
 

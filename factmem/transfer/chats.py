@@ -67,7 +67,7 @@ async def import_chats(
             ]
             if turns:
                 added = await into.conversations.append(
-                    turns, found.id, place.subject, place.scope, learn_after=learn_after
+                    turns, found.id, place, learn_after=learn_after
                 )
                 read, new = read + len(turns), new + len(added)
     return ImportReport((place,), read, new, tuple(problems), turns=read)

@@ -16,6 +16,7 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key_file import KeyFile
 from factmem.errors import FactmemError
+from factmem.models.places import Place
 from factmem.providers.conversations import NewTurn
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
@@ -48,8 +49,7 @@ CALLS: dict[str, Call] = {
     "conversation": lambda store, _: store.conversations.append(
         [NewTurn({"id": "m", "message": {"role": "user", "content": "Hello"}}, "m")],
         "chat",
-        ALICE,
-        AGENT,
+        Place(AGENT, ALICE),
     ),
     "aclose": lambda store, _: store.aclose(),
     "rotate": lambda store, _: store.keys.rotate(KEY),

@@ -7,6 +7,7 @@ import pytest
 from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.errors import PlaceFullError
 from factmem.ledger.entries import Entry, stored
+from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider
@@ -82,13 +83,13 @@ async def test_messages_count_in_a_full_place(kind: str, tmp_path: Path) -> None
     async with made(kind, tmp_path, PlaceLimit(bytes=7000)) as store:
         turns = [new_turn({"role": "user", "content": "x" * 2400}, None, f"{n}") for n in range(3)]
         for turn in turns[:2]:
-            await store.conversations.append([turn], "chat", USER, AGENT)
+            await store.conversations.append([turn], "chat", Place(AGENT, USER))
 
         with pytest.raises(PlaceFullError, match="may use 7000 bytes"):
-            await store.conversations.append([turns[2]], "other", USER, AGENT)
+            await store.conversations.append([turns[2]], "other", Place(AGENT, USER))
         with pytest.raises(PlaceFullError):
             await store.save(languages("x" * 2400), USER, AGENT)
-        await store.conversations.append([turns[2]], "chat", PERSON.of("alice"), AGENT)
-        assert len(await store.conversations.turns("chat", USER, AGENT)) == 2
-        await store.conversations.remove("chat", USER, AGENT, ids=["0"])
-        await store.conversations.append([turns[2]], "chat", USER, AGENT)
+        await store.conversations.append([turns[2]], "chat", Place(AGENT, PERSON.of("alice")))
+        assert len(await store.conversations.turns("chat", Place(AGENT, USER))) == 2
+        await store.conversations.remove("chat", Place(AGENT, USER), ids=["0"])
+        await store.conversations.append([turns[2]], "chat", Place(AGENT, USER))

@@ -13,6 +13,7 @@ from factmem import AgentMemory
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import DecryptionError, StorageError
+from factmem.models.places import Place
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
 from factmem.testing._facts import AGENT, THEME, theme
@@ -31,7 +32,7 @@ CALLS: dict[str, Call] = {
     "save": lambda store: store.save(theme("dark"), ALICE, AGENT),
     "forget": lambda store: store.forget(ALICE, AGENT, concept=THEME),
     "erase": lambda store: store.erase(ALICE, AGENT),
-    "conversations": lambda store: store.conversations.conversations(ALICE, AGENT),
+    "conversations": lambda store: store.conversations.conversations(Place(AGENT, ALICE)),
     "open": lambda store: store.__aenter__(),
 }
 

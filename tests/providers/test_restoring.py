@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from factmem.errors import StorageError, StoreBusyError, TamperedError
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, Place
 from factmem.providers.conversations import NewTurn
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import ErasureReceipt
@@ -82,24 +82,22 @@ async def test_receipts_reach_conversations(tmp_path: Path, root: Path, storage:
                     )
                 ],
                 "c",
-                each,
-                AGENT,
+                Place(AGENT, each),
             )
         await store.backup(tmp_path / "before")
         receipts = [await store.erase(each, AGENT) for each in (ALICE, BOB)]
         await store.conversations.append(
             [NewTurn({"id": "after", "message": {"role": "user", "content": "after"}}, "after")],
             "c",
-            BOB,
-            AGENT,
+            Place(AGENT, BOB),
         )
         await store.backup(tmp_path / "after")
 
     for name, left in ("before", 0), ("after", 1):
         async with LocalFileMemoryProvider(tmp_path / f"new-{name}", storage=storage) as store:
             assert await store.restore(tmp_path / name, erased=receipts) == 2 * (not left)
-            assert await store.conversations.conversations(ALICE, AGENT) == []
-            assert len(await store.conversations.conversations(BOB, AGENT)) == left
+            assert await store.conversations.conversations(Place(AGENT, ALICE)) == []
+            assert len(await store.conversations.conversations(Place(AGENT, BOB))) == left
 
 
 async def test_a_moved_place_is_not_an_erased_one(

@@ -9,6 +9,7 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import Place
 from factmem.providers.conversations import new_turn
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
@@ -68,15 +69,15 @@ async def test_conversations_are_saved(tmp_path: Path, storage: Storage) -> None
     """Their messages keep their numbers, which facts cite; a backup and a rotation keep them too."""
     async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
         turns = [new_turn({"role": "user", "content": str(n)}, None, f"m-{n}") for n in range(9)]
-        await store.conversations.append(turns, "chat", ALICE, AGENT)
-        stored = await store.conversations.turns("chat", ALICE, AGENT)
+        await store.conversations.append(turns, "chat", Place(AGENT, ALICE))
+        stored = await store.conversations.turns("chat", Place(AGENT, ALICE))
 
         assert await store.salvage(tmp_path / "saved") == SalvagedStore(1, 0, 0)
         await store.verify(await store.backup(tmp_path / "copy"))
 
     for folder in ("saved", "copy"):
         async with LocalFileMemoryProvider(tmp_path / folder, storage=storage) as saved:
-            assert await saved.conversations.turns("chat", ALICE, AGENT) == stored
+            assert await saved.conversations.turns("chat", Place(AGENT, ALICE)) == stored
             await saved.verify()
 
 
@@ -86,16 +87,16 @@ async def test_rotated_conversations(tmp_path: Path) -> None:
     storage = EncryptedStorage(old)
     async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
         turns = [new_turn({"role": "user", "content": "secret"})]
-        await store.conversations.append(turns, "chat", ALICE, AGENT)
+        await store.conversations.append(turns, "chat", Place(AGENT, ALICE))
         await store.keys.rotate(new)
-        assert len(await store.conversations.turns("chat", ALICE, AGENT)) == 1
+        assert len(await store.conversations.turns("chat", Place(AGENT, ALICE))) == 1
         await store.verify()
 
     again = LocalFileMemoryProvider(tmp_path / "memory", storage=EncryptedStorage(new))
     async with again as store:
-        assert [turn.text for turn in await store.conversations.turns("chat", ALICE, AGENT)] == [
-            "secret"
-        ]
+        assert [
+            turn.text for turn in await store.conversations.turns("chat", Place(AGENT, ALICE))
+        ] == ["secret"]
     assert b"secret" not in (tmp_path / "memory" / "facts.db").read_bytes()
 
 
@@ -107,7 +108,7 @@ async def test_erased_messages_leave_no_byte(
     root = tmp_path / "memory"
     async with LocalFileMemoryProvider(root, storage=storage) as store:
         turns = [new_turn({"role": "user", "content": f"My theme is xyzzy{n}y"}) for n in range(50)]
-        await store.conversations.append(turns, "chat", ALICE, AGENT)
+        await store.conversations.append(turns, "chat", Place(AGENT, ALICE))
         await store.save(theme("xyzzy7y"), ALICE, AGENT)
         if is_purged:
             await store.forget(ALICE, AGENT, concept=THEME, purge=True)

@@ -155,8 +155,8 @@ class Fuse:
 def storage_of(keys: Sequence[str], busy_timeout: float = 60) -> Storage:
     """Return the storage of a store with these keys; a plain one without keys."""
     if not keys:
-        return SimpleStorage(busy_timeout)
-    return EncryptedStorage(Aes256GCMEncryptor(*keys), busy_timeout)
+        return SimpleStorage(busy_timeout=busy_timeout)
+    return EncryptedStorage(Aes256GCMEncryptor(*keys), busy_timeout=busy_timeout)
 
 
 def read_files(root: str) -> None:

@@ -98,8 +98,8 @@ async def full_store() -> InMemoryProvider:
         new_turn({"role": "user", "content": text}, START - timedelta(hours=4 - n), f"m{n}")
         for n, text in enumerate(said)
     ]
-    await store.conversations.append(turns, "chat/../1", ALICE, PRODUCT)
-    await store.conversations.remove("chat/../1", ALICE, PRODUCT, ids=["m0", "m2"])
+    await store.conversations.append(turns, "chat/../1", Place(PRODUCT, ALICE))
+    await store.conversations.remove("chat/../1", Place(PRODUCT, ALICE), ids=["m0", "m2"])
     return store
 
 
@@ -201,11 +201,11 @@ async def test_conversations_keep_the_numbers_that_facts_cite() -> None:
     new = await restored(bundle)
 
     for store in (new, other):
-        turns = await store.conversations.turns("chat/../1", ALICE, PRODUCT)
+        turns = await store.conversations.turns("chat/../1", Place(PRODUCT, ALICE))
         assert [(turn.number, turn.id) for turn in turns] == [(1, "m1"), (3, "m3")]
         assert turns[1].said_at == START - timedelta(hours=1)
         assert (await import_facts(io.BytesIO(bundle), store)).turns == 2
-        assert await store.conversations.turns("chat/../1", ALICE, PRODUCT) == turns
+        assert await store.conversations.turns("chat/../1", Place(PRODUCT, ALICE)) == turns
     assert (await new.conversations.state()).pending == 0
 
 
@@ -213,16 +213,16 @@ async def test_messages_of_an_erased_user_stay_erased(tmp_path: Path) -> None:
     """Also those of a user without a fact."""
     store = LocalFileMemoryProvider(tmp_path)
     turn = new_turn({"role": "user", "content": "hello"}, START)
-    await store.conversations.append([turn], "chat", ALICE, PRODUCT)
+    await store.conversations.append([turn], "chat", Place(PRODUCT, ALICE))
     bundle = await bundle_of(store)
 
     await store.erase(ALICE, PRODUCT)
     report = await import_facts(io.BytesIO(bundle), store)
 
     assert report.turns == 0
-    assert await store.conversations.conversations(ALICE, PRODUCT) == []
+    assert await store.conversations.conversations(Place(PRODUCT, ALICE)) == []
     new = await restored(bundle)
-    assert len(await new.conversations.turns("chat", ALICE, PRODUCT)) == 1
+    assert len(await new.conversations.turns("chat", Place(PRODUCT, ALICE))) == 1
 
 
 async def test_an_empty_store_makes_a_valid_bundle() -> None:

@@ -12,6 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from factmem import InMemoryProvider, LocalFileMemoryProvider
 from factmem.errors import UnboundSubjectError
+from factmem.models.places import Place
 from factmem.testing.chat import ScriptedChatModel
 from factmem.transfer import import_chats
 from tests.processes import Process
@@ -95,7 +96,7 @@ def written(folder: Path, *conversations: Any) -> Path:
 
 
 async def turns_of(store: Any, conversation: str) -> list[tuple[str, str, datetime]]:
-    turns = await store.conversations.turns(conversation, ALICE, AGENT)
+    turns = await store.conversations.turns(conversation, Place(AGENT, ALICE))
     return [(turn.role, turn.text, turn.said_at) for turn in turns]
 
 
@@ -132,7 +133,7 @@ async def test_the_archive_is_read_as_it_is(tmp_path: Path) -> None:
     store = InMemoryProvider()
     report = await import_chats(path, store, scope=AGENT, subject=ALICE)
 
-    infos = await store.conversations.conversations(ALICE, AGENT)
+    infos = await store.conversations.conversations(Place(AGENT, ALICE))
     assert {info.id for info in infos} == {"chatgpt-c0", "chatgpt-c1"}
     assert report.new == 6
 
@@ -272,11 +273,11 @@ async def test_an_import_that_is_killed_has_each_message_once(tmp_path: Path) ->
         assert counts == sorted(set(counts))
         assert counts[-1] < CHATS
         assert again.new == 0
-        for info in await store.conversations.conversations(ALICE, AGENT):
-            turns = await store.conversations.turns(info.id, ALICE, AGENT)
+        for info in await store.conversations.conversations(Place(AGENT, ALICE)):
+            turns = await store.conversations.turns(info.id, Place(AGENT, ALICE))
             assert len({turn.id for turn in turns}) == len(turns) == (3 if "gpt" in info.id else 2)
         assert await stored(store) == CHATS
 
 
 async def stored(store: LocalFileMemoryProvider) -> int:
-    return len(await store.conversations.conversations(ALICE, AGENT))
+    return len(await store.conversations.conversations(Place(AGENT, ALICE)))

@@ -63,8 +63,7 @@ class PageDesk(Desk):
         try:
             turns = await self.store.conversations.turns(
                 source.conversation,
-                place.subject,
-                place.scope,
+                place,
                 before=source.message + _AROUND + 1,
                 last=2 * _AROUND + 1,
             )

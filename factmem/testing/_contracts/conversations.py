@@ -31,12 +31,14 @@ async def said(
 ) -> list[Turn]:
     """Append messages of Alice."""
     turns = [new_turn({"role": "user", "content": text}) for text in texts]
-    return await store.conversations.append(turns, chat, ALICE, AGENT, **options)
+    return await store.conversations.append(turns, chat, Place(AGENT, ALICE), **options)
 
 
 async def texts(store: FactStore, chat: str = "chat", **part: int) -> list[str]:
     """Return the texts of messages of Alice."""
-    return [turn.text for turn in await store.conversations.turns(chat, ALICE, AGENT, **part)]
+    return [
+        turn.text for turn in await store.conversations.turns(chat, Place(AGENT, ALICE), **part)
+    ]
 
 
 class Turns(SecondInstances):
@@ -61,16 +63,18 @@ class Turns(SecondInstances):
             elif random.random() < 0.2 and kept:
                 number, text = random.choice(kept)
                 (turn,) = await store.conversations.turns(
-                    chat, ALICE, AGENT, last=1, before=number + 1
+                    chat, Place(AGENT, ALICE), last=1, before=number + 1
                 )
-                removed = await store.conversations.remove(chat, ALICE, AGENT, ids=[turn.id])
+                removed = await store.conversations.remove(chat, Place(AGENT, ALICE), ids=[turn.id])
                 assert (turn.text, removed) == (text, 1)
                 kept.remove((number, text))
                 if not kept:
                     ends[chat] = 0  # it begins again
             last = random.choice([None, 1, 3, 100])
             before = random.choice([None, random.randint(0, 40)])
-            found = await store.conversations.turns(chat, ALICE, AGENT, last=last, before=before)
+            found = await store.conversations.turns(
+                chat, Place(AGENT, ALICE), last=last, before=before
+            )
             wanted = [each for each in kept if before is None or each[0] < before]
             wanted = wanted if last is None else wanted[-last:]
             assert [(turn.number, turn.text) for turn in found] == wanted
@@ -87,9 +91,9 @@ class Turns(SecondInstances):
         }
         at = clock.now - timedelta(days=3)
         turn = new_turn(message, said_at=at, given_id="m-1")
-        await provider.conversations.append([turn], "chat", ALICE, AGENT)
+        await provider.conversations.append([turn], "chat", Place(AGENT, ALICE))
 
-        (found,) = await second.conversations.turns("chat", ALICE, AGENT)
+        (found,) = await second.conversations.turns("chat", Place(AGENT, ALICE))
 
         assert (found.message, found.said_at, found.id) == (message, at, "m-1")
         assert (found.role, found.name, found.text, found.number) == (
@@ -104,12 +108,12 @@ class Turns(SecondInstances):
     ) -> None:
         """An import that is repeated adds nothing."""
         turns = [new_turn({"role": "user", "content": str(n)}, None, f"id-{n}") for n in range(5)]
-        await provider.conversations.append(turns[:3], "chat", ALICE, AGENT)
+        await provider.conversations.append(turns[:3], "chat", Place(AGENT, ALICE))
 
-        added = await second.conversations.append(turns, "chat", ALICE, AGENT)
+        added = await second.conversations.append(turns, "chat", Place(AGENT, ALICE))
 
         assert [turn.id for turn in added] == ["id-3", "id-4"]
-        assert await provider.conversations.append(turns, "chat", ALICE, AGENT) == []
+        assert await provider.conversations.append(turns, "chat", Place(AGENT, ALICE)) == []
         assert await texts(provider) == ["0", "1", "2", "3", "4"]
 
     async def test_concurrent_appends(self, provider: FactStore, second: FactStore) -> None:
@@ -118,7 +122,7 @@ class Turns(SecondInstances):
             for n in range(16):
                 group.start_soon(said, (provider, second)[n % 2], f"message {n}")
 
-        turns = await provider.conversations.turns("chat", ALICE, AGENT)
+        turns = await provider.conversations.turns("chat", Place(AGENT, ALICE))
 
         assert [turn.number for turn in turns] == list(range(16))
         assert {turn.text for turn in turns} == {f"message {n}" for n in range(16)}
@@ -142,19 +146,19 @@ class Turns(SecondInstances):
                 scopes=scopes, subjects=subjects, limit=5, after=listed[0]
             )
             assert sorted(each.identity for each in listed) == [alice, bob]
-        assert await provider.conversations.conversations(BOB, AGENT) == []
+        assert await provider.conversations.conversations(Place(AGENT, BOB)) == []
 
     async def test_they_are_listed(self, provider: FactStore, clock: SettableClock) -> None:
         """With title, number of messages and times, the newest first."""
         begun = clock.now
         hello = new_turn({"role": "system", "content": "Be brief"})
-        await provider.conversations.append([hello], "old", ALICE, AGENT)
+        await provider.conversations.append([hello], "old", Place(AGENT, ALICE))
         await said(provider, "y" * 100, "second", chat="old")
         clock.advance(timedelta(hours=1))
         await said(provider, "Good morning", chat="new/../1")
-        await provider.conversations.append([hello], "old", BOB, AGENT)
+        await provider.conversations.append([hello], "old", Place(AGENT, BOB))
 
-        new, old = await provider.conversations.conversations(ALICE, AGENT)
+        new, old = await provider.conversations.conversations(Place(AGENT, ALICE))
 
         assert (new.id, new.title, new.count) == ("new/../1", "Good morning", 1)
         assert (old.id, old.title, old.count) == ("old", "y" * 79 + "…", 3)
@@ -166,9 +170,9 @@ class Turns(SecondInstances):
         await said(provider, "secret")
         product = MemoryScope.Product("painter")
 
-        assert await provider.conversations.turns("chat", BOB, AGENT) == []
-        assert await provider.conversations.turns("chat", ALICE, product) == []
-        assert await provider.conversations.remove("chat", BOB, AGENT) == 0
+        assert await provider.conversations.turns("chat", Place(AGENT, BOB)) == []
+        assert await provider.conversations.turns("chat", Place(product, ALICE)) == []
+        assert await provider.conversations.remove("chat", Place(AGENT, BOB)) == 0
         assert await texts(provider) == ["secret"]
 
     async def test_erasing_a_place(self, provider: FactStore, second: FactStore) -> None:
@@ -177,7 +181,7 @@ class Turns(SecondInstances):
         await said(provider, "secret", chat="two")
         await provider.save(theme("dark"), ALICE, AGENT)
         await provider.conversations.append(
-            [new_turn({"role": "user", "content": "bob"})], "one", BOB, AGENT
+            [new_turn({"role": "user", "content": "bob"})], "one", Place(AGENT, BOB)
         )
 
         receipt = await second.erase(ALICE, AGENT)
@@ -185,9 +189,9 @@ class Turns(SecondInstances):
         assert (receipt.conversations, receipt.count) == (2, 1)
         assert receipt.bytes > 0
         assert await texts(provider, "one") == await texts(second, "two") == []
-        assert await provider.conversations.conversations(ALICE, AGENT) == []
+        assert await provider.conversations.conversations(Place(AGENT, ALICE)) == []
         assert (await provider.conversations.state()).pending == 0
-        assert len(await provider.conversations.turns("one", BOB, AGENT)) == 1
+        assert len(await provider.conversations.turns("one", Place(AGENT, BOB))) == 1
 
     async def test_only_empty_places_are_erased(self, provider: FactStore) -> None:
         """A place with a conversation is not empty."""
@@ -216,22 +220,22 @@ class Turns(SecondInstances):
         await said(provider, "new")
         before = clock.now - timedelta(days=1)
 
-        assert await provider.conversations.remove("chat", ALICE, AGENT, before=before) == 1
+        assert await provider.conversations.remove("chat", Place(AGENT, ALICE), before=before) == 1
         assert await texts(provider) == ["new"]
-        assert await provider.conversations.remove("chat", ALICE, AGENT) == 1
-        assert await provider.conversations.conversations(ALICE, AGENT) == []
+        assert await provider.conversations.remove("chat", Place(AGENT, ALICE)) == 1
+        assert await provider.conversations.conversations(Place(AGENT, ALICE)) == []
 
     async def test_wrong_arguments(self, provider: FactStore) -> None:
         """They raise before anything is written."""
         store = provider.conversations
         turn = [new_turn({"role": "user", "content": "x"})]
         with pytest.raises(ValueError, match="conversation is empty"):
-            await store.append(turn, " ", ALICE, AGENT)
+            await store.append(turn, " ", Place(AGENT, ALICE))
         with pytest.raises(ValueError, match="learn_after must be positive"):
-            await store.append(turn, "chat", ALICE, AGENT, learn_after=timedelta(0))
+            await store.append(turn, "chat", Place(AGENT, ALICE), learn_after=timedelta(0))
         with pytest.raises(ValueError, match="last must be an int of at least 1"):
-            await store.turns("chat", ALICE, AGENT, last=0)
-        assert await store.conversations(ALICE, AGENT) == []
+            await store.turns("chat", Place(AGENT, ALICE), last=0)
+        assert await store.conversations(Place(AGENT, ALICE)) == []
 
 
 class Queue(SecondInstances):
@@ -348,7 +352,7 @@ class Queue(SecondInstances):
     async def test_a_removed_conversation(self, provider: FactStore, clock: SettableClock) -> None:
         """It is not learnt any more."""
         task = await self._taken(provider, clock)
-        await provider.conversations.remove("chat", ALICE, AGENT)
+        await provider.conversations.remove("chat", Place(AGENT, ALICE))
 
         assert not await provider.conversations.learnt(task, 1)
         assert (await provider.conversations.state()).pending == 0

@@ -31,10 +31,10 @@ class TurnChanges(SecondInstances):
                     first = turns[0].number if turns else 0
                     kept = [] if is_whole else [each for each in kept if each[0] < first]
                     held[name] = [*kept, *((turn.number, turn.text) for turn in turns)]
-            infos = await second.conversations.conversations(ALICE, AGENT)
+            infos = await second.conversations.conversations(Place(AGENT, ALICE))
             assert {name for name, turns in held.items() if turns} == {info.id for info in infos}
             for info in infos:
-                stored = await second.conversations.turns(info.id, ALICE, AGENT)
+                stored = await second.conversations.turns(info.id, Place(AGENT, ALICE))
                 assert held[info.id] == [(turn.number, turn.text) for turn in stored]
             assert await provider.conversations.changes({place: version}) == {}
 
@@ -49,9 +49,9 @@ class TurnChanges(SecondInstances):
         (turn, *_) = await said(second, "gone", "stays")
         await follow()
         assert wholes == 2
-        await second.conversations.remove("chat", ALICE, AGENT, ids=[turn.id])
+        await second.conversations.remove("chat", Place(AGENT, ALICE), ids=[turn.id])
         await follow()
-        await second.conversations.remove("other", ALICE, AGENT)
+        await second.conversations.remove("other", Place(AGENT, ALICE))
         await follow()
         await said(provider, "again", chat="other")
         await second.forget(ALICE, AGENT, concept=THEME, purge=True)

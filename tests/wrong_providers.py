@@ -27,12 +27,12 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._clock import StoreClock
-from factmem.providers.in_memory import InMemoryProvider, _Shelf, _Shelves
+from factmem.providers.in_memory import InMemoryProvider, Shelves, _Shelf
 from factmem.providers.results import Purge
 
 
-def shelves_of(store: InMemoryProvider) -> _Shelves:
-    assert isinstance(store._backend, _Shelves)
+def shelves_of(store: InMemoryProvider) -> Shelves:
+    assert isinstance(store._backend, Shelves)
     return store._backend
 
 
@@ -245,7 +245,7 @@ class RecordsWhatItRead(InMemoryProvider):
         shelves_of(self).clock = _Stubborn(clock)
 
 
-class _NoPast(_Shelves):
+class _NoPast(Shelves):
     async def present(self, identity: Any, present: Any, **_: Any) -> Any:
         return await super().present(identity, present)
 
@@ -276,7 +276,7 @@ class TakesAnything(InMemoryProvider):
                 await super().save_many([fact], subject, scope)
 
 
-class _Rounding(_Shelves):
+class _Rounding(Shelves):
     async def present(self, identity: Any, present: Any, **options: Any) -> Any:
         def rounded(ledger: Ledger, now: str) -> Any:
             for topic in ledger._by_keyword.values():

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio.lowlevel import checkpoint
 
@@ -11,7 +11,7 @@ from factmem.ledger.entries import Edit, Entry, decoded, encoded_entry, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.places import Identity, levels_of
+from factmem.models.places import Identity
 from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._conversations import ConversingStore
@@ -26,9 +26,6 @@ __all__ = ["InMemoryProvider"]
 
 
 R = TypeVar("R")
-
-_Prefix: TypeAlias = tuple[str, tuple[str, ...]]
-"""A subject, and the first levels of an entity."""
 
 
 class _Shelf:
@@ -68,16 +65,6 @@ def _line(entry: Entry) -> bytes:
     return stamped(encoded_entry(entry), entry["at"])
 
 
-def _prefix(subject: str, entity: str | None) -> _Prefix:
-    return subject, () if entity is None else levels_of(entity)
-
-
-def _prefixes(identity: Identity) -> list[_Prefix]:
-    """Return the prefixes of a place's entity, from none of its levels to all of them."""
-    subject, levels = _prefix(*identity[2:])
-    return [(subject, levels[:count]) for count in range(len(levels) + 1)]
-
-
 class InMemoryProvider(ConversingStore):
     """A `FactStore` in a dictionary. Its facts are lost with the instance.
 
@@ -95,16 +82,15 @@ class InMemoryProvider(ConversingStore):
     def __init__(
         self, *, clock: TimeProvider = system_clock, limit: PlaceLimit | None = None
     ) -> None:
-        super().__init__(_Shelves(StoreClock(clock)), limit)
+        super().__init__(Shelves(StoreClock(clock)), limit)
 
 
-class _Shelves:
+class Shelves:
     """The backend of an `InMemoryProvider`. Its lock is held only for work without I/O."""
 
     def __init__(self, clock: StoreClock) -> None:
         self.clock = clock
         self.by_place: dict[Identity, _Shelf] = {}
-        self._by_prefix: dict[_Prefix, dict[Identity, None]] = {}
         self._lock = Lock()
         self.erasures = 0
         self._nothing = _Shelf()
@@ -157,7 +143,7 @@ class _Shelves:
                 raise ErasedSinceError
             shelf = self.by_place.get(identity)
             if shelf is None:
-                shelf = self._add(identity, _Shelf())
+                shelf = self.by_place[identity] = _Shelf()
             shelf.append(stamped(body, self.clock.recording(shelf.ledger.recorded_at)))
 
     async def change(self, identity: Identity, decide: Decision) -> int:
@@ -176,7 +162,7 @@ class _Shelves:
                 if change.turns is not None and self._chats():
                     self.conversations.edit(identity, change.turns)
                 if not shelf.lines:
-                    self._remove(identity)
+                    del self.by_place[identity]
             return len(change.forget)
 
     async def extend(self, identity: Identity, extend: Extension) -> int:
@@ -187,7 +173,7 @@ class _Shelves:
             for entry in new:
                 shelf.append(_line(entry))
             if new:
-                self._add(identity, shelf)
+                self.by_place[identity] = shelf
             return len(new)
 
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
@@ -197,7 +183,7 @@ class _Shelves:
             if only_empty and (count or self.by_place.get(identity, self._nothing).lines):
                 return Erased(self.now(self._nothing), 0, 0)
             self.erasures += 1
-            shelf = self._remove(identity)
+            shelf = self.by_place.pop(identity, self._nothing)
             if count:
                 self.conversations.erase(identity)
             now = self.now(shelf)
@@ -226,9 +212,7 @@ class _Shelves:
     ) -> list[Identity]:
         await checkpoint()
         with self._lock:
-            first = wanted.first_levels
-            inside = self.by_place if first is None else self._by_prefix.get(_prefix(*first), ())
-            found = {*inside, *self._chats()}
+            found = {*self.by_place, *self._chats()}
             return page_of(filter(wanted.allows, found), after, limit)
 
     async def read_index(self, identity: Identity) -> bytes | None:
@@ -253,24 +237,6 @@ class _Shelves:
         await checkpoint()
         with self._lock:
             self.by_place.clear()
-            self._by_prefix.clear()
-
-    def _add(self, identity: Identity, shelf: _Shelf) -> _Shelf:
-        for prefix in _prefixes(identity):
-            self._by_prefix.setdefault(prefix, {})[identity] = None
-        self.by_place[identity] = shelf
-        return shelf
-
-    def _remove(self, identity: Identity) -> _Shelf:
-        shelf = self.by_place.pop(identity, None)
-        if shelf is None:
-            return self._nothing
-        for prefix in _prefixes(identity):
-            below = self._by_prefix[prefix]
-            del below[identity]
-            if not below:
-                del self._by_prefix[prefix]
-        return shelf
 
     def _info(self, identity: Identity, chats: int, size: int) -> PlaceInfo:
         shelf = self.by_place.get(identity, self._nothing)

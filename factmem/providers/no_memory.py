@@ -10,16 +10,14 @@ from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
 from factmem.ledger.entries import Entry
-from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concepts
-from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import Concept
 from factmem.models.places import Identity, Place
 from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._conversations import ConversingStore
-from factmem.providers.results import PlaceInfo
+from factmem.providers.in_memory import Shelves
 
 if TYPE_CHECKING:
     from factmem.providers._memory_conversations import MemoryConversations
@@ -58,23 +56,10 @@ class NoMemory(ConversingStore):
         return self._clock()
 
 
-class _Nothing:
-    """A backend without places."""
+class _Nothing(Shelves):
+    """A backend to which nothing is ever added."""
 
-    def __init__(self, clock: StoreClock) -> None:
-        self._clock = clock
-        self._ledger = Ledger()
-
-    @property
-    def conversations(self) -> "MemoryConversations":
-        """The conversations of a new store."""
-        from factmem.providers._memory_conversations import MemoryConversations  # a database
-
-        return MemoryConversations(self._clock)
-
-    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
-        return None
-
+    @override
     async def present(
         self,
         identity: Identity,
@@ -84,56 +69,39 @@ class _Nothing:
         keyword: str | None = None,
     ) -> R:
         await _called("load", identity)
-        return present(self._ledger, until or "")
+        return await super().present(identity, present, until=until)
 
+    @override
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
         await _called("entries", identity)
         return use([])
 
-    async def moment(self, identity: Identity) -> object:
-        await checkpoint()
-        return None
-
+    @override
     async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
         await _called("save", identity, *(fact["keyword"] for fact in orjson.loads(body)["facts"]))
 
+    @override
     async def change(self, identity: Identity, decide: Decision) -> int:
         await _called("forget", identity)
         return 0
 
+    @override
     async def extend(self, identity: Identity, extend: Extension) -> int:
-        extend([], self._clock.recording())  # this checks the entries
+        extend([], self.clock.recording())  # this checks the entries
         await _called("append", identity)
         return 0
 
+    @override
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         await _called("erase", identity)
-        return Erased(self._clock.now(), 0, 0)
+        return Erased(self.clock.now(), 0, 0)
 
-    async def places(self, wanted: Boundary) -> list[PlaceInfo]:
-        await checkpoint()
-        return []
-
-    async def identities(
-        self, wanted: Boundary, after: Identity | None, limit: int | None
-    ) -> list[Identity]:
-        await checkpoint()
-        return []
-
-    async def read_index(self, identity: Identity) -> bytes | None:
-        await checkpoint()
-        return None
-
-    async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
-        await checkpoint()
-        return False
-
+    @override
     async def converse(self, call: "Callable[[MemoryConversations], R]") -> R:
-        await checkpoint()
-        return call(self.conversations)
+        from factmem.providers._memory_conversations import MemoryConversations  # a database
 
-    async def close(self) -> None:
         await checkpoint()
+        return call(MemoryConversations(self.clock))
 
 
 async def _called(action: str, identity: Identity, *keywords: str) -> None:

@@ -71,7 +71,6 @@ class PostgresMemoryProvider(SqlStore):
         timeout: The longest time of a call in seconds, with repetitions and waits.
         lock_timeout: The longest wait in seconds for another write to the same place.
         max_connections: The largest number of open connections; a pool has its own limit.
-        warm_places: The number of places kept in memory.
         limit: The largest size of a place; a save beyond it raises `PlaceFullError`.
         search_from: Places with at least this many facts are searched in the database, smaller ones
             in this process. None searches all in this process, as encrypted stores always do.
@@ -101,7 +100,6 @@ class PostgresMemoryProvider(SqlStore):
         timeout: float = 30.0,
         lock_timeout: float = 5.0,
         max_connections: int = 4,
-        warm_places: int = 10_000,
         search_from: int | None = 5_000,
     ) -> None:
         source = _checked_source(dsn_or_pool)
@@ -119,7 +117,6 @@ class PostgresMemoryProvider(SqlStore):
             "timeout": timeout,
             "lock_timeout": lock_timeout,
             "max_connections": max_connections,
-            "warm_places": warm_places,
         }.items():
             _check_positive(number, name)
         if search_from is not None:
@@ -137,7 +134,6 @@ class PostgresMemoryProvider(SqlStore):
             role=role,
             max_staleness=max_staleness,
             lock_seconds=lock_timeout,
-            warm_places=warm_places,
             keep_history=keep_history,
             must_exist=must_exist,
         )

@@ -21,6 +21,9 @@ from factmem.providers._sql.views import View
 
 R = TypeVar("R")
 
+_WARM_PLACES = 10_000
+"""The places that are kept in memory."""
+
 _IDLE = "30s"
 """How long a process that hangs inside a transaction keeps a place locked."""
 
@@ -94,7 +97,6 @@ class PostgresPlaces(StoredPlaces):
         role: str | None,
         max_staleness: timedelta,
         lock_seconds: float,
-        warm_places: int,
         keep_history: timedelta | None,
         must_exist: bool,
     ) -> None:
@@ -105,7 +107,7 @@ class PostgresPlaces(StoredPlaces):
         self._stale = max_staleness.total_seconds()
         self._lock_seconds = lock_seconds
         opening = Opening(store, encryption, self.tables, must_exist=must_exist)
-        super().__init__(opening, clock, warm_places=warm_places, keep_history=keep_history)
+        super().__init__(opening, clock, warm_places=_WARM_PLACES, keep_history=keep_history)
 
     def start_afresh(self) -> None:
         """See `PlaceReads.start_afresh`."""

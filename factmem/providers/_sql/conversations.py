@@ -94,25 +94,19 @@ class StoredConversations:
     ) -> list[Turn]:
         """See `ConversationStore.turns`."""
         identity = identity_in(place, conversation)
-
-        def read(session: Session, _: int) -> list[Turn]:
-            reader = self._places.reading(session)
-            return [] if reader is None else read_turns(session, reader, identity, last, before)
-
-        return self._places.run(read)
+        return self._places.read_store(
+            lambda session, reader: read_turns(session, reader, identity, last, before), []
+        )
 
     def conversations(self, place: Identity) -> list[ConversationInfo]:
         """See `ConversationStore.conversations`."""
 
-        def read(session: Session, _: int) -> list[ConversationInfo]:
-            reader = self._places.reading(session)
-            if reader is None:
-                return []
+        def read(session: Session, reader: PlaceReader) -> list[ConversationInfo]:
             rows = session.rows(sql.LIST_OWNED, [reader.store.number, reader.key(place)])
             found = (info_of(session, reader, place, row) for row in rows)
             return [info for info in found if info is not None]
 
-        return self._places.run(read)
+        return self._places.read_store(read, [])
 
     def changes(self, since: Mapping[Identity, object]) -> dict[Identity, TurnChanges]:
         """See `ConversationStore.changes`."""
@@ -228,17 +222,14 @@ class StoredConversations:
     def state(self, within: Boundary) -> LearningState:
         """See `ConversationStore.state`."""
 
-        def read(session: Session, _: int) -> LearningState:
-            reader = self._places.reading(session)
-            if reader is None:
-                return LearningState(0, 0, None)
+        def read(session: Session, reader: PlaceReader) -> LearningState:
             where, given = _wanted(reader, within)
             query = sql.READ_QUEUE.format(where=where)
             ((count, failed, oldest),) = session.rows(query, [reader.store.number, *given])
             since = None if oldest is None else moment(stamp_at(oldest))
             return LearningState(count - int(failed), int(failed), since)
 
-        return self._places.run(read)
+        return self._places.read_store(read, LearningState(0, 0, None))
 
 
 def _queued(reader: PlaceReader, place: Identity, key: bytes, learnt: int) -> list[object]:

@@ -114,17 +114,23 @@ class PlaceReads(ABC):
             reader = self._reader = PlaceReader(store)
         return reader
 
+    def read_store(self, read: Callable[[Session, PlaceReader], R], default: R) -> R:
+        """Do work that reads a store; return the default if it does not exist yet."""
+
+        def ask(session: Session, _: int) -> R:
+            reader = self.reading(session)
+            return default if reader is None else read(session, reader)
+
+        return self.run(ask)
+
     def erased_at(self, identity: Identity) -> str | None:
         """Return when a place was last erased with something in it, as a stamp; None for never."""
 
-        def read(session: Session, _: int) -> str | None:
-            reader = self.reading(session)
-            if reader is None:
-                return None
+        def read(session: Session, reader: PlaceReader) -> str | None:
             ((at,),) = session.rows(sql.ERASED_AT, [reader.key(identity)])
             return None if at is None else stamp_at(at)
 
-        return self.run(read)
+        return self.read_store(read, None)
 
     def time(self) -> str:
         """Return the time of the store's clock, as a stamp; not before a connection was opened."""
@@ -156,17 +162,12 @@ class PlaceReads(ABC):
         view = self._views.of(identity)
         if keyword is not None and not (view.is_warm or view.was_searched):
             view.was_searched = True
-            found = self._searched(identity, keyword)
+            found = self.read_store(
+                lambda session, reader: reader.searched(session, identity, keyword), None
+            )
             if found is not None:
                 return present(found, self.now(found))
         return self.present_view(self.view(identity), present)
-
-    def _searched(self, identity: Identity, keyword: str) -> Ledger | None:
-        def search(session: Session, _: int) -> Ledger | None:
-            reader = self.reading(session)
-            return None if reader is None else reader.searched(session, identity, keyword)
-
-        return self.run(search)
 
     def present_view(self, view: View, present: Present[R]) -> R:
         """Present what was read of a place."""
@@ -192,21 +193,14 @@ class PlaceReads(ABC):
 
     def entries(self, identity: Identity) -> list[Entry]:
         """Return all entries of a place, at the times they count as recorded."""
+        answer = self.read_store(lambda session, reader: reader.whole(session, identity), None)
+        return [] if answer is None else counted(answer.entries)
 
-        def read(session: Session, _: int) -> list[Entry]:
-            reader = self.reading(session)
-            answer = None if reader is None else reader.whole(session, identity)
-            return [] if answer is None else counted(answer.entries)
-
-        return self.run(read)
-
+    @staticmethod
     def identities(
-        self, session: Session, wanted: Boundary, after: Identity | None = None
+        session: Session, reader: PlaceReader, wanted: Boundary, after: Identity | None = None
     ) -> Iterator[list[Identity]]:
         """Yield the places inside a boundary, some at a time, without reading their entries."""
-        reader = self.reading(session)
-        if reader is None:
-            return
         where, given = _conditions(reader, wanted)
         first = wanted.first_levels
         if first is not None:
@@ -223,9 +217,9 @@ class PlaceReads(ABC):
     def listed(self, wanted: Boundary, after: Identity | None, limit: int | None) -> list[Identity]:
         """Return the places inside a boundary that come after one, in the order of their keys."""
 
-        def read(session: Session, _: int) -> list[Identity]:
+        def read(session: Session, reader: PlaceReader) -> list[Identity]:
             found: list[Identity] = []
-            pages = self.identities(session, wanted, after)
+            pages = self.identities(session, reader, wanted, after)
             while limit is None or len(found) < limit:
                 with paused_collection(_MOST_LISTED):
                     page = next(pages, None)
@@ -234,22 +228,21 @@ class PlaceReads(ABC):
                 found += page
             return found[:limit]
 
-        return self.run(read)
+        return self.read_store(read, [])
 
     def places(self, wanted: Boundary) -> list[PlaceInfo]:
         """Return the places inside a boundary that hold anything."""
 
-        def read(session: Session, _: int) -> list[PlaceInfo]:
+        def read(session: Session, reader: PlaceReader) -> list[PlaceInfo]:
             infos: list[PlaceInfo] = []
-            for identities in self.identities(session, wanted):
-                views = {each: self._views.known(each) or View() for each in identities}
-                reader = self.reading(session)
-                if reader is not None and views:
+            for identities in self.identities(session, reader, wanted):
+                if identities:
+                    views = {each: self._views.known(each) or View() for each in identities}
                     reader.follow(session, views)
                     infos += self._infos(views, _conversations(session, reader, views))
             return infos
 
-        return self.run(read)
+        return self.read_store(read, [])
 
     def _infos(
         self, views: dict[Identity, View], chats: Mapping[Identity, tuple[int, int]]
@@ -265,16 +258,13 @@ class PlaceReads(ABC):
     def index(self, identity: Identity) -> bytes | None:
         """Return the index of a place if there is one and it verifies."""
 
-        def read(session: Session, _: int) -> bytes | None:
-            reader = self.reading(session)
-            if reader is None:
-                return None
+        def read(session: Session, reader: PlaceReader) -> bytes | None:
             key = reader.key(identity)
             for data_key, stored in session.rows(sql.READ_INDEX, [key, sql.VECTORS]):
                 return reader.sealer(key, data_key).open_index(stored)
             return None
 
-        return self.run(read)
+        return self.read_store(read, None)
 
 
 def _conversations(

@@ -140,14 +140,13 @@ class StoredPlaces(PlaceReads):
 
     def moment(self, identity: Identity) -> Moment:
         """Return the current moment of a place, for `learn`."""
-
-        def read(session: Session, _: int) -> Moment:
-            reader = self.reading(session)
-            if reader is None:
-                return Moment(None, None, self._erased_here)
-            return moment_of(session, reader.store.number, reader.key(identity), self._erased_here)
-
-        return self.run(read)
+        here = self._erased_here
+        return self.read_store(
+            lambda session, reader: moment_of(
+                session, reader.store.number, reader.key(identity), here
+            ),
+            Moment(None, None, here),
+        )
 
     def change(self, identity: Identity, decide: Decision) -> int:
         """Change a place depending on its current facts; return the number of forgotten values."""

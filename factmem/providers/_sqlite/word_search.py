@@ -17,7 +17,7 @@ from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.providers._sql import statements as sql
 from factmem.providers._sql.items import StoredItem, current_facts, keywords_in
-from factmem.providers._sql.places import Position
+from factmem.providers._sql.places import PlaceReader, Position
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import Session
 from factmem.providers._sqlite.places import SqlitePlaces
@@ -61,14 +61,11 @@ class WordSearch:
     def size(self, identities: Sequence[Identity]) -> int:
         """Return the bytes of the entries of some places."""
 
-        def read(session: Session, _: int) -> int:
-            reader = self._places.reading(session)
-            if reader is None:
-                return 0
+        def read(session: Session, reader: PlaceReader) -> int:
             heads = [session.rows(sql.READ_HEAD, [reader.key(each)]) for each in identities]
             return sum(head[3] for rows in heads for head in rows)
 
-        return self._places.run(read)
+        return self._places.read_store(read, 0)
 
     def candidates(
         self, places: Sequence[Place], question: SearchQuestion, describe: Describe, *, keep: bool
@@ -103,10 +100,7 @@ class WordSearch:
         """Return the stored index of a place and what was saved since; None if it is of no use."""
         identity = place.identity
 
-        def read(session: Session, _: int) -> tuple[WordIndex, Sequence[Entry]] | None:
-            reader = self._places.reading(session)
-            if reader is None:
-                return None
+        def read(session: Session, reader: PlaceReader) -> tuple[WordIndex, Sequence[Entry]] | None:
             key = reader.key(identity)
             for made, snapshot, last, size, _, data_key, tail in session.rows(sql.READ_HEAD, [key]):
                 for _, stored in session.rows(sql.READ_INDEX, [key, sql.WORDS]):
@@ -127,7 +121,7 @@ class WordSearch:
                     return (index, answer.entries) if is_whole else None
             return None
 
-        found, now = self._places.run(read), self._places.time()
+        found, now = self._places.read_store(read, None), self._places.time()
         if found is None or not found[0].is_valid(now):
             return None
         index, entries = found

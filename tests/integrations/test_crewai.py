@@ -104,14 +104,6 @@ def test_what_a_tool_saves_is_there_in_the_second_turn(server: Server) -> None:
     assert anyio.run(known_values, about) == {"editor": "vim", "shell": "fish"}
 
 
-def test_only_the_users_own_facts_are_shown(server: Server) -> None:
-    mine = FactmemMemory.of(memory({"facts": []}), user="bob")
-    server.answer(call("search_memory", queries=["editor"]), DONE)
-
-    crew_of(server, "Which editor do I use?", mine).kickoff()
-    assert "vim" not in str([request.body for request in server.requests])
-
-
 def test_an_unbound_user_raises_before_any_call() -> None:
     with pytest.raises(UnboundSubjectError):
         FactmemMemory.of(memory())

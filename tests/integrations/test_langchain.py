@@ -12,10 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.langchain import FactmemMiddleware
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import UNREACHABLE
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
-from tests.doubles import BreakableProvider
 from tests.integrations.chat_openai import ChatOpenAI
 from tests.integrations.model_server import ModelServer, model_server
 from tests.world import ALICE, EDITOR, found_fact, known_values, vim_memory
@@ -82,39 +80,12 @@ async def test_what_a_tool_saves_is_there_in_the_second_turn(
 
 
 @BOTH
-async def test_only_the_users_own_facts_are_shown(server: ModelServer, sync: bool) -> None:
-    agent = agent_of(server, FactmemMiddleware(await vim_memory(), user=user))
-    server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("No idea."))
-
-    await run(agent, "Which editor do I use?", "bob", sync=sync)
-
-    assert "vim" not in str([request.body for request in server.requests])
-
-
-@BOTH
 async def test_an_unbound_user_raises_before_any_call(server: ModelServer, sync: bool) -> None:
     agent = agent_of(server, FactmemMiddleware(await vim_memory(), user=user))
 
     with pytest.raises(UnboundSubjectError):
         await run(agent, "Hi", None, sync=sync)
     assert server.requests == []
-
-
-@BOTH
-async def test_a_failing_store_does_not_stop_a_run(server: ModelServer, sync: bool) -> None:
-    provider = BreakableProvider()
-    failures: list[Exception] = []
-    memory = await vim_memory(found_fact("I use fish", "shell", "fish"), provider=provider)
-    middleware = FactmemMiddleware(memory, user=user, auto_detect=True, on_failure=failures.append)
-    provider.is_broken = True
-    server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("Fine."))
-
-    result = await run(agent_of(server, middleware), "I use fish.", sync=sync)
-
-    assert result["messages"][-1].content == "Fine."
-    assert UNREACHABLE in server.system()
-    assert "Error: the memory cannot be reached" in str(server.requests[1].messages)
-    assert len(failures) == 4
 
 
 @BOTH

@@ -22,10 +22,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.pydantic_ai import MemoryCapability, chat_of
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from factmem.memory.runs import MemoryRuns
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, fails, says, streams
-from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer, model_server
 from tests.world import found_fact, known_values, vim_memory
 
@@ -84,16 +83,6 @@ async def test_what_a_tool_saves_is_there_in_the_second_turn(
     assert await known_values(memory) == {"editor": "vim", "shell": "fish"}
 
 
-async def test_only_the_users_own_facts_are_shown(server: ModelServer) -> None:
-    agent = agent_of(server, MemoryCapability(await vim_memory(), user=user))
-    recall = calls_tools(("1", "memory_recall", {"query": "editor"}))
-    server.answer(recall, says("I do not know."))
-
-    await agent.run("Which editor do I use?", deps=Deps("bob"))
-
-    assert "vim" not in str([request.body for request in server.requests])
-
-
 @pytest.mark.parametrize("placement", BOTH)
 async def test_an_unbound_user_raises_before_any_call(
     server: ModelServer, placement: Placement
@@ -103,27 +92,6 @@ async def test_an_unbound_user_raises_before_any_call(
     with pytest.raises(UnboundSubjectError):
         await agent.run("Hi", deps=Deps(None))
     assert server.requests == []
-
-
-@pytest.mark.parametrize("placement", BOTH)
-async def test_a_failing_store_does_not_stop_a_run(
-    server: ModelServer, placement: Placement
-) -> None:
-    provider = BreakableProvider()
-    failures: list[Exception] = []
-    memory = await vim_memory(found_fact("I use fish", "shell", "fish"), provider=provider)
-    capability = MemoryCapability(
-        memory, user=user, auto_detect=True, placement=placement, on_failure=failures.append
-    )
-    provider.is_broken = True
-    server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("Fine."))
-
-    result = await agent_of(server, capability).run("I use fish.", deps=Deps("alice"))
-
-    assert result.output == "Fine."
-    assert UNREACHABLE in server.system()
-    assert "Error: the memory cannot be reached" in str(server.requests[1].messages)
-    assert len(failures) == 4
 
 
 @pytest.mark.parametrize("placement", BOTH)

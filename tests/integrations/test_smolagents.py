@@ -23,11 +23,9 @@ from factmem.integrations.smolagents_steps import (
     parse_steps,
     save_steps,
 )
-from factmem.memory.runs import UNREACHABLE
 from factmem.sync import Portal
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
-from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer
 from tests.world import found_fact, known_values, vim_memory
 
@@ -88,17 +86,6 @@ def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer) -> N
     assert anyio.run(known_values, about) == {"editor": "vim", "shell": "fish"}
 
 
-def test_only_the_users_own_facts_are_shown(server: ModelServer) -> None:
-    """The user may come from a context variable, because smolagents has no run context."""
-    agent = agent_of(server)
-    install_memory(agent, memory(), user=lambda _: WHO.get())
-    server.answer(call("memory_recall", query="editor"), DONE)
-    WHO.set("bob")
-
-    agent.run("Which editor do I use?")
-    assert "vim" not in str([request.body for request in server.requests])
-
-
 def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
     agent = agent_of(server)
     install_memory(agent, memory(), user=lambda _: None)
@@ -106,31 +93,6 @@ def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
     with pytest.raises(UnboundSubjectError):
         agent.run("Hi")
     assert server.requests == []
-
-
-def test_a_failing_store_does_not_stop_a_run(server: ModelServer) -> None:
-    provider = BreakableProvider()
-    failures: list[Exception] = []
-    about = memory(found_fact("I use fish", "shell", "fish"), provider=provider)
-    agent = agent_of(server)
-    install_memory(agent, about, user="alice", auto_detect=True, on_failure=failures.append)
-    provider.is_broken = True
-    server.answer(call("memory_recall", query="editor"), DONE)
-
-    assert agent.run("I use fish.") == "ok"
-    assert UNREACHABLE in server.system()
-    assert "Error: the memory cannot be reached" in str(server.requests[1].messages)
-    assert len(failures) == 4
-
-
-def test_no_step_holds_a_fact(server: ModelServer) -> None:
-    agent = agent_of(server)
-    install_memory(agent, memory(), user="alice")
-    server.answer(DONE)
-
-    agent.run("Hi")
-    assert "vim" in server.system()
-    assert "vim" not in json.dumps(dump_steps(agent.memory.steps))
 
 
 def test_learning_takes_the_task_at_once(server: ModelServer) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from factmem.agent.agent import Agent
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.ledger.resolution import PlacedFact
@@ -93,6 +94,14 @@ def memory_of(
 ) -> AgentMemory:
     given = {"scopes": PROFILE, "subjects": [ALICE], **options}
     return AgentMemory(provider or InMemoryProvider(), chat_model=model, **given)
+
+
+def installed(
+    agent: Agent, provider: AgentMemoryProvider | None = None, **options: Any
+) -> AgentMemory:
+    """Install a memory of one product in an agent, over a store or a new one."""
+    given = {"scopes": MemoryScopesProfile(product=PRODUCT.name), **options}
+    return agent.install(AgentMemory, provider=provider or InMemoryProvider(), **given)
 
 
 def user(text: str) -> dict[str, Any]:

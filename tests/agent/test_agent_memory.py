@@ -42,6 +42,7 @@ from tests.world import (
     USER,
     calls,
     found_facts,
+    installed,
     is_detection,
     memory_texts,
     theme_item,
@@ -58,9 +59,7 @@ async def test_known_facts_are_in_the_prompt() -> None:
     await store.save(theme("dark"), ALICE, PRODUCT)
     model = ScriptedChatModel("The dark one.")
     agent = Agent(model, system_prompt="Be kind.")
-    agent.install(
-        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[USER]
-    )
+    installed(agent, store, subjects=[USER])
 
     result = await agent.run("Which theme do I like?", subjects=[ALICE])
 
@@ -79,13 +78,7 @@ async def test_a_second_agent_finds_the_facts_of_the_first(tmp_path: Path) -> No
     monday = ScriptedChatModel("Noted.", found_facts(theme_item("dark", "I prefer the dark theme")))
     async with LocalFileMemoryProvider(tmp_path) as store:
         agent = Agent(monday)
-        agent.install(
-            AgentMemory,
-            provider=store,
-            scopes=MemoryScopesProfile(product="my-app"),
-            subjects=[USER],
-            auto_detect=True,
-        )
+        installed(agent, store, subjects=[USER], auto_detect=True)
         told = await agent.run(
             "I prefer the dark theme.", subjects=[ALICE], conversation="monday-1"
         )
@@ -96,12 +89,7 @@ async def test_a_second_agent_finds_the_facts_of_the_first(tmp_path: Path) -> No
     friday = ScriptedChatModel("You prefer the dark theme.")
     async with LocalFileMemoryProvider(tmp_path) as store:
         agent = Agent(friday)
-        memory = agent.install(
-            AgentMemory,
-            provider=store,
-            scopes=MemoryScopesProfile(product="my-app"),
-            subjects=[USER],
-        )
+        memory = installed(agent, store, subjects=[USER])
         await agent.run("Set up my editor.", subjects=[ALICE])
 
         assert '"dark"' in memory_texts(friday.calls[0])[0]
@@ -136,9 +124,7 @@ async def test_a_strategy_loads_its_own_facts() -> None:
     for recall in (None, 5):
         model = ScriptedChatModel("Hello.")
         agent = Agent(model, strategy=Strategy("ask", [node_llm_request()]))
-        agent.install(
-            AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), recall=recall
-        )
+        installed(agent, store, recall=recall)
         await agent.run("Which theme?")
         shown.append(len(memory_texts(model.calls[0])))
 
@@ -153,13 +139,7 @@ async def test_an_unbound_subject_raises_before_any_model_call(
     model = ScriptedChatModel()
     store = InMemoryProvider()
     agent = Agent(model)
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[USER, COMPANY],
-        auto_detect=True,
-    )
+    installed(agent, store, subjects=[USER, COMPANY], auto_detect=True)
 
     with pytest.raises(UnboundSubjectError, match="'user' is per entity"):
         await agent.run("Hi", subjects=subjects)
@@ -173,12 +153,7 @@ async def test_two_people_at_once_are_refused_before_a_model_is_asked() -> None:
     model = ScriptedChatModel("Hello, both.")
     detecting, loading = Agent(model), Agent(model)
     for agent in (detecting, loading):
-        agent.install(
-            AgentMemory,
-            provider=InMemoryProvider(),
-            scopes=MemoryScopesProfile(product="my-app"),
-            auto_detect=agent is detecting,
-        )
+        installed(agent, auto_detect=agent is detecting)
 
     with pytest.raises(ValueError, match="The run has two subjects 'user'"):
         await detecting.run("Hi", subjects=[ALICE, BOB])
@@ -205,13 +180,7 @@ async def test_subjects_of_a_run_replace_those_of_the_installation() -> None:
     )
     model = ScriptedChatModel(calls(("look", {})), "Done.", detected)
     agent = Agent(model, tools=[look])
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[COMPANY],
-        auto_detect=True,
-    )
+    installed(agent, store, subjects=[COMPANY], auto_detect=True)
 
     result = await agent.run("Please make it blue", subjects=[ALICE])
 
@@ -231,13 +200,7 @@ async def test_facts_are_detected_in_this_run_only() -> None:
     new = theme_item("dark", "dark is better", message=2)
     model = ScriptedChatModel("Fine.", found_facts(), "Fine.", found_facts(old, new))
     agent = Agent(model)
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[ALICE],
-        auto_detect=True,
-    )
+    installed(agent, store, subjects=[ALICE], auto_detect=True)
     await store.save(SingleFact(Concept("job", "What she does"), "painter"), ALICE, PRODUCT)
 
     first = await agent.run("I like light themes.")
@@ -268,13 +231,7 @@ async def test_tools_and_the_model_are_not_sources_of_facts() -> None:
         ),
     )
     agent = Agent(model, tools=[read_page])
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[ALICE],
-        auto_detect=True,
-    )
+    installed(agent, store, subjects=[ALICE], auto_detect=True)
 
     result = await agent.run("Read the page.")
 
@@ -289,9 +246,7 @@ async def test_a_long_chat_has_one_memory_message() -> None:
     store = InMemoryProvider()
     model = ScriptedChatModel(*["Yes."] * 50)
     agent = Agent(model, system_prompt="Be kind.")
-    agent.install(
-        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[ALICE]
-    )
+    installed(agent, store, subjects=[ALICE])
     messages: Sequence[Message] = []
     for turn in range(50):
         await store.save(theme(f"theme-{turn}"), ALICE, PRODUCT)
@@ -309,13 +264,7 @@ async def test_the_budget_of_the_installation_is_used() -> None:
         await store.save(SingleFact(Concept(f"c-{number}", "A concept"), "x" * 50), ALICE, PRODUCT)
     model = ScriptedChatModel("Hello.")
     agent = Agent(model)
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[ALICE],
-        message_form=MessageForm(max_tokens=500),
-    )
+    installed(agent, store, subjects=[ALICE], message_form=MessageForm(max_tokens=500))
 
     result = await agent.run("Hi")
 
@@ -329,14 +278,7 @@ async def test_another_model_can_detect_facts() -> None:
     answering = ScriptedChatModel("Noted.")
     finding = ScriptedChatModel(found_facts(theme_item("dark", "I prefer the dark theme")))
     agent = Agent(answering)
-    agent.install(
-        AgentMemory,
-        provider=InMemoryProvider(),
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[ALICE],
-        auto_detect=True,
-        chat_model=finding,
-    )
+    installed(agent, subjects=[ALICE], auto_detect=True, chat_model=finding)
 
     result = await agent.run("I prefer the dark theme.")
 
@@ -357,14 +299,7 @@ async def test_an_answer_survives_a_failing_detection(
     store = InMemoryProvider()
     model = ScriptedChatModel("Noted.", failure, failure)
     agent = Agent(model)
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[ALICE],
-        auto_detect=True,
-        on_failure=failures.append,
-    )
+    installed(agent, store, subjects=[ALICE], auto_detect=True, on_failure=failures.append)
 
     result = await agent.run("I prefer the dark theme.")
 
@@ -426,14 +361,7 @@ async def test_declared_concepts_have_their_types() -> None:
         ),
     )
     agent = Agent(model)
-    memory = agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[ALICE],
-        concepts=[age],
-        auto_detect=True,
-    )
+    memory = installed(agent, store, subjects=[ALICE], concepts=[age], auto_detect=True)
 
     result = await agent.run("I am 36")
 
@@ -482,9 +410,7 @@ async def test_a_tool_of_ones_own_can_use_the_memory() -> None:
 
     model = ScriptedChatModel(calls(("recall", {})), "Dark.")
     agent = Agent(model, tools=[Tool(recall)])
-    agent.install(
-        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[USER]
-    )
+    installed(agent, store, subjects=[USER])
 
     await agent.run("Which theme?", subjects=[ALICE])
 
@@ -503,13 +429,7 @@ async def test_a_model_can_use_the_tools_of_the_memory() -> None:
         "Forgotten.",
     )
     agent = Agent(model)
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[USER],
-        tools=True,
-    )
+    installed(agent, store, subjects=[USER], tools=True)
 
     await agent.run("Which theme?", subjects=[ALICE])
     await agent.run("Forget it", subjects=[BOB])
@@ -525,13 +445,7 @@ async def test_listeners_get_the_events_of_the_memory() -> None:
     """The installed memory has the listeners, and so does the view of every run."""
     heard: list[MemoryEvent] = []
     agent = Agent(ScriptedChatModel("Hello.", found_facts()))
-    agent.install(
-        AgentMemory,
-        provider=InMemoryProvider(),
-        scopes=MemoryScopesProfile(product="my-app"),
-        auto_detect=True,
-        listeners=[heard.append],
-    )
+    installed(agent, auto_detect=True, listeners=[heard.append])
 
     await agent.run("Hi", subjects=[ALICE])
 
@@ -544,14 +458,7 @@ async def test_listeners_get_reports_of_detections() -> None:
     agent = Agent(
         ScriptedChatModel("Noted.", found_facts(theme_item("dark", "I prefer the dark theme")))
     )
-    agent.install(
-        AgentMemory,
-        provider=InMemoryProvider(),
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[ALICE],
-        auto_detect=True,
-        on_report=reports.append,
-    )
+    installed(agent, subjects=[ALICE], auto_detect=True, on_report=reports.append)
 
     result = await agent.run("I prefer the dark theme.")
     assert reports == result.reports_of(DetectionReport)
@@ -563,14 +470,7 @@ async def test_a_run_can_store_its_messages() -> None:
     store = InMemoryProvider()
     answers = ScriptedChatModel("Noted.", "Sure.")
     agent = Agent(answers)
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[USER],
-        conversations=True,
-        auto_detect=True,
-    )
+    installed(agent, store, subjects=[USER], conversations=True, auto_detect=True)
     with pytest.raises(ValueError, match="conversations=True stores messages under the name"):
         await agent.run("I like dark", subjects=[ALICE])
     first = await agent.run("I prefer the dark theme.", subjects=[ALICE], conversation="chat")

@@ -24,19 +24,26 @@ from factmem.llm.base import (
     Message,
     ToolDefinition,
 )
-from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (
     AnyFact,
     Concept,
     SingleFact,
 )
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.doubles import FunctionModel
-from tests.world import PRODUCT, THEME, USER, calls, found_facts, is_detection, theme_item
+from tests.world import (
+    PRODUCT,
+    THEME,
+    USER,
+    calls,
+    found_facts,
+    installed,
+    is_detection,
+    theme_item,
+)
 
 PEOPLE = ("alice", "bob")
 RUNS = 200
@@ -115,13 +122,7 @@ async def test_two_hundred_concurrent_runs_do_not_mix() -> None:
     """Prompts, tool results, reports and saved facts each concern one user."""
     crowd, store = Crowd(), await prepared(InMemoryProvider())
     agent = Agent(FunctionModel(crowd.respond), system_prompt="Be kind.", tools=[secrets])
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[USER],
-        auto_detect=True,
-    )
+    installed(agent, store, subjects=[USER], auto_detect=True)
 
     await talk(agent, crowd, store)
 
@@ -132,13 +133,7 @@ async def test_extractions_to_files_do_not_mix(tmp_path: Path) -> None:
     async with LocalFileMemoryProvider(tmp_path) as store:
         await prepared(store)
         agent = Agent(FunctionModel(crowd.respond), tools=[secrets])
-        agent.install(
-            AgentMemory,
-            provider=store,
-            scopes=MemoryScopesProfile(product="my-app"),
-            subjects=[USER],
-            auto_detect=True,
-        )
+        installed(agent, store, subjects=[USER], auto_detect=True)
 
         await talk(agent, crowd, store, FEWER)
 
@@ -155,9 +150,7 @@ async def test_nor_do_they_in_a_strategy() -> None:
         ],
     )
     agent = Agent(FunctionModel(crowd.respond), tools=[secrets], strategy=strategy)
-    agent.install(
-        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[USER]
-    )
+    installed(agent, store, subjects=[USER])
 
     await talk(agent, crowd, store, FEWER)
 
@@ -182,9 +175,7 @@ async def test_the_check_finds_mixed_facts() -> None:
     crowd, store = Crowd(), Everyone()
     await prepared(store)
     agent = Agent(FunctionModel(crowd.respond), tools=[secrets])
-    agent.install(
-        AgentMemory, provider=store, scopes=MemoryScopesProfile(product="my-app"), subjects=[USER]
-    )
+    installed(agent, store, subjects=[USER])
 
     await agent.run("I am alice.", subjects=[USER.of("alice")])
 

@@ -43,6 +43,7 @@ from tests.world import (
     THEME,
     USER,
     found_facts,
+    installed,
     memory_texts,
     theme_item,
 )
@@ -287,13 +288,7 @@ async def test_only_the_first_question_of_a_run_is_the_user_s(is_at_end: bool) -
     if is_at_end:
         model = ScriptedChatModel(*answers)
         agent = Agent(model, strategy=Strategy("test", nodes))
-        agent.install(
-            AgentMemory,
-            provider=InMemoryProvider(),
-            scopes=MemoryScopesProfile(product="my-app"),
-            subjects=[USER],
-            auto_detect=True,
-        )
+        installed(agent, subjects=[USER], auto_detect=True)
     else:
         model = ScriptedChatModel(*answers)
         agent = agent_of(model, *nodes, node_save_to_memory_auto_detect_facts())

@@ -13,7 +13,7 @@ from factmem.models.places import MemoryScope
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.world import ALICE, PRODUCT, THEME, USER, memory_texts, theme_item
+from tests.world import ALICE, PRODUCT, THEME, USER, installed, memory_texts, theme_item
 
 DESK = MemoryScope.Agent("desk")
 SAID = "I prefer the dark theme."
@@ -83,13 +83,8 @@ async def test_only_named_concepts_are_learned() -> None:
     store = InMemoryProvider()
     found = {"facts": [theme_item("dark", SAID), theme_item("dark", SAID, keyword="city")]}
     agent = Agent(ScriptedChatModel("Noted.", found))
-    memory = agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(product="my-app"),
-        subjects=[USER],
-        auto_detect=True,
-        detection=Detection(only=[THEME]),
+    memory = installed(
+        agent, store, subjects=[USER], auto_detect=True, detection=Detection(only=[THEME])
     )
 
     await agent.run(SAID, subjects=[ALICE])

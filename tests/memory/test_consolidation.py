@@ -73,6 +73,14 @@ async def _german(store: FactStore, **fields: Any) -> None:
     await store.save(languages("Korean"), ALICE, AGENT)
 
 
+async def _merged(
+    store: FactStore, model: ScriptedChatModel, concept: Concept[Any, Any] = LANGUAGES
+) -> ConsolidationReport:
+    """Merge what the model proposes."""
+    consolidation = memory_of(store, model).consolidation
+    return await consolidation.merge(await consolidation.propose(concept))
+
+
 async def _held(store: FactStore, subject: Any = ALICE, scope: Any = AGENT) -> list[str]:
     found = await store.load(LANGUAGES, subject, scope)
     return [value for fact in found for value in fact.values]
@@ -140,9 +148,7 @@ class TestAsking:
         long = "x" * 1_001
         await store.save(languages("Deutsch", "German", long), ALICE, AGENT)
 
-        report = await memory_of(store, model).consolidation.merge(
-            await memory_of(store, model).consolidation.propose(LANGUAGES)
-        )
+        report = await _merged(store, model)
 
         assert report.not_shown == 1
         assert long not in str(model.calls)
@@ -173,9 +179,7 @@ class TestAsking:
         await _german(store)
         model = ScriptedChatModel({"groups": [good, item]})
 
-        report = await memory_of(store, model).consolidation.merge(
-            await memory_of(store, model).consolidation.propose(LANGUAGES)
-        )
+        report = await _merged(store, model)
 
         assert [(each.position, each.reason) for each in report.rejected] == [(1, reason)]
         assert await _held(store) == ["German", "Korean"]
@@ -186,9 +190,7 @@ class TestAsking:
         await _german(store)
         model = ScriptedChatModel({"groups": [{"same": [0, 0], "keep": 1}]})
 
-        await memory_of(store, model).consolidation.merge(
-            await memory_of(store, model).consolidation.propose(LANGUAGES)
-        )
+        await _merged(store, model)
 
         assert await _held(store) == ["German", "Korean"]
 
@@ -230,9 +232,7 @@ class TestAsking:
         await store.save(MultipleFacts(days, (date(2026, 5, 1), "May Day")), ALICE, AGENT)
         model = ScriptedChatModel({"groups": [{"same": [0, 1], "keep": 0}]})
 
-        report = await memory_of(store, model).consolidation.merge(
-            await memory_of(store, model).consolidation.propose(days)
-        )
+        report = await _merged(store, model, concept=days)
 
         assert [(each.kept, each.dropped) for each in report.merges] == [
             ("2026-05-01", ("May Day",))
@@ -326,9 +326,7 @@ class TestMerging:
     async def test_a_merge_is_one_entry_of_the_history(self, store: FactStore) -> None:
         """The entry has the confirmed and the forgotten values, at one time."""
         await _german(store)
-        report = await memory_of(store, ScriptedChatModel(GROUP)).consolidation.merge(
-            await memory_of(store, ScriptedChatModel(GROUP)).consolidation.propose(LANGUAGES)
-        )
+        report = await _merged(store, ScriptedChatModel(GROUP))
 
         *_, confirmed, forgotten = await store.history(LANGUAGES, ALICE, AGENT)
 
@@ -364,11 +362,7 @@ class TestMerging:
         await store.save(languages("d"), ALICE, AGENT)
         groups = [{"same": [0, 1], "keep": 1}, {"same": [2, 3], "keep": 2}]
 
-        await memory_of(store, ScriptedChatModel({"groups": groups})).consolidation.merge(
-            await memory_of(store, ScriptedChatModel({"groups": groups})).consolidation.propose(
-                LANGUAGES
-            )
-        )
+        await _merged(store, ScriptedChatModel({"groups": groups}))
 
         first, second = await store.load(LANGUAGES, ALICE, AGENT)
         assert (first.values, first.importance, first.expires_at) == (("b",), 0.9, later)

@@ -5,12 +5,18 @@ model.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pydantic import JsonValue
 
-from factmem.detection._evidence import DoubtFinder, Statement, ends, is_telling
+from factmem.detection._evidence import (
+    DoubtFinder,
+    Statement,
+    ends,
+    is_telling,
+    stated_period,
+)
 from factmem.detection._prose import Prose
 from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection._spelling import Keywords, given_values, text_of, tidy_keyword, word_count
@@ -22,6 +28,7 @@ from factmem.models._values import Canonical
 from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.sources import MAX_BEFORE, FactSource, SourceKind
+from factmem.models.when import When
 from factmem.prompt._transcript import SaidMessage
 
 __all__ = ["Candidate", "Rules"]
@@ -57,6 +64,9 @@ class Candidate:
     replaces: bool = False
     """Whether the item says that it replaces an earlier one."""
     doubts: tuple[Doubt, ...] = ()
+    since: When | None = None
+    """From when the value holds, if the message says so."""
+    until: When | None = None
     is_own: bool = True
     """Whether quote and value stand in the writer's own prose; only asked about messages of users."""
 
@@ -65,14 +75,24 @@ class Candidate:
         """The order of statements: by message, then by position in the answer."""
         return self.source.message or 0, self.position
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the value had ended when it was said."""
+        return self.until is not None and self.until.end <= self.said_at
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the value holds when it is said: it is neither over nor planned."""
+        is_begun = self.since is None or self.since.begin <= self.said_at
+        return is_begun and not self.is_over
+
 
 @dataclass(frozen=True, slots=True)
 class _Citation:
     """A message, and the position of the quote in its plain text."""
 
     message: SaidMessage
-    start: int
-    end: int
+    span: tuple[int, int]
     quote: str
 
 
@@ -88,6 +108,7 @@ class Rules:
     def __init__(
         self, request: DetectionRequest, known: Iterable[AnyConcept] = (), model: str | None = None
     ) -> None:
+        self.request = request
         self._transcript = transcript = request.transcript
         self._places: dict[str, dict[MemoryScopeType, Place]] = {}
         for place in request.places:
@@ -99,10 +120,7 @@ class Rules:
         self._given = dict.fromkeys(self._concepts)
         self._asked_for = asks_for_secrets(self._declared.values())
         self._doubts = DoubtFinder(transcript)
-        self._is_closed = request.is_closed
-        self.followed = request.followed
         self._prose: dict[int, Prose] = {}
-        self._conversation = request.conversation
         self._model = model
 
     def read(self, position: int, raw: JsonValue) -> list[Candidate] | RejectedItem:
@@ -117,52 +135,56 @@ class Rules:
             self._require_evidence(concept, values, citation, is_retraction=action == "retract")
         except Refusal as refusal:
             return RejectedItem(position, refusal.reason, refusal.detail, raw)
-        self._remember(concept)
-        candidate = Candidate(
-            position,
-            action == "retract",
-            place,
-            concept,
-            None,
-            "",
-            _importance(item.get("importance")),
-            self._source(citation),
-            citation.message.said_at,
-            raw,
-            concept.keyword in self._declared,
-            action == "replace",
+        self._concepts.setdefault(concept.keyword, concept)  # for later items of the answer
+        self._keywords.add(concept.keyword)
+        is_retraction, said_at = action == "retract", citation.message.said_at
+        since, until = stated_period(
+            {} if is_retraction else item,
+            self._transcript.text(citation.message.number).plain,
+            citation.span,
+            said_at,
+            is_event=concept.fact_type is FactType.MULTIPLE,
         )
         return [
-            replace(
-                candidate,
-                key=key,
-                value=value,
+            Candidate(
+                position,
+                is_retraction,
+                place,
+                concept,
+                value,
+                key,
+                _importance(item.get("importance")),
+                self._source(citation),
+                said_at,
+                raw,
+                is_declared=concept.keyword in self._declared,
+                replaces=action == "replace",
+                doubts=self._doubts_about(concept, key, citation, is_retraction=is_retraction),
+                since=since,
+                until=until,
                 is_own=self._is_own(citation, text_of(key)),
-                doubts=self._doubts_about(
-                    concept, key, citation, is_retraction=action == "retract"
-                ),
             )
             for key, value in values.items()
         ]
 
     def _is_own(self, citation: _Citation, value: str) -> bool:
-        if not self.followed or citation.message.kind is not SourceKind.USER:
+        if not self.request.followed or citation.message.kind is not SourceKind.USER:
             return True
         number = citation.message.number
         if number not in self._prose:
             self._prose[number] = Prose(self._transcript.text(number).plain)
-        return self._prose[number].holds(citation.start, citation.end, value)
+        return self._prose[number].holds(*citation.span, value)
 
     def near(self, keyword: str) -> AnyConcept | None:
         """Return the known concept whose keyword has the words of a new one, or None."""
-        if keyword in self._given or self._is_closed:
+        if keyword in self._given or self.request.is_closed:
             return None
         known = self._keywords.near(keyword)
         return None if known is None or known == keyword else self._concepts[known]
 
     def new_concepts(self, keywords: Iterable[str]) -> list[AnyConcept]:
         """Return the concepts of new keywords whose words differ from those of all known ones."""
-        if self._is_closed:
+        if self.request.is_closed:
             return []
         new = [each for each in dict.fromkeys(keywords) if each not in self._given]
         return [self._concepts[each] for each in new if self.near(each) is None]
@@ -180,11 +202,6 @@ class Rules:
     def is_declared(self, concept: AnyConcept) -> bool:
         """Whether the application declared a concept."""
         return concept.keyword in self._declared
-
-    def _remember(self, concept: AnyConcept) -> None:
-        """Let later items of the answer use the keyword of this one."""
-        self._concepts.setdefault(concept.keyword, concept)
-        self._keywords.add(concept.keyword)
 
     def _place(self, item: Mapping[str, JsonValue]) -> Place:
         scopes = self._places[self._subject(item.get("subject"))]
@@ -224,7 +241,7 @@ class Rules:
                 detail = f"{keyword!r} has detect=False: only the application sets it"
                 raise Refusal(RejectionReason.NOT_DETECTED, detail)
             return concept, value
-        if self._is_closed:
+        if self.request.is_closed:
             wanted = ", ".join(map(repr, self._declared))
             raise Refusal(RejectionReason.UNKNOWN_CONCEPT, f"the request asks about {wanted} only")
         known = self._concepts.get(keyword) if keyword is not None else None
@@ -261,7 +278,7 @@ class Rules:
         if not any(is_telling(given, text, text_of(key)) for key in values):
             detail = "its quote is one short word that does not hold the value"
             raise Refusal(RejectionReason.WEAK_QUOTE, detail)
-        return _Citation(message, *span, given.strip())
+        return _Citation(message, span, given.strip())
 
     def _unknown(self, number: int | None) -> Refusal:
         why_not = None if number is None else self._transcript.why_not(number)
@@ -281,7 +298,7 @@ class Rules:
         words = [text_of(key) for key in values]
         if is_retraction:
             plain = self._transcript.text(citation.message.number).plain
-            sentence = plain[max(citation.start - 40, 0) : citation.end + 40]
+            sentence = plain[max(citation.span[0] - 40, 0) : citation.span[1] + 40]
             if not ends(sentence, (concept.keyword, concept.description, *words)):
                 detail = "its quote has no negation and no word of the concept or the value"
                 raise Refusal(RejectionReason.WEAK_QUOTE, detail)
@@ -296,15 +313,12 @@ class Rules:
         quote = masked(citation.quote[:MAX_QUOTE])
         kind = message.kind
         assert kind is not None  # noqa: S101 - a cited message has one
-        before = self._before(message.number)
-        return FactSource(kind, self._conversation, message.number, quote, self._model, before)
-
-    def _before(self, number: int) -> str | None:
-        """Return the end of the message before a cited one; nothing of one that holds a secret."""
-        text = self._transcript.before(number)
-        if not text or masked(text) != text:
-            return None  # masking is not enough: only the first line of a private key has a pattern
-        return text[-MAX_BEFORE:].strip() or None
+        before = self._transcript.before(message.number)
+        if masked(before) != before:  # masking it is not enough: of a private key only the first
+            before = ""  # line has a pattern
+        before = before[-MAX_BEFORE:].strip()
+        conversation = self.request.conversation
+        return FactSource(kind, conversation, message.number, quote, self._model, before or None)
 
     def _doubts_about(
         self, concept: AnyConcept, key: Canonical, citation: _Citation, *, is_retraction: bool
@@ -315,8 +329,7 @@ class Rules:
             text_of(key),
             concept.codec.is_plain_text or concept.keyword not in self._declared,
             citation.message.number,
-            citation.start,
-            citation.end,
+            *citation.span,
         )
         found = self._doubts.doubts(statement)
         return tuple(each for each in found if not is_retraction or each in _ABOUT_THE_WAY)

@@ -4,14 +4,12 @@ Words are compared in a reduced form, so that inflected forms of one word are eq
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from datetime import date
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
 from typing import NamedTuple
 
 from factmem.detection._numbers import (
-    WrittenDate,
     counted_days,
-    dates_in,
     follows,
     numbers_in,
     written_numbers,
@@ -20,7 +18,10 @@ from factmem.detection._numbers import (
 from factmem.detection._spelling import has_unspaced_script, stems, word_count
 from factmem.detection._voices import Sentence, is_quoted, is_sure, quoted_spans
 from factmem.detection.report import Doubt
+from factmem.models._spoken_time import SpokenTime, spoken_times
 from factmem.models._text import normalized
+from factmem.models._written_dates import WrittenDate, dates_in
+from factmem.models.when import When
 from factmem.prompt._quotes import FoldedText, has_negation
 from factmem.prompt._transcript import SaidMessage, Transcript
 
@@ -29,6 +30,7 @@ __all__ = [
     "Statement",
     "ends",
     "is_telling",
+    "stated_period",
 ]
 
 
@@ -39,6 +41,10 @@ _SHORT_UNSPACED = 2
 
 _CLAUSE_END = re.compile(r"[.!?;,:\n()。！？，；、]|\s-\s")  # noqa: RUF001 - full width, on purpose
 """Where a clause ends: a negation beyond it belongs to something else."""
+_CLAUSE = re.compile(r"[,;]|\b(?:but|and now|aber|und jetzt)\b")
+"""Where a clause ends: a time beyond it belongs to something else."""
+_FEW_WORDS = 4
+"""A clause of so few words with a time is nothing but a time."""
 _NOT_ONLY = re.compile(
     r"not (?:only|just)|no (?:doubt|problem)|nicht nur|뿐(?:만)? 아니라", re.IGNORECASE
 )
@@ -85,6 +91,76 @@ def ends(sentence: str, about: Iterable[str]) -> bool:
     """
     said = stems(sentence)
     return has_negation(sentence) or any(said & stems(each.replace("-", " ")) for each in about)
+
+
+def stated_period(
+    item: Mapping[str, object],
+    plain: str,
+    span: tuple[int, int],
+    said_at: datetime,
+    *,
+    is_event: bool = False,
+) -> tuple[When | None, When | None]:
+    """Return from when and until when a value holds, as far as its message says so.
+
+    The words decide, and a model only says which of them it means: the precision is theirs, and a
+    time that they do not name is left out.
+
+    Args:
+        item: The item, with `since` and `until` as a model wrote them.
+        plain: The text of the message.
+        span: The start and the end of the quote in it.
+        said_at: When the message was written.
+        is_event: Whether the value may be an event. Then "yesterday" says when it began, and not
+            that it is over.
+    """
+    dates = [_first_date(item.get(role)) for role in ("since", "until")]
+    if dates == [None, None]:
+        return None, None
+    sentence = Sentence(plain, *span)
+    *earlier, before = _CLAUSE.split(sentence.before)
+    after, *later = _CLAUSE.split(sentence.after)
+    times = spoken_times(f"{before}{sentence.quote}{after}", said_at.date())
+    if not times:  # "In March 2021, I started ..."
+        short = [each for each in (*earlier, *later) if len(each.split()) <= _FEW_WORDS]
+        times = [time for each in short for time in spoken_times(each, said_at.date())]
+    since, until = (
+        _supporting(written, role, times)
+        for written, role in zip(dates, ("since", "until"), strict=True)
+    )
+    if is_event and since is not None and until is not None and since.start == until.start:
+        until = None
+    key = getattr(said_at.tzinfo, "key", "UTC")
+    zone = "" if key == "UTC" else f"[{key}]"
+    begin = None if since is None else When(since.text("since") + zone)
+    finish = None if until is None else When(until.text("until") + zone)
+    if begin is not None and finish is not None and finish.end <= begin.begin:
+        return None, None
+    return begin, finish
+
+
+def _first_date(given: object) -> WrittenDate | None:
+    dates = dates_in(given[:40])[0] if isinstance(given, str) else []
+    return dates[0] if dates else None
+
+
+def _supporting(
+    written: WrittenDate | None, role: str, times: Sequence[SpokenTime]
+) -> SpokenTime | None:
+    """Return the time that a model means by a date; one with its role before one without."""
+    span = None if written is None or written.year is None else written.span(written.year)
+    if span is None:
+        return None
+    meant = [
+        each
+        for each in times
+        if each.role in (role, "")
+        and (
+            (each.first <= span[0] and span[1] <= each.last)
+            or (span[0] <= each.first and each.last <= span[1])
+        )
+    ]
+    return max(meant, key=lambda each: each.role == role, default=None)
 
 
 class Statement(NamedTuple):

@@ -37,6 +37,8 @@ _MOST_TYPED = 40
 _MOST_NAMED = 40
 """The most known keywords that the schema lists. Each costs tokens in every call."""
 
+_TIMES: Schema = {"since": {"type": "string"}, "until": {"type": "string"}}
+"""Properties that an answer may lack."""
 _ABOUT_CONCEPT: Schema = {
     "description": {"type": "string", "description": "What the keyword means, in a sentence"},
     "fact_type": {"type": "string", "enum": [each.value for each in FactType]},
@@ -110,7 +112,7 @@ def answer_schema(
         before["subject"] = {"type": "string", "enum": [*subjects]}
     if len(scopes) > 1:
         before["scope"] = {"type": "string", "enum": [each.value for each in scopes]}
-    after: Schema = {"importance": {"type": "number"}}
+    after: Schema = {"importance": {"type": "number"}, **_TIMES}
     return _list_schema(concepts, before, after, is_closed=is_closed)
 
 
@@ -162,7 +164,7 @@ def _closed(properties: Schema) -> Schema:
     return {
         "type": "object",
         "properties": properties,
-        "required": list(properties),
+        "required": [name for name in properties if name not in _TIMES],
         "additionalProperties": False,
     }
 
@@ -221,8 +223,10 @@ reasons. Write times as dates, counted from the day of the message ("yesterday" 
 7. "action" is "assert" for what is true, "replace" if it corrects or ends another value of its \
 keyword, and "retract" for a known value that is no longer true and has no successor.
 8. "importance" is 0.5 for most facts, up to 1 for what must never be forgotten (an allergy).
-9. Never include passwords, keys, card numbers or other secrets.
-10. If nothing is stated, answer with an empty list. Never guess."""
+9. "since" and "until": from and until when a state holds ("2024-05"), if the message says so, \
+else "".
+10. Never include passwords, keys, card numbers or other secrets.
+11. If nothing is stated, answer with an empty list. Never guess."""
 
 _SEVERAL_SPEAKERS = """\
 Several people speak, each with a "name". A fact about another person than the subject names that \

@@ -130,7 +130,7 @@ def _own(candidates: Sequence[Candidate], rules: Rules, verdict: Verdict) -> lis
     own: list[Candidate] = []
     for each in candidates:
         is_pasted = not each.is_own or Doubt.QUOTATION in each.doubts
-        if not (is_pasted and each.concept.keyword in rules.followed):
+        if not (is_pasted and each.concept.keyword in rules.request.followed):
             own.append(each)
             continue
         verdict.report.rejected.append(_refused(each, RejectionReason.PASTED))
@@ -181,6 +181,8 @@ def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactTyp
         return FactType.MULTIPLE
     held = set(current.of(where))
     for each in sorted(topic, key=_order):
+        if not each.is_present:
+            continue  # what was, or will be, contradicts nothing that is
         if each.is_retraction:
             held = {key for key in held if not same_value(key, each.key)}
         elif held and not each.replaces and not any(same_value(key, each.key) for key in held):
@@ -215,13 +217,16 @@ def _of_one_value(
     verdict: Verdict,
 ) -> list[Candidate]:
     """Return the candidates that no other one overrules if only one value can be true."""
-    newest = max((each for each in topic if not each.is_retraction), key=_order, default=None)
+    stated = [each for each in topic if not each.is_retraction]
+    newest = max(stated, key=lambda each: (each.is_present, each.order), default=None)
     if newest is None:
         return candidates
     is_taken_back = any(each.is_retraction and each.key == newest.key for each in candidates)
     held: list[Candidate] = []
     for each in candidates:
-        if each.is_retraction if is_taken_back else each.key == newest.key:
+        is_new = each.is_retraction or current.confirmed(each) is None
+        is_planned = not (each.is_retraction or each.is_present or (each.is_over and is_new))
+        if is_planned or (each.is_retraction if is_taken_back else each.key == newest.key):
             held.append(each)
         elif is_taken_back or each.is_retraction or current.confirmed(each) is not None:
             verdict.report.rejected.append(_refused(each, RejectionReason.SUPERSEDED))
@@ -308,6 +313,8 @@ def fact_of(
         "source": source,
         "state": FactState.PROPOSED if concept.review else FactState.STATED,
         "expires_at": expires_at,
+        "since": candidate.since,
+        "until": candidate.until,
         "id": _id_of(candidate, is_superseded),
     }
     if concept.fact_type is FactType.SINGLE:

@@ -1,0 +1,364 @@
+"""Times as people say them: dates, months, seasons, "last week", "3년 전부터", relative to a day.
+
+`spoken_times` finds them, each with the days that it can mean and its role: the begin of something
+("since May"), its end ("until May"), or neither ("in May"). English and Korean are read in full;
+dates and names of months also in German, Chinese and Japanese.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from typing import Literal, NamedTuple, TypeAlias
+
+from factmem.models._text import normalized
+from factmem.models._written_dates import (
+    DATES,
+    MONTH,
+    MONTHS,
+    YEAR,
+    WrittenDate,
+    month_after,
+    month_end,
+    shifted,
+    written,
+)
+
+__all__ = ["SpokenTime", "spoken_times"]
+
+Role: TypeAlias = Literal["", "since", "until", "before", "after"]
+
+_AMBIGUOUS = frozenset({"may", "mar", "march", "jan", "dec", "sep"})
+"""Names of months that are also words or names. Alone they count after a preposition only."""
+
+
+def _any(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+class SpokenTime(NamedTuple):
+    """A time in a text. Of a time that can mean several, such as "in May", there are several."""
+
+    first: date
+    """The first day that it can mean."""
+    last: date
+    role: Role
+    unit: str
+    """Its precision: "year", "month" or "day"; "week" for a day that was counted in weeks."""
+    start: int
+    """The position of its words in the text, in NFKC."""
+    end: int
+    is_yearly: bool = False
+    """Whether the year was not said."""
+
+    def text(self, role: str) -> str:
+        """Return the year, month or day with which something began or ended, in ISO 8601."""
+        day = (self.last if role == "until" else self.first).isoformat()
+        return day[: {"year": 4, "month": 7}.get(self.unit, 10)]
+
+
+_NUMBERS = {
+    word: number
+    for number, words in enumerate(
+        ("a an one 한 일 ein einem einer 一", "two couple 두 이 zwei 两 二", "three few 세 석 삼 drei 三",
+         "four 네 넉 사 vier 四", "five 다섯 오 fünf 五", "six 여섯 육 sechs 六", "seven 일곱 칠 sieben 七",
+         "eight 여덟 팔 acht 八", "nine 아홉 구 neun 九", "ten 열 십 zehn 十", "eleven 열한 elf",
+         "twelve 열두 zwölf"), 1,
+    )
+    for word in words.split()
+}  # fmt: skip
+_UNITS = {"day": "day", "tag": "day", "일": "day", "天": "day", "week": "week", "woch": "week",
+          "주": "week", "周": "week", "month": "month", "monat": "month", "달": "month",
+          "개월": "month", "个月": "month", "year": "year", "jahr": "year", "년": "year",
+          "해": "year", "年": "year"}  # fmt: skip
+_SEASONS = {"spring": 3, "frühling": 3, "봄": 3, "summer": 6, "sommer": 6, "여름": 6, "autumn": 9,
+            "fall": 9, "herbst": 9, "가을": 9, "winter": 12, "겨울": 12}  # fmt: skip
+_WEEKDAYS = {
+    word: day
+    for day, words in enumerate(
+        ("monday montag 월요일 星期一 月曜", "tuesday dienstag 화요일 星期二 火曜",
+         "wednesday mittwoch 수요일 星期三 水曜", "thursday donnerstag 목요일 星期四 木曜",
+         "friday freitag 금요일 星期五 金曜", "saturday samstag 토요일 星期六 土曜",
+         "sunday sonntag 일요일 星期天 日曜")
+    )
+    for word in words.split()
+}  # fmt: skip
+_DAYS = {
+    word: offset
+    for words, offset in (
+        ("the day before yesterday|그저께|그제|vorgestern|前天", -2),
+        ("이틀 전", -2), ("사흘 전", -3), ("나흘 전", -4), ("열흘 전", -10), ("보름 전", -15),
+        ("yesterday|last night|어제|gestern|昨天|昨日", -1), ("today|tonight|오늘|heute|今天|今日", 0),
+        ("the day after tomorrow|모레|übermorgen|后天", 2), ("tomorrow|내일|明天|明日", 1),
+    )
+    for word in words.split("|")
+}  # fmt: skip
+_YEARS = {"재작년": -2, "작년": -1, "지난해": -1, "去年": -1, "올해": 0, "금년": 0, "今年": 0, "내년": 1,
+          "明年": 1, "来年": 1}  # fmt: skip
+_STEPS = {
+    word: step
+    for words, step in (
+        ("last|past|previous|지난|저번|letzten?r?s?|上个?|先", -1), ("this|diesen?r?s?|이번|这个?|今", 0),
+        ("next|coming|다음|오는|nächsten?r?s?|下个?|来", 1),
+    )
+    for word in words.split("|")
+}  # fmt: skip
+_WHAT = {"주": "week", "週": "week", "周": "week", "주말": "weekend", "wochenende": "weekend",
+         "weekend": "weekend", "月": "month"} | _UNITS  # fmt: skip
+
+_COUNT = rf"(?P<count>\d{{1,3}}|(?<![^\W_])(?:{_any(_NUMBERS)}))"
+_LATIN = r"(?P<unit>day|week|month|year|tag|woch|monat|jahr)\w*"
+_ASIAN = r"\s?(?P<unit>일|주|개월|달|년|해|天|周|个月|年)"
+_COUNTED: list[tuple[re.Pattern[str], int]] = [
+    (re.compile(pattern, re.IGNORECASE), sign)
+    for pattern, sign in (
+        (rf"{_COUNT}\s(?:more |of |whole )?{_LATIN}\s(?:ago|earlier|back)\b", -1),
+        (rf"\bvor {_COUNT} {_LATIN}", -1),
+        (rf"{_COUNT}{_ASIAN}\s?(?:일|간)?\s?[전前]", -1),
+        (rf"\b(?:in|within) {_COUNT} (?:more )?{_LATIN}", 1),
+        (rf"{_COUNT}{_ASIAN}\s?(?:일|간)?\s?(?:후|뒤|있으면|后)", 1),
+        (rf"\b(?:for|since|past|last|seit) (?:(?:the|past|last|about|almost|over) )*{_COUNT} {_LATIN}", 0),
+        (rf"{_COUNT}{_ASIAN}\s?(?:간|동안)?\s?째", 0),
+    )
+]  # fmt: skip
+"""Times that are counted from the day, and the direction; 0 for lengths up to it."""
+_DAY = re.compile(_any(_DAYS), re.IGNORECASE)
+_WHICH = re.compile(
+    rf"(?<![^\W_])(?P<which>{'|'.join(_STEPS)})\s?(?P<what>{_any(_WHAT)}|{MONTH}|{_any(_SEASONS)}|{_any(_WEEKDAYS)})",
+    re.IGNORECASE,
+)
+_OF_YEAR = re.compile(
+    rf"(?P<year>{_any(_YEARS)})(?:\s?(?:(?P<month>\d{{1,2}})[월月]|(?P<season>{_any(_SEASONS)})))?"
+)
+_SEASON = re.compile(
+    rf"(?P<season>{_any(_SEASONS)})(?: of| in)?\s(?P<year>{YEAR})"
+    rf"|(?P<year2>{YEAR})년?\s?(?P<season2>{_any(_SEASONS)})",
+    re.IGNORECASE,
+)
+_ALONE = re.compile(
+    rf"(?<!\d)(?P<number>\d{{1,2}})[월月](?!\s*\d)|\b(?P<name>{MONTH}|{_any(_WEEKDAYS)})(?![a-zäöü])"
+    rf"|\b(?P<season>{_any(_SEASONS)})",
+    re.IGNORECASE,
+)
+
+
+def _said(words: str) -> re.Pattern[str]:
+    """Return the pattern of words before a time, such as "since about the end of"."""
+    about = "about|around|early|late|mid|the|of|in|on|beginning|start|end|very|sometime|roughly"
+    return re.compile(rf"(?<![^\W_])(?:{words})(?:\s(?:{about})\b-?)*\s?$", re.IGNORECASE)
+
+
+_BEFORE: tuple[tuple[Role, re.Pattern[str]], ...] = (
+    ("since", _said("since|from|as of|start(?:ed|s|ing)?|beginning|begins?|effective|seit|ab|von")),
+    ("until", _said("until|till|'til|up to|through|bis")),
+    ("before", _said("before|prior to|earlier than|vor dem")),
+    ("after", _said("after|later than")),
+)
+_BEHIND: tuple[tuple[Role, re.Pattern[str]], ...] = (
+    ("since", re.compile(r"\s?(?:초|말|중순)?\s?부터|\s?이래")),
+    ("until", re.compile(r"\s?(?:초|말|중순)?\s?까지")),
+    ("before", re.compile(r"\s?(?:이전|전에)")),
+    ("after", re.compile(r"\s?(?:이후|후에)")),
+)
+_SINCE = _said("since|seit")
+_LENGTH = re.compile(
+    r"(?:for|since|past|last|seit) .*\w (?:day|week|month|year|tag|woch|monat|jahr)|.*째",
+    re.IGNORECASE,
+)
+"""The begin of a length up to now: "for three years"."""
+_RANGE = re.compile(
+    r"\s?(?:to|and|[-\u2013~])\s?(?:the |in |early |late |mid-?|end of )*", re.IGNORECASE
+)
+_PREPOSITION = re.compile(
+    r"(?:in|on|of|by|since|until|till|from|before|after|during|to|through|early|late|mid)[ -]$",
+    re.IGNORECASE,
+)
+
+
+def spoken_times(text: str, on: date) -> list[SpokenTime]:
+    """Return the times that a text names, in their order.
+
+    Args:
+        text: The text.
+        on: The day on which it was written, or a question asked.
+    """
+    plain = rest = normalized("NFKC", text[:20_000])
+    found: list[SpokenTime] = []
+    for pattern, meanings in _READERS:
+        for match in pattern.finditer(rest):
+            meant = list(meanings(match, on))
+            role = _role(plain, match.start(), match.end()) if meant else ""
+            is_past = role == "since" and _SINCE.search(plain[: match.start()][-40:]) is not None
+            for first, last, unit, is_yearly in meant:
+                if not (
+                    is_past and is_yearly and first > on
+                ):  # nobody lives there since a later May
+                    where = match.span()
+                    found.append(SpokenTime(first, last, role, unit, *where, is_yearly))
+            if meant:
+                blank = "\x00" * len(match.group())
+                rest = rest[: match.start()] + blank + rest[match.end() :]
+    found.sort(key=lambda each: each.start)
+    return _with_ranges(found, plain)
+
+
+_Meaning: TypeAlias = tuple[date, date, str, bool]
+"""First and last day, precision, and whether the year was not said."""
+
+
+def _role(plain: str, start: int, end: int) -> Role:
+    for role, pattern in _BEHIND:
+        if pattern.match(plain, end):
+            return role
+    before = plain[max(start - 40, 0) : start]
+    for role, pattern in _BEFORE:
+        if pattern.search(before):
+            return role
+    return "since" if _LENGTH.match(plain, start, end) else ""
+
+
+def _with_ranges(found: Sequence[SpokenTime], plain: str) -> list[SpokenTime]:
+    """Return the times, with the first of "May to August 2022" as a begin and the second as an end."""
+    result = list(found)
+    for place, each in enumerate(found):
+        for number, other in enumerate(found[place + 1 : place + 5], place + 1):
+            between = plain[each.end : other.start]
+            if each.end >= other.start or each.role not in ("", "since"):
+                continue
+            is_pair = between.strip() != "and" or "between" in plain[: each.start].casefold()
+            if not (is_pair and _RANGE.fullmatch(between)):
+                continue
+            result[place] = result[place]._replace(role="since")
+            result[number] = result[number]._replace(role="until")
+            if each.is_yearly and not other.is_yearly:
+                back = other.last.year - (each.first.timetuple()[1:3] > other.last.timetuple()[1:3])
+                day = each.first.day if each.unit == "day" else None
+                span = WrittenDate(back, each.first.month, day).span(back) or each[:2]
+                result[place] = result[place]._replace(first=span[0], last=span[1], is_yearly=False)
+    return result
+
+
+def _dated(match: re.Match[str], on: date) -> list[_Meaning]:
+    return _of_date(written(match), on)
+
+
+def _of_date(said: WrittenDate, on: date) -> list[_Meaning]:
+    unit = "day" if said.day else "month" if said.month else "year"
+    if said.year is not None:
+        span = said.span(said.year)
+        return [] if span is None else [(*span, unit, False)]
+    spans = [said.span(year) for year in (on.year - 1, on.year, on.year + 1)]
+    return _nearest([span for span in spans if span], on, unit)
+
+
+def _nearest(spans: Sequence[tuple[date, date]], on: date, unit: str) -> list[_Meaning]:
+    """Return the last of some spans that has begun, and the next one."""
+    begun = [span for span in spans if span[0] <= on]
+    ahead = [span for span in spans if span[0] > on]
+    return [(*span, unit, True) for span in (*begun[-1:], *ahead[:1])]
+
+
+def _counted(sign: int) -> Callable[[re.Match[str], date], list[_Meaning]]:
+    def meanings(match: re.Match[str], on: date) -> list[_Meaning]:
+        count, unit = match["count"].casefold(), _UNITS[match["unit"].casefold()]
+        number = int(count) if count.isdecimal() else _NUMBERS[count]
+        return [_counted_from(on, number * (sign or -1), unit)]
+
+    return meanings
+
+
+def _counted_from(on: date, number: int, unit: str) -> _Meaning:
+    """Return the time some units before or after a day: "two months ago" is a month."""
+    if unit == "year":
+        year = min(max(on.year + number, 1), 9999)
+        return date(year, 1, 1), date(year, 12, 31), "year", False
+    if unit == "month":
+        first = month_after(on, number)
+        return first, month_end(first), "month", False
+    day = shifted(on, number * (7 if unit == "week" else 1))
+    return day, day, unit, False
+
+
+def _of_day(match: re.Match[str], on: date) -> list[_Meaning]:
+    day = shifted(on, _DAYS[match.group().casefold()])
+    return [(day, day, "day", False)]
+
+
+def _which(match: re.Match[str], on: date) -> list[_Meaning]:
+    """Return what "last", "this" or "next" and a unit or a name mean."""
+    which, what = match["which"].casefold(), match["what"].casefold()
+    step = next(step for word, step in _STEPS.items() if re.fullmatch(word, which))
+    unit = _WHAT.get(what, what)
+    if unit in ("week", "weekend"):
+        monday = shifted(on, 7 * step - on.weekday())
+        return [(shifted(monday, 5 * (unit == "weekend")), shifted(monday, 6), "day", False)]
+    if unit in _UNITS:
+        return [_counted_from(on, step, unit)]
+    unit, spans = "day" if what in _WEEKDAYS else "month", _spans(what, on)
+    past = [span for span in spans if span[1] < on]
+    ahead = [span for span in spans if span[0] > on]
+    nearest = sorted(spans, key=lambda span: abs((span[0] - on).days))
+    if step == 1 and unit == "day":  # next Friday: the next one, or that of the next week
+        chosen = [
+            span for first, _ in ahead[:1] for span in ((first,) * 2, (shifted(first, 7),) * 2)
+        ]
+    else:
+        chosen = (nearest[:1], ahead[:1], past[-1:])[step]
+    return [(*span, unit, False) for span in chosen]
+
+
+def _of_year(match: re.Match[str], on: date) -> list[_Meaning]:
+    return _within(on.year + _YEARS[match["year"]], match["season"], match["month"])
+
+
+def _of_season(match: re.Match[str], _: date) -> list[_Meaning]:
+    return _within(int(match["year"] or match["year2"]), match["season"] or match["season2"])
+
+
+def _within(year: int, season: str | None, number: str | None = None) -> list[_Meaning]:
+    if season is not None:
+        return [(*_season(year, _SEASONS[season.casefold()]), "month", False)]
+    date_of = WrittenDate(year, None if number is None else int(number))
+    return _of_date(date_of, date(2000, 1, 1))
+
+
+def _alone(match: re.Match[str], on: date) -> list[_Meaning]:
+    if number := match["number"]:
+        return _of_date(WrittenDate(None, int(number)), on)
+    name = match["name"] or match["season"]
+    is_word = name.casefold() in _AMBIGUOUS | {"fall", "spring", "mai"}
+    if is_word and not _PREPOSITION.search(match.string[: match.start()][-20:]):
+        return []
+    return _nearest(
+        _spans(name.casefold(), on), on, "day" if name.casefold() in _WEEKDAYS else "month"
+    )
+
+
+def _spans(name: str, on: date) -> list[tuple[date, date]]:
+    """Return the days of a weekday, month or season around a day, in their order."""
+    if name in _WEEKDAYS:
+        start = shifted(on, _WEEKDAYS[name] - on.weekday() - 7)
+        return [(day, day) for day in (shifted(start, 7 * week) for week in range(3))]
+    years = range(max(on.year - 2, 1), min(on.year + 3, 9999))
+    if name in _SEASONS:
+        return [_season(year, _SEASONS[name]) for year in years]
+    spans = (WrittenDate(year, MONTHS[name]).span(year) for year in years)
+    return [span for span in spans if span is not None]
+
+
+def _season(year: int, month: int) -> tuple[date, date]:
+    """Return the three months of a season that begins in a month; a winter ends in the next year."""
+    first = date(min(max(year, 1), 9998), month, 1)
+    return first, month_end(month_after(first, 2))
+
+
+_READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[_Meaning]]]] = [
+    *((pattern, _dated) for pattern in DATES[:-1]),
+    *((pattern, _counted(sign)) for pattern, sign in _COUNTED),
+    (_DAY, _of_day),
+    (_SEASON, _of_season),
+    (_OF_YEAR, _of_year),
+    (_WHICH, _which),
+    (_ALONE, _alone),
+    (DATES[-1], _dated),
+]
+"""The forms of times, the more telling first: what one has read, the next ones do not see."""

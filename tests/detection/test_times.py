@@ -1,0 +1,154 @@
+"""From when and until when a value holds: what was said decides, and nothing is invented."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from benchmarks.detection.times import judged, statements
+from factmem.models._spoken_time import spoken_times
+from factmem.models.facts import Concept, FactType
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.detection.judging import judge
+from tests.tables import table
+from tests.world import answer, item, memory_of, user
+
+CITY = Concept("city", "Where the user lives")
+
+
+def lives(value: str, quote: str, **more: Any) -> dict[str, Any]:
+    return {"quote": quote, "keyword": "city", "value": value, "fact_type": "SINGLE", **more}
+
+
+@pytest.mark.parametrize("recording", ["first", "second"])
+async def test_recorded_periods_are_stored_as_they_were_said(recording: str) -> None:
+    """Every third statement; `python -m benchmarks.detection.times` replays all."""
+    given = list(statements(recording))
+    counted = [(await judged(each))[0] for each in given[::3]]
+
+    total = sum(counted[1:], counted[0])
+    assert len(given) >= 100
+    assert total.f1 >= 0.9
+    assert (total.invented, total.lost) == (0, 0)
+
+
+@table(
+    ("said", "since", "until", "expected"),
+    [
+        ("I live in Rome since May", "2024-05", "", ("2024-05", None)),
+        ("I live in Rome since May", "2024-05-03", None, ("2024-05", None)),  # no day was said
+        ("I live in Rome since May", "2023-05", "", (None, None)),  # another year than the words'
+        ("I live in Rome since May", "", "2024-05", (None, None)),  # it began, and did not end
+        ("I live in Rome", "2020", "2024-05-12", (None, None)),
+        ("I lived in Rome from 2010 to 2012", "2010", "2012", ("2010", "2012")),
+        ("I lived in Rome from 2010 to 2012", "2012", "2010", (None, None)),
+        ("I lived in Rome in 2019", "2019-01-01", "2019-12-31", ("2019", "2019")),
+        ("저는 지난주까지 Rome에 살았어요", None, "2024-05-05", (None, "2024-05-05")),
+        ("I live in Rome since May", 7, {"a": 1}, (None, None)),
+        ("I live in Rome since May", "in spring", "soon", (None, None)),
+    ],
+)
+def test_the_words_of_the_message_decide(
+    said: str, since: object, until: object, expected: tuple[str | None, str | None]
+) -> None:
+    """A bound that the words do not support is left out; the value is kept."""
+    [placed] = judge(said, lives("Rome", said, since=since, until=until)).saved
+
+    given = (placed.fact.since, placed.fact.until)
+    assert tuple(None if each is None else each.text for each in given) == expected
+
+
+@table(
+    ("said", "expected"),
+    [
+        ("Since 2019, I live in Rome", "2019"),
+        ("I live in Rome, since 2019", "2019"),
+        ("I live in Rome, and met Ana in 2019", None),
+        ("I was born in Oslo in 2019, I live in Rome", None),
+        ("I live in Rome. It was founded in 2019", None),
+    ],
+)
+def test_a_time_of_another_clause_is_of_another_thing(said: str, expected: str | None) -> None:
+    [placed] = judge(said, lives("Rome", "I live in Rome", since="2019")).saved
+
+    since = placed.fact.since
+    assert (None if since is None else since.text) == expected
+
+
+def test_what_was_and_what_will_be_do_not_overrule_what_is() -> None:
+    said = "I live in Rome, from June in Bonn. Until 2020 I lived in Oslo."
+    items = [
+        lives("Rome", "I live in Rome"),
+        lives("Bonn", "from June in Bonn", since="2024-06"),
+        lives("Oslo", "Until 2020 I lived in Oslo", until="2020"),
+    ]
+
+    report = judge(said, *items, declared=[CITY])
+
+    assert [placed.fact.values[0] for placed in report.saved] == ["Rome", "Bonn"]
+    assert [placed.fact.values[0] for placed in report.superseded] == ["Oslo"]
+    assert report.rejected == []
+
+
+def test_a_made_up_keyword_stays_single_with_an_earlier_value() -> None:
+    said = "I live in Rome. Until 2020 I lived in Oslo."
+    items = [
+        lives("Rome", "I live in Rome"),
+        lives("Oslo", "Until 2020 I lived in Oslo", until="2020"),
+    ]
+
+    [placed] = judge(said, *items).saved
+
+    assert placed.fact.concept.fact_type is FactType.SINGLE
+    assert placed.fact.values == ("Rome",)
+
+
+def test_an_event_of_yesterday_is_not_over() -> None:
+    """Its end would make it history: "yesterday" is when it happened."""
+    event = {"quote": "I adopted a cat yesterday", "keyword": "pets", "value": "a cat"}
+    period = {"since": "2024-05-11", "until": "2024-05-11"}
+
+    [placed] = judge("I adopted a cat yesterday", {**event, **period}).saved
+
+    assert (str(placed.fact.since), placed.fact.until) == ("2024-05-11", None)
+
+
+async def test_days_are_those_of_the_conversation() -> None:
+    """At one in the morning in Seoul "yesterday" is a day there."""
+    seoul = ZoneInfo("Asia/Seoul")
+    said = item(quote="어제부터 부산에 살아요", keyword="city", value="부산", since="2024-05-11")
+    store = InMemoryProvider()
+    memory = memory_of(store, ScriptedChatModel(answer(said)), concepts=[CITY])
+
+    report = await memory.auto_detect_facts(
+        [user("어제부터 부산에 살아요")], said_at=datetime(2024, 5, 12, 1, tzinfo=seoul)
+    )
+
+    since = report.saved[0].fact.since
+    assert str(since) == "2024-05-11[Asia/Seoul]"
+    assert since is not None
+    assert since.begin == datetime(2024, 5, 10, 15, tzinfo=UTC)
+
+
+@table(
+    "text",
+    [
+        "I may go",
+        "We march on",
+        "version 2.2019",
+        "a fall from 13월",
+        "twenty years old",
+        "",
+    ],
+)
+def test_other_words_are_no_times(text: str) -> None:
+    assert spoken_times(text, date(2024, 5, 15)) == []
+
+
+@pytest.mark.parametrize("on", [date.min, date.max, date(2024, 2, 29)])
+def test_times_at_the_ends_of_the_calendar_are_read(on: date) -> None:
+    text = "last week, next Friday, 999 years ago, in 999 months, from February 29 to March 2023, 내년 겨울"
+
+    assert spoken_times(text, on)

@@ -81,7 +81,7 @@ async def forget(memory: AgentMemory, keyword: str) -> None:
     """Forget all values of a keyword."""
     for fact in await memory.current():
         if fact.concept.keyword == keyword:
-            await memory.contents.forget(fact_id=fact.id)
+            await memory.contents.delete(fact.id)
             print("    Forgotten:", fact.text)
 
 

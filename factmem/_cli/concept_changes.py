@@ -54,7 +54,7 @@ async def _merge(
         names = ", ".join(map(repr, keywords))
         confirm(f"Store the facts of {names} as {new!r}, for all users?")
     concept = GIVEN.get().concept(new) or await stored_target(store, [new, *keywords])
-    report = await AgentMemory(store).contents.merge(
+    report = await AgentMemory(store).contents.rename(
         keywords, concept, if_both=if_both, dry_run=dry_run, progress=_progress
     )
     return _answer(report)

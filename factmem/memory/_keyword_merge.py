@@ -232,7 +232,7 @@ def checked_former(
     keywords: Iterable[str], concept: Concept[Any, Any], if_both: object
 ) -> tuple[str, ...]:
     """Return the former keywords of a merge after a check of its arguments."""
-    example = "merge(['animal'], PETS, if_both='both')"
+    example = "rename(['animal'], PETS, if_both='both')"
     keyword = checked_concept(concept).keyword
     former = expect_all(keywords, str, "keywords", example)
     if keyword in former or not former:

@@ -1,4 +1,4 @@
-"""Changes of concepts over all users: rename, merge and convert, with their report."""
+"""Changes of concepts over all users: rename and convert, with their report."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import deepcopy
@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias
 from factmem._arguments import kind_of
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.entries import Entry, StoredFact
+from factmem.memory._selection import PlaceSelection
 from factmem.models._checked import checked_concept
 from factmem.models._display import Displayed, Sheet
 from factmem.models._names import checked_name
-from factmem.models.clock import TimeProvider, stamp, system_clock
+from factmem.models.clock import TimeProvider, stamp
 from factmem.models.facts import Concept
 from factmem.models.places import Place
 from factmem.providers.base import FactStore, fact_store
@@ -26,7 +27,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class PlaceChange(Displayed):
-    """What `rename`, `merge` or `convert` did in one place, or would do. It contains no value."""
+    """What `rename` or `convert` did in one place, or would do. It contains no value."""
 
     place: Place
     values: int
@@ -41,7 +42,7 @@ class PlaceChange(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class ChangeReport(Displayed):
-    """The result of `rename`, `merge` or `convert`: the places that had something to change."""
+    """The result of `rename` or `convert`: the places that had something to change."""
 
     changes: list[PlaceChange]
     is_dry_run: bool = False
@@ -70,46 +71,34 @@ class ConceptChanges:
     """The methods of `MemoryContents` that change concepts.
 
     Args:
-        provider: The provider, restricted to the boundary of the memory and observed.
+        provider: The provider, restricted to the boundary of `selection` and observed.
+        selection: The places that the memory may access.
         events: Reports rejected calls; the provider reports everything else.
         clock: Returns the time.
     """
 
     def __init__(
-        self, provider: FactStore, events: MemoryEvents, clock: TimeProvider = system_clock
+        self,
+        provider: FactStore,
+        selection: PlaceSelection,
+        events: MemoryEvents,
+        clock: TimeProvider,
     ) -> None:
         self._provider = provider
+        self._selection = selection
         self._events = events
         self._clock = clock
 
     async def rename(
         self,
-        keyword: str,
+        keywords: str | Iterable[str],
         concept: Concept[Any, Any],
         *,
         if_both: BothRule | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ChangeReport:
-        """Store the facts of a keyword, with their history, as facts of another concept.
-
-        Like `merge` of one keyword. Without `if_both`, a user with values under both keywords is
-        refused, and all others are renamed.
-        """
-        return await self.merge(
-            [keyword], concept, if_both=if_both, dry_run=dry_run, progress=progress
-        )
-
-    async def merge(
-        self,
-        keywords: Iterable[str],
-        concept: Concept[Any, Any],
-        *,
-        if_both: BothRule | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> ChangeReport:
-        """Store the facts of several keywords, with their history, as facts of one concept.
+        """Store the facts of a keyword, or of several, with their history, as facts of one concept.
 
         Each place is changed in atomic steps that lose no value. To finish a call that was killed,
         that failed or that refused places, repeat it: a place without facts of the keywords is
@@ -117,13 +106,14 @@ class ConceptChanges:
         change what is current, it stays under its keyword, where `Concept(was=)` finds it.
 
         Args:
-            keywords: The former keywords.
+            keywords: The former keyword, or several.
             concept: The concept that the facts get.
             if_both: Which current values a place keeps that has them under several keywords:
                 `"later"` those of the keyword that was said last, `"both"` all of a concept with
                 many values. A function takes the former values and those of the concept as lists
                 of plain JSON, and returns the value, or the values. It runs while the store is
-                locked, possibly in a worker thread, and must be fast.
+                locked, possibly in a worker thread, and must be fast. Without it such a place is
+                refused, and all others are renamed.
             dry_run: Whether to only report what would be changed.
             progress: Is called after each place with the number of places so far, and of all.
 
@@ -136,7 +126,8 @@ class ConceptChanges:
             store = fact_store(self._provider)
             from factmem.memory import _keyword_merge  # needless without a merge
 
-            former = _keyword_merge.checked_former(keywords, concept, if_both)
+            several = [keywords] if isinstance(keywords, str) else keywords
+            former = _keyword_merge.checked_former(several, concept, if_both)
         merge = _keyword_merge.KeywordMerge(former, concept, if_both, stamp(self._clock()))
 
         async def change(place: Place) -> PlaceChange | None:

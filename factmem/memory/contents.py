@@ -273,17 +273,15 @@ class MemoryContents(ContentsUpkeep):
         *,
         concept: Concept[T, Any] | None = None,
         value: T | EllipsisType = ...,
-        fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
         concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
     ) -> Forgotten:
-        """Forget the current values that meet all conditions, and return their number.
+        """Forget the current values that meet all conditions, and return their number; see `delete`.
 
         It searches the places of `subjects` and `scopes`, by default the memory's own. Places are
         written in sequence: if one fails, the values forgotten in others stay forgotten, and the
@@ -292,11 +290,9 @@ class MemoryContents(ContentsUpkeep):
         Args:
             concept: Values of this concept.
             value: This value of `concept`.
-            fact_id: Values saved as this fact.
             source: Values with this source and no other.
             older_than: Values last confirmed before this time, or longer ago than this span.
             concepts: Values of these concepts.
-            fact_ids: Values saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also remove the values from history. `quoting` of the result lists facts whose
                 quotes contain them; `purge="quotes"` removes the values from these quotes.
@@ -325,11 +321,9 @@ class MemoryContents(ContentsUpkeep):
                 place.scope,
                 concept=concept,
                 value=value,
-                fact_id=fact_id,
                 source=source,
                 older_than=older_than,
                 concepts=concepts,
-                fact_ids=fact_ids,
                 metadata=metadata,
                 purge=purge,
             )

@@ -9,14 +9,13 @@ from typing import Any
 from pydantic import JsonValue
 
 from factmem._arguments import expect_within
-from factmem.events import MemoryEvents, MemoryOperation
+from factmem.events import MemoryOperation
 from factmem.ledger.entries import Entry
-from factmem.memory._selection import PlaceSelection
 from factmem.memory.concept_changes import ConceptChanges
 from factmem.models._checked import checked_places
 from factmem.models._display import Displayed
 from factmem.models.boundary import check_writable
-from factmem.models.clock import TimeProvider, before, stamp, system_clock
+from factmem.models.clock import before, stamp
 from factmem.models.places import Place
 from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt
@@ -89,24 +88,7 @@ def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entr
 
 
 class ContentsUpkeep(ConceptChanges):
-    """The maintenance methods of `MemoryContents`.
-
-    Args:
-        provider: The provider, restricted to the boundary of `selection` and observed.
-        selection: The places that the memory may access.
-        events: Reports rejected calls; the provider reports everything else.
-        clock: Returns the time.
-    """
-
-    def __init__(
-        self,
-        provider: FactStore,
-        selection: PlaceSelection,
-        events: MemoryEvents,
-        clock: TimeProvider = system_clock,
-    ) -> None:
-        super().__init__(provider, events, clock)
-        self._selection = selection
+    """The maintenance methods of `MemoryContents`."""
 
     async def tidy(
         self, *, expired: bool = True, history_older_than: timedelta | None = None

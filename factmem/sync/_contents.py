@@ -145,17 +145,15 @@ class ContentsSync(Wraps[MemoryContents]):
         *,
         concept: Concept[T, Any] | None = None,
         value: T | EllipsisType = ...,
-        fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
         concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
     ) -> Forgotten:
-        """Forget the current values that meet all conditions, and return their number.
+        """Forget the current values that meet all conditions, and return their number; see `delete`.
 
         See `MemoryContents.forget`.
 
@@ -170,11 +168,9 @@ class ContentsSync(Wraps[MemoryContents]):
             self._wrapped.forget,
             concept=concept,
             value=value,
-            fact_id=fact_id,
             source=source,
             older_than=older_than,
             concepts=concepts,
-            fact_ids=fact_ids,
             metadata=metadata,
             purge=purge,
             subjects=subjects,
@@ -227,39 +223,16 @@ class ContentsSync(Wraps[MemoryContents]):
 
     def rename(
         self,
-        keyword: str,
+        keywords: str | Iterable[str],
         concept: Concept[Any, Any],
         *,
         if_both: BothRule | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ChangeReport:
-        """Store the facts of a keyword, with their history, as facts of another concept.
+        """Store the facts of a keyword, or of several, with their history, as facts of one concept.
 
-        Like `merge` of one keyword. Without `if_both`, a user with values under both keywords is
-        refused, and all others are renamed.
-        """
-        return self._portal.call(
-            self._wrapped.rename,
-            keyword,
-            concept,
-            if_both=if_both,
-            dry_run=dry_run,
-            progress=progress,
-        )
-
-    def merge(
-        self,
-        keywords: Iterable[str],
-        concept: Concept[Any, Any],
-        *,
-        if_both: BothRule | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> ChangeReport:
-        """Store the facts of several keywords, with their history, as facts of one concept.
-
-        See `MemoryContents.merge`.
+        See `MemoryContents.rename`.
 
         Raises:
             ValueError: One of `keywords` is that of the concept, or `"both"` was passed for a concept with one
@@ -267,7 +240,7 @@ class ContentsSync(Wraps[MemoryContents]):
             MemoryAccessError: The view is read-only.
         """
         return self._portal.call(
-            self._wrapped.merge,
+            self._wrapped.rename,
             keywords,
             concept,
             if_both=if_both,

@@ -109,13 +109,13 @@ async def test_keywords_are_merged(store: FactStore, memory: AgentMemory) -> Non
     await store.save(SingleFact(PET, "Rex"), ALICE, AGENT)
     await store.save(MultipleFacts(ANIMALS, ["Rex", "Ant"]), ALICE, AGENT)
 
-    report = await memory.contents.merge(["pet", "animals"], PETS, if_both="both")
+    report = await memory.contents.rename(["pet", "animals"], PETS, if_both="both")
 
     assert report.values == 3
     assert {name: sorted(found) for name, found in (await values(store, ALICE)).items()} == {
         "pets": ["Ant", "Miso", "Rex"]
     }
-    assert (await memory.contents.merge(["pet", "animals"], PETS, if_both="both")).changes == []
+    assert (await memory.contents.rename(["pet", "animals"], PETS, if_both="both")).changes == []
 
 
 async def test_a_function_decides(store: FactStore, memory: AgentMemory) -> None:
@@ -171,7 +171,7 @@ async def test_what_was_saved_during_a_conversion_is_not_converted(
 async def test_wrong_merges(keywords: list[str], concept: Any, rule: Any, message: str) -> None:
     """They raise before anything is read."""
     with pytest.raises(ValueError, match=message):
-        await memory_of().contents.merge(keywords, concept, if_both=rule)
+        await memory_of().contents.rename(keywords, concept, if_both=rule)
 
 
 RULES: dict[str, Any] = {

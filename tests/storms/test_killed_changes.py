@@ -43,7 +43,7 @@ CHANGES: dict[str, Change] = {
     "rename": lambda memory, told: memory.contents.rename(
         "home", CITY, if_both=_joined, progress=told
     ),
-    "merge": lambda memory, told: memory.contents.merge(
+    "merge": lambda memory, told: memory.contents.rename(
         ["pet", "animals"], PETS, if_both="both", progress=told
     ),
     "convert": lambda memory, told: memory.contents.convert(

@@ -1,11 +1,11 @@
-"""ChatDetection: detects facts in chats with the memory's chat model and saves them."""
+"""ChatDetection: detects facts in chats and texts with the memory's chat model and saves them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from factmem._arguments import expect
+from factmem._arguments import expect, expect_all
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import Detection, DetectionRequest
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
@@ -16,6 +16,7 @@ from factmem.models._checked import concepts_by_keyword
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyConcept
 from factmem.models.places import Identity, Place
+from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt._transcript import Transcript
 from factmem.providers.results import Moment
 
@@ -98,6 +99,28 @@ class ChatDetection:
                 replace(request, moments=moments, dry_run=dry_run, is_again=is_again), operation
             )
 
+    async def find_in_texts(
+        self,
+        texts: str | Iterable[str],
+        *,
+        source: FactSource | str | None,
+        said_at: datetime | None,
+    ) -> DetectionReport:
+        """See `AgentMemory.remember`."""
+        async with self._events.operation(MemoryOperation.REMEMBER) as operation:
+            example = "memory.remember('I like tea'), or memory.remember(['I like tea'])"
+            given = [texts] if isinstance(texts, str) else texts
+            checked, origin = expect_all(given, str, "text", example), _checked_source(source)
+            self.require_model()
+            transcript = Transcript(
+                [{"role": "user", "content": text} for text in checked],
+                written_by=origin.kind if origin else None,
+                said_at=self._clock() if said_at is None else said_at,
+            )
+            places = self._selection.detection_places()
+            conversation = origin.conversation if origin else None
+            return await self.run(self.request(transcript, places, conversation), operation)
+
     def request(
         self,
         transcript: Transcript,
@@ -168,3 +191,11 @@ class ChatDetection:
         operation.erased = sum(len(placed.fact.values) for placed in report.erased)
         operation.spent(report.usage)
         return report
+
+
+def _checked_source(source: FactSource | str | None) -> FactSource | None:
+    if isinstance(source, str):
+        return FactSource(SourceKind.USER, source)
+    if source is not None:
+        expect(source, (FactSource, str), "source", "source='ticket-7'")
+    return source

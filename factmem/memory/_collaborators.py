@@ -11,7 +11,6 @@ from factmem.memory._observed_model import observed
 from factmem.memory._profiles import MemoryProfiles
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._settings import MemorySettings
-from factmem.memory._text_intake import TextIntake
 from factmem.memory.contents import MemoryContents
 from factmem.models.boundary import Boundary
 from factmem.providers._guarded import guarded
@@ -73,7 +72,6 @@ class Collaborators:
             clock=settings.clock,
             detection=settings.detection,
         )
-        self.texts: TextIntake = TextIntake(self.detection, selection, events, settings.clock)
         self.recall: FactRecall = FactRecall(
             lambda: self._search,
             self.provider,

@@ -1,7 +1,6 @@
 """MemorySettings: the validated arguments of AgentMemory."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from factmem._arguments import (
@@ -18,7 +17,6 @@ from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
 from factmem.models._checked import concepts_by_keyword
 from factmem.models.clock import TimeProvider
-from factmem.models.facts import AnyConcept
 from factmem.models.places import MemorySubject
 from factmem.models.profile import Concepts
 from factmem.prompt.memory_message import MemoryMessage
@@ -40,31 +38,11 @@ _FORM = "message_form=MessageForm(max_tokens=500)"
 _EMBEDDER = "embedder='ollama:nomic-embed-text', OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """The settings of a memory, which its views share, with the queued texts and recall indexes."""
+    """The checked arguments of a memory, which its views share, with recall indexes and events."""
 
-    provider: AgentMemoryProvider
-    """The store, without access checks: only `Collaborators` and checks may use it."""
-    chat_model: ChatModel | None
-    embedder: Embedder | None
-    concepts: dict[str, AnyConcept]
-    """The concepts that the application declared, by keyword."""
-    instructions: dict[str, AnyConcept]
-    """The concepts whose values a model is asked to follow."""
-    message: MemoryMessage
-    clock: TimeProvider
-    recall: RecallSettings
-    detection: Detection
-    synonyms: "KeywordSynonyms | None"
-    events: MemoryEvents
-    indexes: IndexCache
-    told: set[str] = field(default_factory=set[str])
-    """The keywords whose concepts the store was told."""
-
-    @classmethod
-    def of_arguments(
-        cls,
+    def __init__(
+        self,
         provider: AgentMemoryProvider,
         subjects: Sequence[MemorySubject],
         *,
@@ -77,35 +55,29 @@ class MemorySettings:
         recall_settings: RecallSettings,
         detection: Detection,
         listeners: Iterable[EventListener],
-    ) -> "MemorySettings":
-        """Validate the arguments of `AgentMemory` and return the settings of a new memory."""
-        followed = concepts_by_keyword(instructions, "instructions")
-        declared = concepts_by_keyword(concepts)
-        events = MemoryEvents(_checked_listeners(listeners))
-        vectors = _checked_embedder(embedder)
-        return cls(
-            provider=expect_methods(provider, _PROVIDER_METHODS, "provider", _PROVIDER),
-            chat_model=None
-            if chat_model is None
-            else expect_methods(chat_model, ("respond", "extract"), "chat_model", _CHAT_MODEL),
-            embedder=vectors,
-            concepts=concepts_by_keyword([*declared.values(), *followed.values()]),
-            instructions=followed,
-            message=MemoryMessage(
-                subjects, expect(message_form, MessageForm, "message_form", _FORM)
-            ),
-            clock=expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"),
-            recall=expect(
-                recall_settings,
-                RecallSettings,
-                "recall_settings",
-                "recall_settings=RecallSettings(half_life=timedelta(days=90))",
-            ),
-            detection=expect(detection, Detection, "detection", "detection=Detection()"),
-            synonyms=_synonyms(vectors, events),
-            events=events,
-            indexes=IndexCache(),
-        )
+    ) -> None:
+        self.instructions = concepts_by_keyword(instructions, "instructions")
+        """The concepts whose values a model is asked to follow."""
+        declared = [*concepts_by_keyword(concepts).values(), *self.instructions.values()]
+        self.events = MemoryEvents(_checked_listeners(listeners))
+        self.embedder = _checked_embedder(embedder)
+        self.provider = expect_methods(provider, _PROVIDER_METHODS, "provider", _PROVIDER)
+        """The store, without access checks: only `Collaborators` and checks may use it."""
+        self.chat_model = chat_model
+        if chat_model is not None:
+            expect_methods(chat_model, ("respond", "extract"), "chat_model", _CHAT_MODEL)
+        self.concepts = concepts_by_keyword(declared)
+        """The concepts that the application declared, by keyword."""
+        form = expect(message_form, MessageForm, "message_form", _FORM)
+        self.message = MemoryMessage(subjects, form)
+        self.clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
+        example = "recall_settings=RecallSettings(half_life=timedelta(days=90))"
+        self.recall = expect(recall_settings, RecallSettings, "recall_settings", example)
+        self.detection = expect(detection, Detection, "detection", "detection=Detection()")
+        self.synonyms = _synonyms(self.embedder, self.events)
+        self.indexes = IndexCache()
+        self.told: set[str] = set()
+        """The keywords whose concepts the store was told."""
 
 
 def _synonyms(embedder: Embedder | None, events: MemoryEvents) -> "KeywordSynonyms | None":

@@ -143,7 +143,7 @@ class AgentMemory:
         listeners: Iterable[EventListener] = (),
     ) -> None:
         selection = PlaceSelection(subjects, scopes)
-        self._settings = MemorySettings.of_arguments(
+        self._settings = MemorySettings(
             provider,
             selection.subjects,
             chat_model=chat_model,
@@ -560,7 +560,7 @@ class AgentMemory:
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
         """
-        return await self._parts.texts.run(text, source=source, said_at=said_at)
+        return await self._parts.detection.find_in_texts(text, source=source, said_at=said_at)
 
     async def recall(
         self,

@@ -32,8 +32,8 @@ _FORMAT = re.compile(
 )
 _BY_CONCERN: dict[Concern, tuple[str, str]] = {
     "length": ("got more tokens than fit its context window", "send fewer or shorter messages"),
-    "format": ("does not support this response format", "use structured_output='auto'"),
-    "schema": ("does not support this JSON schema", "use structured_output='auto' or another type"),
+    "format": ("does not support this response format", "use another model"),
+    "schema": ("does not support this JSON schema", "use another type"),
 }
 _BY_STATUS = {
     401: ("refused the credentials", "check api_key or OPENAI_API_KEY"),

@@ -44,16 +44,13 @@ class Ladder:
     It only descends, so concurrent tasks cannot undo each other's result.
     """
 
-    def __init__(self, start: Format, *, is_fixed: bool) -> None:
-        self.format: Format = start
-        self.is_fixed = is_fixed
+    def __init__(self) -> None:
+        self.format: Format = _FORMATS[0]
         self._ignored = 0
 
     def below(self, used: Format) -> Format | None:
         """Return the next format to try after `used` was rejected; None if there is none."""
-        if self.is_fixed or used == _FORMATS[-1]:
-            return None
-        return _FORMATS[_FORMATS.index(used) + 1]
+        return None if used == _FORMATS[-1] else _FORMATS[_FORMATS.index(used) + 1]
 
     def descend(self, to: Format) -> None:
         """Use `to` as the first format from now on."""
@@ -67,7 +64,7 @@ class Ladder:
         endpoint does so only occasionally.
         """
         self._ignored = self._ignored + 1 if was_ignored else 0
-        if self._ignored >= _IGNORED_OFTEN and not self.is_fixed:
+        if self._ignored >= _IGNORED_OFTEN:
             self.descend("text")
 
 
@@ -93,7 +90,7 @@ class Asking(Generic[T]):
         """
         if problem is not None and not problem.has_json:
             self.was_ignored = self._format != "text"
-            self._format = self._ladder.format if self._ladder.is_fixed else "text"
+            self._format = "text"
         refused = Usage()
         is_schema_refused = False
         while True:

@@ -6,11 +6,11 @@ The `openai` package is imported on the first call, not with this module.
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._arguments import expect, expect_all, expect_word
+from factmem._arguments import expect, expect_all
 from factmem.errors import ChatModelError
 from factmem.llm._answer import AnswerType
 from factmem.llm._api_errors import complaint, concern_of, texts_of
@@ -29,9 +29,6 @@ __all__ = ["OpenAIChatModel"]
 
 
 T = TypeVar("T")
-
-StructuredOutput: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
-"""The response format: a JSON schema, JSON mode, words, or the first one that works."""
 
 _MAPPING: Any = Mapping  # mypy rejects an abstract class as an argument of type `type`
 
@@ -53,9 +50,6 @@ class OpenAIChatModel:
     Args:
         model: The model's name at the endpoint; on Azure the name of the deployment.
         client: An `AsyncOpenAI`, or one of its subclasses such as `AsyncAzureOpenAI`.
-        structured_output: How `extract` asks for JSON. `auto` sends the schema; if the endpoint
-            rejects it, JSON mode, then words only. A rejection costs a call; the instance remembers
-            what worked.
         base_url: The endpoint; by default `OPENAI_BASE_URL`, else OpenAI. Not with `client`.
         api_key: Its key; by default `OPENAI_API_KEY`. A local server accepts any string. Not with
             `client`.
@@ -66,8 +60,8 @@ class OpenAIChatModel:
 
     Raises:
         TypeError: An argument has the wrong type, such as a client instead of the name.
-        ValueError: `model` is empty, `structured_output` is unknown, `timeout` is not positive, or
-            options of a client are passed with a client.
+        ValueError: `model` is empty, `timeout` is not positive, or options of a client are passed
+            with a client.
     """
 
     def __init__(
@@ -75,7 +69,6 @@ class OpenAIChatModel:
         model: str,
         *,
         client: "AsyncOpenAI | None" = None,
-        structured_output: StructuredOutput = "auto",
         base_url: str | None = None,
         api_key: str | None = None,
         max_retries: int | None = None,
@@ -84,8 +77,6 @@ class OpenAIChatModel:
     ) -> None:
         if not expect(model, str, "model", "OpenAIChatModel('gpt-4o-mini')").strip():
             raise ValueError("model must not be empty: OpenAIChatModel('gpt-4o-mini')")
-        example = "structured_output='json_object'"
-        expect_word(structured_output, get_args(StructuredOutput), "structured_output", example)
         options = ClientOptions(client, base_url, api_key, max_retries, timeout)
         self.model = model
         self._client: OpenAIClient[ChatResponse] = OpenAIClient(
@@ -97,10 +88,7 @@ class OpenAIChatModel:
             self._parameters["extra_body"] = dict(
                 expect(extra_body, _MAPPING, "extra_body", example)
             )
-        self._ladder = Ladder(
-            "json_schema" if structured_output == "auto" else structured_output,
-            is_fixed=structured_output != "auto",
-        )
+        self._ladder = Ladder()
 
     def __repr__(self) -> str:
         return f"OpenAIChatModel({self.model!r})"
@@ -132,7 +120,11 @@ class OpenAIChatModel:
         return outcome
 
     async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
-        """See `ChatModel.extract`. One call, one for a repair, and one for each rejected format."""
+        """See `ChatModel.extract`. One call, one for a repair, and one for each rejected format.
+
+        The schema is sent; if the endpoint rejects it, JSON mode is used, then words only. The
+        instance remembers what worked.
+        """
         wanted = AnswerType(output_type)
         asking = Asking(self._ladder, wanted, self._complete)
         extraction = await converse(asking, messages, wanted)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import ChatModel, ToolCall
-from factmem.llm.openai import OpenAIChatModel, StructuredOutput
+from factmem.llm.openai import OpenAIChatModel
 from factmem.usage import Usage
 from tests.chat_server import ChatServer, calls_tools, fails, says, sends
 from tests.llm.conftest import KEY
@@ -323,26 +323,6 @@ async def test_other_failures_do_not_cause_a_fallback(
     assert formats(chat_server) == ["json_schema", "json_schema"]
 
 
-@pytest.mark.parametrize("way", ["json_schema", "json_object", "text"])
-async def test_a_requested_mode_is_the_only_one(
-    chat_server: ChatServer, way: StructuredOutput
-) -> None:
-    """It is kept, even if the endpoint refuses it."""
-    chat_server.refused_formats = {"json_schema", "json_object"} - {way}
-    chat_server.answer(says(ANSWER))
-
-    async with OpenAIChatModel(
-        "test", base_url=chat_server.url, api_key=KEY, structured_output=way
-    ) as model:
-        assert (await model.extract(HELLO, Theme)).value == DARK
-        if way != "text":
-            chat_server.refused_formats = {way}
-            with pytest.raises(ChatModelError, match="structured_output='auto'"):
-                await model.extract(HELLO, Theme)
-
-    assert set(formats(chat_server)) == {way}
-
-
 async def test_an_invalid_answer_is_repaired_once(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
@@ -431,15 +411,14 @@ async def test_one_empty_answer_does_not_change_the_mode(
 async def test_instructions_join_a_message_in_parts(chat_server: ChatServer) -> None:
     """A question with a picture stays one message; after an answer there is a new one."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    chat_server.refused_formats = {"json_schema", "json_object"}
     chat_server.answer(says(ANSWER), says(ANSWER))
 
-    async with OpenAIChatModel(
-        "test", base_url=chat_server.url, api_key=KEY, structured_output="text"
-    ) as model:
+    async with OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY) as model:
         await model.extract([{"role": "user", "content": [picture]}], Theme)
         await model.extract([*HELLO, {"role": "assistant", "content": "Hi."}], Theme)
 
-    first, second = chat_server.requests
+    *_, first, second = chat_server.requests
     (message,) = first.messages
     assert message["content"][0] == picture
     assert message["content"][1]["type"] == "text"
@@ -550,14 +529,10 @@ def test_the_representation_shows_no_key() -> None:
     ("options", "match"),
     [
         ({"model": " "}, "model must not be empty"),
-        (
-            {"structured_output": "yaml"},
-            "structured_output must be 'auto', 'json_schema', 'json_object' or 'text'",
-        ),
         ({"timeout": 0}, "timeout must be a number above 0"),
         ({"timeout": float("nan")}, "timeout must be a number above 0"),
     ],
-    ids=["model", "structured_output", "timeout", "timeout that is none"],
+    ids=["model", "timeout", "timeout that is none"],
 )
 def test_bad_options_raise(options: dict[str, Any], match: str) -> None:
     """The constructor raises, not the first call."""

@@ -6,12 +6,12 @@ They are forked from a server that has imported what they need and runs no threa
 import multiprocessing
 import os
 import selectors
-import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
+
+from factmem.testing._contracts.processes import apart
 
 __all__ = ["Line", "Process", "Tell", "apart", "heard", "running"]
 
@@ -99,37 +99,6 @@ def _run(work: Callable[..., None], there: Connection, args: tuple[object, ...])
         os.read(fd, 1)
 
     work(tell, wait, *args)
-
-
-def apart(work: Callable[..., None], *args: object, deadline: float = 60) -> None:
-    """Run `work(*args)` in a new process, and raise its error with the traceback as text."""
-    process = Process(_apart, work, args)
-    try:
-        told: list[Line] = []
-        end = time.monotonic() + deadline
-        while not process.is_over:
-            if not process.is_heard(end - time.monotonic()):
-                raise TimeoutError(f"{work.__name__} hung for {deadline:g} s; it told {told}")
-            told += process.lines()
-            if told == ["ready"]:
-                process.go()
-    finally:
-        process.kill()
-        process.end()
-    if told != ["ready", "done"]:
-        raise AssertionError("\n".join([f"{work.__name__} failed in its process:", *told[1:]]))
-
-
-def _apart(
-    tell: Tell, wait: Callable[[], None], work: Callable[..., None], args: tuple[object, ...]
-) -> None:
-    wait()
-    try:
-        work(*args)
-    except BaseException:
-        tell(traceback.format_exc())
-    else:
-        tell("done")
 
 
 @contextmanager

@@ -196,7 +196,6 @@ _FOLLOWS = "test_following_gives_what_reading_gives"
 WRONG_INDEXES: dict[type[InMemoryProvider], set[str]] = {
     TakesNoTimeForAChange: {
         "test_a_change_is_another_version",
-        "test_a_change_by_another_instance_is_another_version",
         "test_one_version_shows_one_content",
     },
     CountsEntries: {

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     )
     from factmem.testing.providers import (
         FactStoreContract,
-        FaultContract,
         ProviderContract,
         SearchedStoreContract,
     )
@@ -30,7 +29,6 @@ __all__ = [
     "Damage",
     "DurableStoreContract",
     "FactStoreContract",
-    "FaultContract",
     "ProviderContract",
     "ScriptedChatModel",
     "SearchedStoreContract",
@@ -52,7 +50,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             ),
             "factmem.testing.providers": (
                 "FactStoreContract",
-                "FaultContract",
                 "ProviderContract",
                 "SearchedStoreContract",
             ),

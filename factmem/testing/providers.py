@@ -18,7 +18,6 @@ from factmem.testing._contracts.concurrency import Concurrency
 from factmem.testing._contracts.conversations import Queue, Turns
 from factmem.testing._contracts.current import CurrentFacts, FactsByDescription
 from factmem.testing._contracts.definitions import Definitions
-from factmem.testing._contracts.faults import Faults
 from factmem.testing._contracts.forgetting import Forgetting, Purging
 from factmem.testing._contracts.history import History
 from factmem.testing._contracts.indexes import Indexes
@@ -37,7 +36,7 @@ from factmem.testing._contracts.turn_changes import TurnChanges
 from factmem.testing._contracts.values import Values
 from factmem.testing._contracts.versions import Versions
 
-__all__ = ["FactStoreContract", "FaultContract", "ProviderContract", "SearchedStoreContract"]
+__all__ = ["FactStoreContract", "ProviderContract", "SearchedStoreContract"]
 
 _OPTIONAL: dict[str, tuple[type, ...]] = {
     "indexes": (Versions, Indexes),
@@ -120,15 +119,6 @@ class FactStoreContract(
     def test_it_is_a_store(self, provider: FactStore) -> None:
         """It is a subclass."""
         assert isinstance(provider, FactStore)
-
-
-class FaultContract(SecondInstances, Faults):
-    """The contract of a `FactStore` whose storage is another process: each write is done once.
-
-    Override the fixture `interrupt` too. It returns a function that makes the next answer of the
-    storage get lost, for example a proxy that closes the connection. The fixture `second` returns an
-    instance over the same facts, as another process has it.
-    """
 
 
 class SearchedStoreContract(

@@ -15,9 +15,7 @@ from factmem.providers._sql.session import Session
 from factmem.providers._sql.writing import Batch, Save
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.results import ErasureReceipt
-from factmem.testing._contracts.faults import Interrupt
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
-from factmem.testing.providers import FaultContract
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
 from tests.postgres.proxy import Proxy
@@ -80,7 +78,7 @@ async def test_a_save_whose_answer_is_lost_is_stored_once(
 async def test_other_writes_whose_answer_is_lost_are_done_once(
     new_store: NewStore, through: str, proxy: Proxy, encryption: Aes256GCMEncryptor | None
 ) -> None:
-    """Forgetting and amending return what they did, and erasing what it removed."""
+    """Forgetting and amending return what they did, and erasing what it removed; a batch is whole."""
     provider = new_store(dsn=through, encryption=encryption, max_connections=1)
     for number in range(8):
         await _warmed(provider)
@@ -96,7 +94,11 @@ async def test_other_writes_whose_answer_is_lost_are_done_once(
         assert await _count(provider) == before + 2
 
         proxy.cut_next.set()
-        assert (await provider.erase(USER, AGENT)).count == 1
+        await provider.save_many([languages("a"), languages("b")], USER, AGENT)
+        assert await _count(provider) == before + 3
+
+        proxy.cut_next.set()
+        assert (await provider.erase(USER, AGENT)).count == 3
         assert await _count(provider) == 0
     assert proxy.cuts >= 8
 
@@ -209,27 +211,3 @@ async def test_a_commit_that_no_standby_confirms_is_not_acknowledged(
         finally:
             connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
             connection.execute("SELECT pg_reload_conf()")
-
-
-class TestFaults(FaultContract):
-    """The shipped suite, with a proxy that closes the connection before the next answer."""
-
-    @pytest.fixture(params=["plain", "sealed"])
-    def encryption(self, request: pytest.FixtureRequest) -> Aes256GCMEncryptor | None:
-        return Aes256GCMEncryptor(KEY) if request.param == "sealed" else None
-
-    @pytest.fixture
-    def provider(
-        self, new_store: NewStore, through: str, encryption: Aes256GCMEncryptor | None
-    ) -> PostgresMemoryProvider:
-        return new_store(dsn=through, encryption=encryption, max_connections=1)
-
-    @pytest.fixture
-    def second(
-        self, new_store: NewStore, through: str, encryption: Aes256GCMEncryptor | None
-    ) -> PostgresMemoryProvider:
-        return new_store(dsn=through, encryption=encryption, max_connections=1)
-
-    @pytest.fixture
-    def interrupt(self, proxy: Proxy) -> Interrupt:
-        return proxy.cut_next.set

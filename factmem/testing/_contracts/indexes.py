@@ -236,21 +236,6 @@ class Indexes:
         assert await _keep(provider)
         assert await _kept(provider) == INDEX
 
-    async def test_a_write_that_runs_out_of_time_is_whole_or_not_there(
-        self, provider: FactStore
-    ) -> None:
-        """At any moment."""
-        await begin(provider)
-        version = await version_of(provider)
-        for number, microseconds in enumerate((0, 1, 10, 50, 100, 200, 500, 1000)):
-            before, index = await _kept(provider), bytes([number]) * LARGE
-            with anyio.move_on_after(microseconds / 1_000_000):
-                await provider.write_index(USER, AGENT, index, version=version)
-
-            assert await _kept(provider) in (before, index)
-
-        assert await _keep(provider)
-
     async def test_an_unbound_subject_has_no_index(self, provider: FactStore) -> None:
         """None is read, and none is written."""
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):

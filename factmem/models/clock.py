@@ -1,7 +1,7 @@
 """Clocks, aware UTC times, and stamps: times as the strings that entries store."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TypeAlias
 
 import orjson
@@ -64,3 +64,11 @@ TimeProvider: TypeAlias = Callable[[], datetime]
 def system_clock() -> datetime:
     """Return the time of this machine."""
     return datetime.now(UTC)
+
+
+def day_in(moment: datetime, zone: tzinfo) -> str:
+    """Return the day of a time in a zone, such as "2026-05-17"."""
+    try:
+        return moment.astimezone(zone).date().isoformat()
+    except OverflowError:  # before the year 1 or after 9999 in that zone
+        return moment.date().isoformat()

@@ -10,7 +10,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from factmem._arguments import expect
-from factmem.models.clock import stamp
+from factmem.models.clock import day_in, stamp
 
 __all__ = ["When"]
 
@@ -43,6 +43,12 @@ class When:
 
     def __str__(self) -> str:
         return self.text
+
+    def day_in(self, zone: tzinfo) -> str:
+        """Return the year, month or day; of a moment its day in a time zone."""
+        plain = self.text.partition("[")[0]
+        is_moment = _PERIOD.fullmatch(plain) is None
+        return day_in(self.begin, zone) if is_moment else plain
 
     @classmethod
     def of(cls, given: "WhenLike", name: str) -> "When":
@@ -85,7 +91,7 @@ def _bounds(text: str) -> tuple[datetime, datetime]:
     try:
         if bracket and not zone.endswith("]"):
             raise ValueError
-        place = _zone(zone[:-1]) if bracket else None
+        place = zone_named(zone[:-1]) if bracket else None
         if (found := _PERIOD.fullmatch(plain)) is None:
             moment = datetime.fromisoformat(plain)
             if moment.tzinfo is None:
@@ -111,13 +117,19 @@ def _midnight(day: date, place: tzinfo | None) -> datetime:
 
 
 @lru_cache(maxsize=64)
-def _zone(name: str) -> tzinfo:
+def zone_named(name: str) -> tzinfo:
+    """Return the time zone with a name of the IANA database.
+
+    Raises:
+        ValueError: There is none.
+    """
     from zoneinfo import ZoneInfo  # few facts name a zone
 
     try:
         return ZoneInfo(name)
-    except (KeyError, OSError):
-        raise ValueError(name) from None
+    except (KeyError, OSError, ValueError):
+        message = f"There is no time zone {name!r}: use a name such as 'Asia/Seoul'"
+        raise ValueError(message) from None
 
 
 @lru_cache(maxsize=4096)

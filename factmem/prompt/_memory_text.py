@@ -8,10 +8,11 @@ forged text cannot add anything.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple, TypeAlias
 
 from factmem.ledger.resolution import PlacedFact
+from factmem.models.clock import day_in
 from factmem.models.places import LOWEST_PRIORITY
 from factmem.prompt._escaping import name_text, value_text
 from factmem.prompt.message_form import (
@@ -54,9 +55,9 @@ class Quoted(NamedTuple):
     number: int
     """The number of the message in its conversation."""
 
-    def line(self, position: int) -> "Line":
+    def line(self, position: int, zone: tzinfo) -> "Line":
         """Return its line, ranked by its position."""
-        value, day = value_text(self.text), self.said_at.date().isoformat()
+        value, day = value_text(self.text), day_in(self.said_at, zone)
         text = value_line(value, name_text(self.speaker), day, "")
         order = f"{self.said_at.astimezone(UTC).isoformat()} {self.number:09}"
         return Line(order, value, text, (0, 0.0, position))
@@ -87,8 +88,8 @@ class Line(NamedTuple):
         about = name_text(found.subject)
         priority = priorities.get(found.subject, LOWEST_PRIORITY)
         rank = (priority, -found.importance, -said.timestamp())
-        weight = weight_text(found.importance)
-        return cls(found.day, value, value_line(value, about, found.day, weight), rank)
+        more = f"{found.period}{weight_text(found.importance)}"
+        return cls(found.day, value, value_line(value, about, found.day, more), rank)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias
 
@@ -12,6 +13,7 @@ from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
 from factmem.llm.messages import HISTORY_MESSAGE, MEMORY_MESSAGE, History, own_text, put_own_text
 from factmem.models._display import Displayed
+from factmem.models.clock import day_in
 from factmem.models.facts import AnyFact, L
 from factmem.models.places import MemorySubject, Place
 from factmem.prompt._escaping import name_text, value_text
@@ -25,7 +27,13 @@ from factmem.prompt._memory_text import (
     Rank,
     fit_budget,
 )
-from factmem.prompt.message_form import Frame, MessageForm, value_line, weight_text
+from factmem.prompt.message_form import (
+    Frame,
+    MessageForm,
+    period_text,
+    value_line,
+    weight_text,
+)
 from factmem.prompt.tokens import estimate_tokens
 
 __all__ = ["LoadReport"]
@@ -160,6 +168,7 @@ class MemoryMessage:
             "priorities": self._levels
             | {place.subject.name: place.subject.priority_level for place in places},
             "names": _names([*resolution.placed, *instructions], self._form),
+            "zone": self._form.zone,
         }
         # Instructions use the budget first: they are few and always apply.
         earlier, facts_before = _blocks(before)
@@ -225,6 +234,7 @@ def render(
     best_first: bool = False,
     priorities: Mapping[str, int] | None = None,
     names: Mapping[_Entity, str] = MappingProxyType({}),
+    zone: tzinfo = UTC,
     max_tokens: int | None = None,
 ) -> Rendering:
     """Return the block of facts, merged with the other concepts of an earlier block.
@@ -244,6 +254,7 @@ def render(
         best_first: Whether to rank `facts` by their order instead.
         priorities: The priority level of each subject's name, to rank the values of `before`.
         names: The names of entities that are shown in place of their subjects.
+        zone: The time zone of the days that are shown.
         max_tokens: The largest size of the block; None sets no limit.
     """
     levels = dict(priorities or {})
@@ -252,7 +263,7 @@ def render(
         facts, beyond = _first(facts, max_tokens // _LEAST_LINE)
     else:
         beyond = []
-    fresh, unreadable = _parts_of(facts, levels, ranks, names)
+    fresh, unreadable = _parts_of(facts, levels, ranks, zone, names)
     fresh.leave_out(beyond)
     kept = MemoryParts() if asked is None else MemoryParts.parsed(before, frame, levels)
     kept.join(fresh, asked or ())
@@ -318,6 +329,7 @@ def _parts_of(
     facts: Iterable[PlacedFact | Quoted],
     levels: dict[str, int],
     ranks: Callable[[PlacedFact, int], Rank] | None,
+    zone: tzinfo,
     entities: Mapping[_Entity, str],
 ) -> tuple[MemoryParts, list[UnreadableConcept]]:
     fresh = MemoryParts()
@@ -327,7 +339,7 @@ def _parts_of(
     for position, placed in enumerate(facts):
         if isinstance(placed, Quoted):
             quotes = parts.setdefault(QUOTES, Part(QUOTES, _QUOTES))
-            quotes.lines.append(placed.line(position))
+            quotes.lines.append(placed.line(position, zone))
             continue
         fact, subject = placed.fact, placed.place.subject
         concept = fact.concept
@@ -344,11 +356,12 @@ def _parts_of(
         if about is None:
             about = names[shown] = name_text(shown)
             levels.setdefault(shown, subject.priority_level)
-        day = fact.timestamp.date().isoformat()
-        weight = weight_text(fact.importance)
+        day, more = day_in(fact.timestamp, zone), weight_text(fact.importance)
+        if fact.since is not None or fact.until is not None:
+            more = f"{period_text(fact, zone)}{more}"
         rank = ranks(placed, position) if ranks else UNRANKED
         for value in values:
-            part.lines.append(Line(day, value, value_line(value, about, day, weight), rank))
+            part.lines.append(Line(day, value, value_line(value, about, day, more), rank))
     return fresh, unreadable
 
 

@@ -4,13 +4,16 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from factmem._arguments import expect, expect_function
+from factmem.models.facts import AnyFact
 from factmem.models.places import MemorySubject
+from factmem.models.when import zone_named
 from factmem.prompt._escaping import NAME, name_text, value_text
 
 __all__ = ["MessageForm"]
@@ -37,6 +40,7 @@ _HEAD = re.compile(
 )
 _LINE = re.compile(
     rf"- (?P<value>.+) \((?P<subject>{NAMED}), (?P<day>\d{{4}}-\d\d-\d\d)"
+    r"(?P<period>(?:, since \d{4}(?:-\d\d){0,2})?(?:, until \d{4}(?:-\d\d){0,2})?)"
     r"(?:, importance (?P<importance>\d[\d.e-]*))?\)"
 )
 
@@ -56,6 +60,8 @@ class ReadLine(NamedTuple):
     value: JsonValue
     subject: str
     day: str
+    period: str
+    """The end of the line about `since` and `until`, as `period_text` returns it."""
     importance: float
 
 
@@ -76,9 +82,9 @@ def read_head(text: str) -> ReadHead | None:
     return ReadHead(keyword, description, int(found["left_out"] or 0))
 
 
-def value_line(value: str, about: str, day: str, weight: str) -> str:
-    """Return the line of an escaped value, an escaped subject, a day and a `weight_text`."""
-    return f"- {value} ({about}, {day}{weight})"
+def value_line(value: str, about: str, day: str, more: str) -> str:
+    """Return the line of an escaped value and subject, a day, and what follows it."""
+    return f"- {value} ({about}, {day}{more})"
 
 
 def read_line(text: str) -> ReadLine | None:
@@ -92,12 +98,23 @@ def read_line(text: str) -> ReadLine | None:
         importance = float(found["importance"] or 0.5)
     except (ValueError, RecursionError):
         return None
-    return None if about is None else ReadLine(value, about, found["day"], importance)
+    return (
+        None if about is None else ReadLine(value, about, found["day"], found["period"], importance)
+    )
 
 
 def weight_text(importance: float) -> str:
     """Return an importance as a line shows it; empty for the default."""
     return "" if importance == 0.5 else f", importance {importance:g}"
+
+
+def period_text(fact: AnyFact, zone: tzinfo) -> str:
+    """Return from when and until when a fact holds, as a line shows it; empty if nobody said it."""
+    return "".join(
+        f", {name} {when.day_in(zone)}"
+        for name, when in (("since", fact.since), ("until", fact.until))
+        if when is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -129,12 +146,15 @@ class MessageForm:
     message, and to never detect facts in it. Values are always one JSON string on one line.
 
     Raises:
-        ValueError: The header contains a tag of factmem or a line that could be parsed as a fact.
+        ValueError: The header contains a tag of factmem or a line that could be parsed as a fact, or
+            no time zone has this name.
         TypeError: A field has the wrong type.
     """
 
     header: str = HEADER
     """The lines before the facts. They should state that values are data."""
+    zone: tzinfo | str = UTC
+    """The time zone of the days that are shown, such as "Asia/Seoul"."""
     max_tokens: int | None = None
     """The largest size of the message, as `estimate_tokens` counts it; None sets no limit."""
     label: Callable[[MemorySubject], str] | None = None
@@ -143,6 +163,9 @@ class MessageForm:
 
     def __post_init__(self) -> None:
         expect(self.header, str, "header", "MessageForm(header='...')")
+        if isinstance(self.zone, str):
+            object.__setattr__(self, "zone", zone_named(self.zone))
+        expect(self.zone, tzinfo, "zone", "MessageForm(zone='Asia/Seoul')")
         if self.max_tokens is not None:
             expect(self.max_tokens, int, "max_tokens", "MessageForm(max_tokens=500)")
         if self.label is not None:

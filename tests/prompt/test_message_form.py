@@ -80,3 +80,58 @@ def test_an_unusable_form_raises(fields: dict[str, Any], message: str) -> None:
 def test_the_parts_of_a_form_are_strings() -> None:
     with pytest.raises(TypeError, match="header must be a str, not int"):
         MessageForm(header=1)  # type: ignore[arg-type]
+
+
+def test_days_are_shown_in_the_zone_of_the_form() -> None:
+    """What is said at one in the morning in Seoul has the day there, not that of UTC."""
+    said = datetime(2026, 7, 31, 16, tzinfo=UTC)
+    fact = SingleFact(Concept("city", "City"), "Busan", timestamp=said, since=said, until="2027")
+
+    text = {
+        str(form.zone): MemoryMessage([], form)
+        .rendered("", Resolution(placed([fact]), []), [], None)
+        .text.splitlines()[-2]
+        for form in (MessageForm(), MessageForm(zone="Asia/Seoul"))
+    }
+
+    assert text == {
+        "UTC": '- "Busan" (user, 2026-07-31, since 2026-07-31, until 2027)',
+        "Asia/Seoul": '- "Busan" (user, 2026-08-01, since 2026-08-01, until 2027)',
+    }
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [("2019", None), (None, "2026-05"), ("2026-05-03[Asia/Seoul]", "2026-06-01T10:00:00+09:00")],
+)
+def test_periods_are_parsed_again(since: str | None, until: str | None) -> None:
+    fact = SingleFact(
+        Concept("city", "City"), "a (b, 2026-08-01)", since=since, until=until, importance=0.8
+    )
+    text = render(placed([fact])).text
+
+    assert "importance 0.8" in text
+    assert render([], before=text, asked={"other"}).text == text
+
+
+def test_a_memory_shows_its_zone_and_the_first_and_last_day_of_the_calendar() -> None:
+    facts = [
+        languages("first", timestamp=datetime(1, 1, 1, tzinfo=UTC)),
+        languages("last", timestamp=datetime(9999, 12, 31, 23, tzinfo=UTC)),
+    ]
+    for zone in ("Asia/Seoul", "America/Lima"):
+        message = MemoryMessage([], MessageForm(zone=zone))
+        text = message.rendered("", Resolution(placed(facts), []), [], None).text
+        assert "0001-01-01" in text
+        assert "9999-12-31" in text
+
+
+@table("zone", ["Asia/Soul", "", "../etc/passwd", "seoul time", "\0"])
+def test_an_unknown_zone_raises(zone: str) -> None:
+    with pytest.raises(ValueError, match=r"There is no time zone .* such as 'Asia/Seoul'"):
+        MessageForm(zone=zone)
+
+
+def test_a_zone_is_a_name_or_a_zone() -> None:
+    with pytest.raises(TypeError, match="zone must be a tzinfo, not int"):
+        MessageForm(zone=9)  # type: ignore[arg-type]

@@ -193,15 +193,10 @@ class FactIndex:
     def _index_words(self) -> None:
         # Before a search and not in `put`: a fact changes the documents of its neighbours too, and
         # each of them is then indexed only once.
-        stale = ((slot, self._placed[slot]) for slot in sorted(self._stale))
-        documents = (
-            (slot, *self._document(placed)) for slot, placed in stale if placed is not None
-        )
-        if len(self._stale) < _WORTH_NUMPY:
-            for document in documents:
-                self._terms.put(*document)
-        else:
-            self._terms.put_many(documents)
+        for slot in sorted(self._stale):
+            placed = self._placed[slot]
+            if placed is not None:
+                self._terms.put(slot, *self._document(placed))
         self._stale.clear()
 
     def _document(self, placed: PlacedFact[AnyFact]) -> tuple[Fields, Around]:

@@ -49,11 +49,6 @@ class LexicalIndex(Generic[K]):
         """Index a document; it replaces the document with the same id."""
         self._terms.put(self._slot(id), {"": text} if isinstance(text, str) else text, **options)
 
-    def add_many(self, texts: Mapping[K, str]) -> None:
-        """Index many documents in one call."""
-        slots = {self._slot(id): text for id, text in texts.items()}  # noqa: A001
-        self._terms.put_many((slot, {"": text}, ()) for slot, text in sorted(slots.items()))
-
     def _slot(self, id: K) -> int:  # noqa: A002
         if id not in self._slots:
             if not self._free:

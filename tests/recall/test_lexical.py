@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.recall._lexical.analysis import words
-from factmem.recall._lexical.bm25 import TermIndex
 from tests.recall.lexical_index import LexicalHit, LexicalIndex
 from tests.tables import table
 
@@ -316,26 +314,17 @@ def as_dict(hits: list[LexicalHit[int]]) -> dict[int, tuple[float, float]]:
     return {hit.id: (hit.score, hit.coverage) for hit in hits}
 
 
-many = st.dictionaries(st.integers(0, 15), documents, max_size=12)
-
-
-@given(many, changes, many, queries, st.randoms(use_true_random=False), st.booleans())
+@given(changes, queries, st.randoms(use_true_random=False), st.booleans())
 def test_an_index_depends_only_on_its_documents(
-    first: dict[int, str],
     changes: list[tuple[int, str | None]],
-    last: dict[int, str],
     query: str,
     chance: Random,
     dense: bool,
 ) -> None:
-    """After additions at once or one by one, replacements and removals it scores like a new one."""
+    """After additions, replacements and removals it scores like a new one."""
     index: LexicalIndex[int] = LexicalIndex(dense=dense, weights={"": 0.3})
-    index.add_many(first)
-    kept = dict(first)
-    for number, (key, text) in enumerate(changes):
-        if number == len(changes) // 2:
-            index.add_many(last)
-            kept |= last
+    kept = dict[int, str]()
+    for key, text in changes:
         if text is None:
             assert index.remove(key) is (kept.pop(key, None) is not None)
         else:
@@ -403,8 +392,7 @@ class _Term(str):  # noqa: SLOT000 - weak references need a dict or a slot of th
     """A string whose deletion can be observed."""
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_word_is_freed_with_its_last_document(at_once: bool) -> None:
+def test_a_word_is_freed_with_its_last_document() -> None:
     """Otherwise a process that runs for months would keep every word that it indexed."""
     made: list[ref[_Term]] = []
 
@@ -414,32 +402,11 @@ def test_a_word_is_freed_with_its_last_document(at_once: bool) -> None:
         return [(term,) for term in terms]
 
     index: LexicalIndex[str] = LexicalIndex(analyze=analyze)
-    if at_once:
-        index.add_many({"first": "tea mint", "second": "tea"})
-    else:
-        index.add("first", "tea mint")
-        index.add("second", "tea")
+    index.add("first", "tea mint")
+    index.add("second", "tea")
     assert [term() is not None for term in made] == [True, True, False]  # "tea" is stored once
 
     index.remove("first")
     assert [term() is not None for term in made] == [True, False, False]
     index.remove("second")
     assert [term() is not None for term in made] == [False, False, False]
-
-
-def test_neighbours_of_documents_that_are_added_at_once() -> None:
-    """A term of both a document and its neighbours is the document's, and its counts are added."""
-    texts = [("tea and mint", "mint"), ("cup", "tea tea"), ("...", "cup"), ("tea tea", "")]
-    one, many = TermIndex(), TermIndex()
-    documents = [(slot, {"": text}, [(near, 0.5)]) for slot, (text, near) in enumerate(texts)]
-    for document in documents:
-        one.put(*document)
-    many.put_many(documents)
-
-    for question in ("tea", "mint", "cup", "tea cup"):
-        asked = one.query(words(question))
-        assert many.scan(asked) == one.scan(asked)
-    many.drop(1)
-    one.drop(1)
-    asked = one.query(words("tea cup"))
-    assert many.scan(asked) == one.scan(asked)

@@ -132,26 +132,6 @@ class TermIndex:
         document = self.document(fields, around)
         self.drop(slot)
         self._lists.put(slot, document)
-        self._measure(slot, document)
-
-    def put_many(self, documents: Iterable[tuple[int, Fields, Around]]) -> None:
-        """Index many documents, with the arguments of `put`, in ascending slots."""
-        self._lists.extend(self._new(documents))
-
-    def _new(
-        self, documents: Iterable[tuple[int, Fields, Around]]
-    ) -> Iterator[tuple[int, Document]]:
-        """Yield the documents whose slots follow all others; put the rest one by one."""
-        width = len(self._lists)
-        for slot, fields, around in documents:
-            if slot < width:
-                self.put(slot, fields, around)
-            else:
-                document = self.document(fields, around)
-                self._measure(slot, document)
-                yield slot, document
-
-    def _measure(self, slot: int, document: Document) -> None:
         self._norms = None  # each document changes the average length
         if slot >= len(self._lengths):
             self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))

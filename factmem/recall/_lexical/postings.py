@@ -2,20 +2,14 @@
 
 from array import array
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import count, pairwise, repeat
+from itertools import repeat
 from typing import NamedTuple
 
-from factmem.recall._arrays import Array, numpy_or_none
+from factmem.recall._arrays import Array
 
 __all__ = ["NO_TERM", "Document", "PostingLists", "Term", "TermCounts"]
-
-
-_AT_ONCE = 2**16
-"""The number of documents that are sorted by term at once. For facts of thirty terms this takes
-100 MB of memory."""
 
 
 class TermCounts:
@@ -86,7 +80,6 @@ class _Postings:
 
     def __init__(self, term: str) -> None:
         self.term = term
-        """The term; cleared when no document has it, so that batches do not keep erased words."""
         self.slots = array("I")
         self.counts = array("f")
         """The weighted count of each document, including the text around it."""
@@ -107,14 +100,6 @@ class _Postings:
         self.holders += is_own
         self.arrays = None
 
-    def extend(self, slots: bytes, counts: bytes, own: bytes) -> None:
-        """Append documents after all others, as the bytes of arrays."""
-        self.slots.frombytes(slots)
-        self.counts.frombytes(counts)
-        self.own += own
-        self.holders += own.count(1)
-        self.arrays = None
-
     def drop(self, slot: int) -> None:
         self.arrays = None
         at = bisect_left(self.slots, slot)
@@ -131,8 +116,8 @@ class PostingLists:
 
     def __init__(self) -> None:
         self._postings: dict[str, _Postings] = {}
-        self._held: list[_Batch | Sequence[_Postings] | None] = []
-        """The postings of each slot, or the batch that has them; None without a document."""
+        self._held: list[Sequence[_Postings] | None] = []
+        """The postings of each slot; None without a document."""
 
     @property
     def terms(self) -> AbstractSet[str]:
@@ -141,10 +126,6 @@ class PostingLists:
 
     def __contains__(self, slot: int) -> bool:
         return slot < len(self._held) and self._held[slot] is not None
-
-    def __len__(self) -> int:
-        """Return the number of slots, including those without a document."""
-        return len(self._held)
 
     def put(self, slot: int, document: Document) -> None:
         """Add a document to a slot that has none.
@@ -163,35 +144,6 @@ class PostingLists:
                 postings.append(held)
         self._held[slot] = tuple(postings)
 
-    def extend(self, documents: Iterable[tuple[int, Document]]) -> None:
-        """Append documents after all others, in ascending slots.
-
-        With numpy, the terms of many documents are sorted at once, in half the time of `put`.
-        """
-        np: Array = numpy_or_none()
-        batch = _Batch()
-        for slot, document in documents:
-            if np is None:
-                self.put(slot, document)
-                continue
-            batch.add(slot, document)
-            if len(batch.slots) == _AT_ONCE:
-                self._take(np, batch)
-                batch = _Batch()
-        if batch.slots:
-            self._take(np, batch)
-
-    def _take(self, np: Array, batch: "_Batch") -> None:
-        columns = batch.by_term(np)
-        lists = [self._of(term) for term in batch.numbers]
-        for held, (start, end) in zip(lists, pairwise(columns.ends), strict=True):
-            part = slice(start, end)
-            held.extend(*(column[part].tobytes() for column in columns[:3]))
-        batch.close(lists)
-        self._grow(batch.slots[-1] + 1)
-        for slot in batch.slots:
-            self._held[slot] = batch
-
     def _of(self, term: str) -> _Postings:
         held = self._postings.get(term)
         if held is None:
@@ -206,11 +158,10 @@ class PostingLists:
         held = self._held[slot] if slot < len(self._held) else None
         if held is None:
             return
-        for postings in held.of(slot) if isinstance(held, _Batch) else held:
+        for postings in held:
             postings.drop(slot)
             if not postings.slots:
                 del self._postings[postings.term]
-                postings.term = ""
         self._held[slot] = None
 
     def term(self, term: str, among: bytearray | None) -> Term:
@@ -252,88 +203,3 @@ class PostingLists:
         slots, counts, own = held.slots, held.counts, held.own
         kept, own = mask[slots], own[mask[own]]
         return Term(len(own), slots[kept], counts[kept], own)
-
-
-class _Columns(NamedTuple):
-    """The concatenated arrays of all terms' documents."""
-
-    slots: Array
-    counts: Array
-    own: Array
-    ends: Sequence[int]
-    """A 0, followed by the end of each term."""
-
-
-class _Batch:
-    """The terms of some documents, concatenated. A term may occur several times.
-
-    No step for a single term runs in Python, because 50,000 facts have more than a million terms.
-    """
-
-    def __init__(self) -> None:
-        self.slots = array("I")
-        self._ends = array("q", [0])
-        """A 0, followed by the end of each document's terms."""
-        self.numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        """A number for each term, by first occurrence."""
-        self._terms = array("I")
-        self._counts = array("f")
-        self._own = bytearray()
-        self._shared: dict[TermCounts, tuple[array[int], array[float]]] = {}
-        self._lists: Sequence[_Postings] = ()
-        """The postings of each number, after `close`."""
-
-    def add(self, slot: int, document: Document) -> None:
-        number, terms, counts = self.numbers.__getitem__, self._terms, self._counts
-        for each in document.shared:
-            known = self._shared.get(each)
-            if known is None:
-                known = array("I", map(number, each.counts)), array("f", each.counts.values())
-                self._shared[each] = known
-            terms += known[0]
-            counts += known[1]
-        for found, weight in document.fields:
-            terms.extend(map(number, found))
-            counts.extend(repeat(weight, len(found)))
-        self._own += b"\1" * (len(terms) - len(self._own))
-        for each in document.beside:
-            terms.extend(map(number, each.counts))
-            counts.extend(each.counts.values())
-        self._own += bytes(len(terms) - len(self._own))
-        self.slots.append(slot)
-        self._ends.append(len(terms))
-
-    def by_term(self, np: Array) -> _Columns:
-        """Return the documents of each term in ascending slots, without duplicates."""
-        numbers = np.frombuffer(self._terms, np.uint32)
-        if len(self.numbers) <= 2**16:
-            numbers = numbers.astype(np.uint16)  # numpy sorts these ten times as fast
-        order = np.argsort(numbers, kind="stable")
-        numbers = numbers[order]
-        slots = np.repeat(np.frombuffer(self.slots, np.uint32), np.diff(self._ends))[order]
-        is_first = np.ones(len(order), np.bool_)
-        is_first[1:] = (numbers[1:] != numbers[:-1]) | (slots[1:] != slots[:-1])
-        first = np.flatnonzero(is_first)
-        counts, own = np.frombuffer(self._counts, np.float32), np.frombuffer(self._own, np.uint8)
-        if len(first):
-            counts = np.add.reduceat(counts[order], first)
-            own = np.maximum.reduceat(own[order], first)
-        held = np.bincount(numbers[first], minlength=len(self.numbers))
-        return _Columns(slots[first], counts, own, [0, *np.cumsum(held).tolist()])
-
-    def close(self, lists: Sequence[_Postings]) -> None:
-        """Release everything that `of` does not need; four bytes per term remain.
-
-        Args:
-            lists: The postings of each number.
-        """
-        self._lists = lists
-        self.numbers.clear()
-        self._shared.clear()
-        self._counts, self._own = array("f"), bytearray()
-
-    def of(self, slot: int) -> Iterator[_Postings]:
-        """Yield the postings of a document."""
-        at = bisect_left(self.slots, slot)
-        for number in {*self._terms[self._ends[at] : self._ends[at + 1]]}:
-            yield self._lists[number]

@@ -29,12 +29,13 @@ T = TypeVar("T")
 
 
 class ContentsSync(Wraps[MemoryContents]):
-    """The contents of a memory for code that does not use `await`."""
+    """The contents of a memory for code that does not use `await`.
+
+    Each method is that of `MemoryContents` with its name, which says more.
+    """
 
     def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
         """Return the places that are not empty, ordered by identity.
-
-        See `MemoryContents.places`.
 
         Raises:
             TypeError: The provider is not a `FactStore`, as in every method here.
@@ -44,8 +45,6 @@ class ContentsSync(Wraps[MemoryContents]):
 
     def tree(self, depth: int | None = None) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.
-
-        See `MemoryContents.tree`.
 
         Raises:
             ValueError: `depth` is negative.
@@ -57,17 +56,11 @@ class ContentsSync(Wraps[MemoryContents]):
         return self._portal.call(self._wrapped.concepts)
 
     def definitions(self) -> list[ConceptDefinition]:
-        """Return what all programs told the store about concepts, by keyword.
-
-        See `MemoryContents.definitions`.
-        """
+        """Return what all programs told the store about concepts, by keyword."""
         return self._portal.call(self._wrapped.definitions)
 
     def stats(self) -> MemoryStats:
-        """Return the number of places, entities and values, and their size.
-
-        The facts are not loaded. In a view of `USER.every()` the numbers cover all entities.
-        """
+        """Return the number of places, entities and values, and their size."""
         return self._portal.call(self._wrapped.stats)
 
     def records(
@@ -79,8 +72,6 @@ class ContentsSync(Wraps[MemoryContents]):
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecordPage:
         """Return current facts of all places, last confirmed first.
-
-        See `MemoryContents.records`.
 
         Raises:
             TypeError: `limit` or `offset` is not an integer.
@@ -107,8 +98,6 @@ class ContentsSync(Wraps[MemoryContents]):
     ) -> PlacedFact | None:
         """Change a fact in one atomic step and return it; None if no current fact has the id.
 
-        See `MemoryContents.update`.
-
         Raises:
             ValueError: A value does not fit the concept, or no change was passed.
             MemoryAccessError: The view is read-only.
@@ -125,19 +114,11 @@ class ContentsSync(Wraps[MemoryContents]):
         )
 
     def delete(self, *fact_ids: str, purge: Purge = False) -> Forgotten:
-        """Forget facts by their ids, in all places of the memory.
-
-        Returns the number of forgotten values. `purge` also removes them from history; see
-        `forget`.
-        """
+        """Forget facts by their ids, in all places of the memory."""
         return self._portal.call(self._wrapped.delete, *fact_ids, purge=purge)
 
     def history(self, fact_id: str) -> History:
-        """Return the history of one record, oldest first; empty if no place ever had it.
-
-        It contains saves and updates, confirmations of its values, and deletions. Values are plain
-        JSON. A deleted record is found as long as its history is stored.
-        """
+        """Return the history of one record, oldest first; empty if no place ever had it."""
         return self._portal.call(self._wrapped.history, fact_id)
 
     def forget(
@@ -154,8 +135,6 @@ class ContentsSync(Wraps[MemoryContents]):
         scopes: Iterable[ScopeChoice] | None = None,
     ) -> Forgotten:
         """Forget the current values that meet all conditions, and return their number; see `delete`.
-
-        See `MemoryContents.forget`.
 
         Raises:
             UnboundSubjectError: A subject is per entity and has no entity. Nothing was forgotten.
@@ -180,8 +159,6 @@ class ContentsSync(Wraps[MemoryContents]):
     def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
         """Erase all places of a view, or of the whole store, with their history.
 
-        See `MemoryContents.reset`.
-
         Raises:
             ValueError: The memory is not a view, and `everything` is not set.
             MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
@@ -192,8 +169,6 @@ class ContentsSync(Wraps[MemoryContents]):
         self, *, expired: bool = True, history_older_than: timedelta | None = None
     ) -> TidyReport:
         """Remove expired values and old history from the disk, in every place of the memory.
-
-        See `MemoryContents.tidy`.
 
         Raises:
             ValueError: The time span is negative.
@@ -206,8 +181,6 @@ class ContentsSync(Wraps[MemoryContents]):
     def move(self, source: Place, target: Place) -> MoveReport:
         """Move a place with its history to another one, such as a guest to an account.
 
-        See `MemoryContents.move`.
-
         Raises:
             ValueError: Source and target are the same place.
             MemoryAccessError: One of the places is not writable in this view. Nothing was moved.
@@ -215,10 +188,7 @@ class ContentsSync(Wraps[MemoryContents]):
         return self._portal.call(self._wrapped.move, source, target)
 
     def export(self) -> dict[str, JsonValue]:
-        """Return all data of the memory's places with their history, as plain JSON.
-
-        See `MemoryContents.export`.
-        """
+        """Return all data of the memory's places with their history, as plain JSON."""
         return self._portal.call(self._wrapped.export)
 
     def rename(
@@ -231,8 +201,6 @@ class ContentsSync(Wraps[MemoryContents]):
         progress: Progress | None = None,
     ) -> ChangeReport:
         """Store the facts of a keyword, or of several, with their history, as facts of one concept.
-
-        See `MemoryContents.rename`.
 
         Raises:
             ValueError: One of `keywords` is that of the concept, or `"both"` was passed for a concept with one
@@ -258,8 +226,6 @@ class ContentsSync(Wraps[MemoryContents]):
         progress: Progress | None = None,
     ) -> ChangeReport:
         """Convert the stored values of a concept and its history to the concept's type.
-
-        See `MemoryContents.convert`.
 
         Raises:
             MemoryAccessError: The view is read-only.

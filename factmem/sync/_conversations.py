@@ -14,7 +14,10 @@ from factmem.sync._wrapping import Wraps
 
 
 class ConversationSync(Wraps[Conversation]):
-    """A chat of one user for code that does not use `await`."""
+    """A chat of one user for code that does not use `await`.
+
+    Each method is that of `Conversation` with its name, which says more.
+    """
 
     def append(
         self,
@@ -23,8 +26,6 @@ class ConversationSync(Wraps[Conversation]):
         ids: Sequence[str] | None = None,
     ) -> list[Turn]:
         """Store messages in one durable write, all or none, and queue them for learning.
-
-        See `Conversation.append`.
 
         Raises:
             TypeError: A message is not a dict of JSON values.
@@ -35,10 +36,7 @@ class ConversationSync(Wraps[Conversation]):
         return self._portal.call(self._wrapped.append, *messages, said_at=said_at, ids=ids)
 
     def turns(self, *, last: int | None = None, before: int | None = None) -> list[Turn]:
-        """Return stored messages with their numbers, ids and times, oldest first.
-
-        See `Conversation.turns`.
-        """
+        """Return stored messages with their numbers, ids and times, oldest first."""
         return self._portal.call(self._wrapped.turns, last=last, before=before)
 
     def messages(
@@ -57,7 +55,10 @@ class ConversationSync(Wraps[Conversation]):
 
 
 class ConversationsSync(Wraps[MemoryConversations]):
-    """The chats of a memory's user for code that does not use `await`."""
+    """The chats of a memory's user for code that does not use `await`.
+
+    Each method is that of `MemoryConversations` with its name, which says more.
+    """
 
     def infos(self) -> list[ConversationInfo]:
         """Return the user's chats with titles and times, the newest first."""
@@ -67,8 +68,6 @@ class ConversationsSync(Wraps[MemoryConversations]):
         self, *, workers: int = 1, per_minute: int | None = None, every: timedelta | None = None
     ) -> LearningRun:
         """Detect the facts of chats that are due, of all users of this memory, and save them.
-
-        See `MemoryConversations.learn`.
 
         Raises:
             StorageError: The store could not be read or written.

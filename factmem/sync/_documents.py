@@ -17,7 +17,10 @@ from factmem.sync._wrapping import Wraps
 
 
 class DocumentsSync(Wraps[MemoryDocuments]):
-    """Texts under paths for code that does not use `await`."""
+    """Texts under paths for code that does not use `await`.
+
+    Each method is that of `MemoryDocuments` with its name, which says more.
+    """
 
     def infos(self, folder: str = "/") -> list[DocumentInfo]:
         """Return the documents in a folder and its subfolders, ordered by path."""
@@ -51,9 +54,6 @@ class DocumentsSync(Wraps[MemoryDocuments]):
     def edit(self, path: str, changed: Callable[[str], str]) -> str:
         """Replace the text with the result of a function of it, and return the new text.
 
-        The function may run in a worker thread while the store is locked: it must be fast and must
-        not use the store. If it raises an exception, nothing changes and the exception is raised.
-
         Raises:
             FileNotFoundError: The document does not exist.
         """
@@ -79,32 +79,30 @@ class DocumentsSync(Wraps[MemoryDocuments]):
 
 
 class ConsolidationSync(Wraps[MemoryConsolidation]):
-    """Merges of values that mean the same, for code that does not use `await`."""
+    """Merges of values that mean the same, for code that does not use `await`.
+
+    Each method is that of `MemoryConsolidation` with its name, which says more.
+    """
 
     def propose(self, concept: Concept[Any, Any]) -> ConsolidationReport:
-        """Ask the model which values of a concept mean the same. Nothing is written.
-
-        See `MemoryConsolidation.propose`.
-        """
+        """Ask the model which values of a concept mean the same. Nothing is written."""
         return self._portal.call(self._wrapped.propose, concept)
 
     def merge(self, report: ConsolidationReport) -> ConsolidationReport:
-        """Apply the merges of a report. No call to a model. Places are written in sequence.
-
-        See `MemoryConsolidation.merge`.
-        """
+        """Apply the merges of a report. No call to a model. Places are written in sequence."""
         return self._portal.call(self._wrapped.merge, report)
 
 
 class ToolSync(Wraps[MemoryTool]):
-    """A tool of a memory for code that does not use `await`."""
+    """A tool of a memory for code that does not use `await`.
+
+    Each method is that of `MemoryTool` with its name, which says more.
+    """
 
     def call(
         self, arguments: str | Mapping[str, object] | None = None, context: object = None
     ) -> str:
         """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`.
-
-        See `MemoryTool.call`.
 
         Raises:
             StorageError: A place could not be read or written.

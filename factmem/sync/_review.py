@@ -14,7 +14,10 @@ from factmem.sync._wrapping import Wraps
 
 
 class ReviewSync(Wraps[MemoryReview]):
-    """What a memory learnt, and decisions about it, for code that does not use `await`."""
+    """What a memory learnt, and decisions about it, for code that does not use `await`.
+
+    Each method is that of `MemoryReview` with its name, which says more.
+    """
 
     def inbox(
         self,
@@ -25,8 +28,6 @@ class ReviewSync(Wraps[MemoryReview]):
     ) -> list[InboxItem]:
         """Return what a person may want to decide, each once: contradictions first, then newest.
 
-        See `MemoryReview.inbox`.
-
         Raises:
             StorageError: A place could not be read.
         """
@@ -34,8 +35,6 @@ class ReviewSync(Wraps[MemoryReview]):
 
     def keep(self, fact: Reviewed) -> str:
         """Confirm a fact, and return the id of the change.
-
-        See `MemoryReview.keep`.
 
         Raises:
             ValueError: It is neither current nor proposed any more.
@@ -46,8 +45,6 @@ class ReviewSync(Wraps[MemoryReview]):
     def correct(self, fact: Reviewed, value: object) -> str:
         """Replace the value of a fact by a confirmed one, and return the id of the change.
 
-        See `MemoryReview.correct`.
-
         Raises:
             ValueError: The value does not fit the concept, or the fact is neither current nor
                 proposed any more.
@@ -57,9 +54,6 @@ class ReviewSync(Wraps[MemoryReview]):
 
     def forget(self, fact: Reviewed) -> str:
         """Forget a fact, or reject a proposal, and return the id of the change.
-
-        A model that states the value again only proposes it. The history keeps it: to remove it
-        from there too, use `memory.contents.forget(..., purge=True)`.
 
         Raises:
             ValueError: The fact is neither current nor proposed any more.
@@ -77,8 +71,6 @@ class ReviewSync(Wraps[MemoryReview]):
         limit: int | None = None,
     ) -> list[FactChange]:
         """Return what was added, replaced, confirmed, proposed and forgotten, newest first.
-
-        See `MemoryReview.changes`.
 
         Raises:
             StorageError: A place could not be read.
@@ -101,8 +93,6 @@ class ReviewSync(Wraps[MemoryReview]):
     ) -> list[FactDifference]:
         """Return the concepts whose values or states differ between two times, place by place.
 
-        See `MemoryReview.diff`.
-
         Raises:
             StorageError: A place could not be read.
         """
@@ -110,8 +100,6 @@ class ReviewSync(Wraps[MemoryReview]):
 
     def undo(self, change_id: str) -> str:
         """Undo a change of any time, and return the id of the change that does so.
-
-        See `MemoryReview.undo`.
 
         Raises:
             ValueError: A later change rests on it, it changed nothing, or there is no such change

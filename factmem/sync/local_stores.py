@@ -23,7 +23,10 @@ __all__ = ["LocalStoreSync"]
 
 
 class KeysSync(Wraps[ProviderKeys]):
-    """The keys of an encrypted store for code that does not use `await`."""
+    """The keys of an encrypted store for code that does not use `await`.
+
+    Each method is that of `ProviderKeys` with its name, which says more.
+    """
 
     def ids(self) -> list[str]:
         """Return the ids of the key slots; an id reveals nothing about its key."""
@@ -35,9 +38,6 @@ class KeysSync(Wraps[ProviderKeys]):
 
     def remove(self, key: Key | str | Encryption) -> None:
         """Remove a key, so that it no longer opens the store.
-
-        With that key and an old copy of the store the present rows can still be read; `rotate`
-        prevents that.
 
         Raises:
             WrongKeyError: The key does not open the store.
@@ -52,25 +52,21 @@ class KeysSync(Wraps[ProviderKeys]):
         rewrite: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Give the store a new key and new data keys, and rewrite every place with them.
-
-        See `ProviderKeys.rotate`.
-        """
+        """Give the store a new key and new data keys, and rewrite every place with them."""
         return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite, progress=progress)
 
 
 class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     """A `LocalFileMemoryProvider` for code that does not use `await`.
 
-    with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
-        store.save(fact, subject, scope)
+        with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
+            store.save(fact, subject, scope)
+
+    Each method is that of `LocalFileMemoryProvider` with its name, which says more.
     """
 
     def backup(self, folder: str | Path) -> str:
         """Copy the store into a new folder while others use it, and return an anchor of the copy.
-
-        The copy is complete and durable when this returns; before that the folder does not exist. The
-        copy of an encrypted store opens with the same keys. It keeps what is erased later.
 
         Raises:
             ValueError: The folder exists, or nothing was saved in the store yet.
@@ -87,8 +83,6 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     ) -> int:
         """Replace the store by a backup, without the places that were erased since.
 
-        See `LocalFileMemoryProvider.restore`.
-
         Raises:
             ValueError: There is no backup in the folder, or the store is another one.
             StoreBusyError: Another process or instance has the store open. Nothing was changed.
@@ -100,9 +94,6 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     def salvage(self, folder: str | Path) -> SalvagedStore:
         """Save what can be read of a damaged store into a store in a new folder.
 
-        Every line of a place is read by itself, so a damaged one does not hide the others. This store
-        is not changed, and the folder appears when the copy is complete.
-
         Raises:
             ValueError: The folder exists.
             StorageError: Not even the row of the store can be read.
@@ -110,17 +101,11 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
         return self._portal.call(self._wrapped.salvage, folder)
 
     def create(self) -> None:
-        """Create the store if it does not exist, also with `must_exist`.
-
-        For a deployment step: the application then opens the store with `must_exist=True`.
-        """
+        """Create the store if it does not exist, also with `must_exist`."""
         return self._portal.call(self._wrapped.create)
 
     def ping(self) -> StoreStatus:
         """Raise unless the store can be reached, opened with this key, read and written.
-
-        For health checks. It writes as a save does, and leaves nothing behind: it also creates a
-        store that does not exist, unless it must.
 
         Raises:
             StorageError: The store failed, or does not exist and must.
@@ -132,26 +117,17 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
     ) -> int:
-        """Rewrite a place without older history, and return the number of freed bytes of entries.
-
-        Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
-        """
+        """Rewrite a place without older history, and return the number of freed bytes of entries."""
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 
     def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
-        """Return an anchor: a string with the end of every place, to be stored elsewhere.
-
-        See `LocalFileMemoryProvider.anchor`.
-        """
+        """Return an anchor: a string with the end of every place, to be stored elsewhere."""
         return self._portal.call(self._wrapped.anchor, progress=progress)
 
     def verify(
         self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> None:
         """Raise unless every place is readable and has come at least as far as the anchor says.
-
-        Reads every entry of every place. Without an anchor, an older copy that is whole is not
-        detected. `progress` is called as `anchor` calls it.
 
         Raises:
             TamperedError: The store, or a place, is gone, was changed, or was put back to an older
@@ -175,18 +151,11 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
     ) -> History:
         """Return every save, confirmation and forget of a concept, oldest first.
 
-        A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
-        and its entry `is_unreadable`.
-
         Raises:
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return a string that changes whenever the result of `load_all` may have changed.
-
-        Takes microseconds if nothing changed. Versions of different instances are not comparable.
-        None means that the version is unknown.
-        """
+        """Return a string that changes whenever the result of `load_all` may have changed."""
         return self._portal.call(self._wrapped.version, subject, scope)

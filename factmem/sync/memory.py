@@ -46,8 +46,10 @@ class MemorySync(WrapsContext[AgentMemory]):
         memory = MemorySync(AgentMemory(store, scopes=MemoryScopesProfile(agent="desk")))
         facts = memory.current()
 
-    Every method does what the method of that name does, in the event loop of a portal, and returns
-    its result. `with memory` is `async with memory`: work in the background goes on inside the block.
+    Each method is that of `AgentMemory` with its name, which says more.
+
+    Methods run in the event loop of a portal. `with memory` is `async with memory`: work in the
+    background goes on inside the block.
 
     Args:
         memory: The memory to call.
@@ -70,10 +72,7 @@ class MemorySync(WrapsContext[AgentMemory]):
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The default places of calls: each subject in each scope, narrowest first.
-
-        Raises `UnboundSubjectError` if a per-entity subject has no entity.
-        """
+        """The default places of calls: each subject in each scope, narrowest first."""
         return self._wrapped.places
 
     @property
@@ -124,10 +123,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         places: Iterable[Place] | None = None,
         read_only: bool = False,
     ) -> Self:
-        """Return this memory restricted to some of its places. No call to a model, no I/O.
-
-        See `AgentMemory.view`.
-        """
+        """Return this memory restricted to some of its places. No call to a model, no I/O."""
         return type(self)(
             self._wrapped.view(
                 subjects=subjects, scopes=scopes, places=places, read_only=read_only
@@ -136,10 +132,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         )
 
     def of(self, entity: str, *levels: str) -> Self:
-        """Return a view in which every unbound per-entity subject is bound to one entity.
-
-        Raises `ValueError` if there is no such subject.
-        """
+        """Return a view in which every unbound per-entity subject is bound to one entity."""
         return type(self)(self._wrapped.of(entity, *levels), self._portal)
 
     def text(
@@ -149,16 +142,11 @@ class MemorySync(WrapsContext[AgentMemory]):
         *,
         max_tokens: int | None = None,
     ) -> str:
-        """Return the content of the memory message; empty if there are no facts.
-
-        See `AgentMemory.text`.
-        """
+        """Return the content of the memory message; empty if there are no facts."""
         return self._portal.call(self._wrapped.text, question, limit, max_tokens=max_tokens)
 
     def documents(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> DocumentsSync:
         """Return the documents of a subject: texts with paths, in a separate scope.
-
-        See `AgentMemory.documents`.
 
         Raises:
             TypeError: The provider is not a `FactStore`.
@@ -171,8 +159,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         self, name: str, *, learn_after: timedelta | None = REST, keep: timedelta | None = None
     ) -> ConversationSync:
         """Return a chat of the user, whose messages are stored and learnt from. No I/O.
-
-        See `AgentMemory.conversation`.
 
         Raises:
             UnboundSubjectError: The subject is per entity and has no entity.
@@ -190,11 +176,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def load_facts_to_agent(
         self, messages: list[History], concept: Concept[Any, L] | None = None
     ) -> LoadReport[L]:
-        """Put the current facts of every concept, or of one, into a chat. No call to a model.
-
-        The whole memory message is replaced. With `concept` only its lines are; those of other
-        concepts stay if they fit. A message without facts is removed.
-        """
+        """Put the current facts of every concept, or of one, into a chat. No call to a model."""
         return self._portal.call(self._wrapped.load_facts_to_agent, messages, concept)
 
     @overload
@@ -209,10 +191,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def current(
         self, concept: Concept[Any, Any] | type[Profile] | None = None
     ) -> Sequence[AnyFact] | Profile:
-        """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
-
-        See `AgentMemory.current`.
-        """
+        """Return the current facts of a concept, or of all, ordered by keyword. No call to a model."""
         any_call: Any = self._wrapped.current
         result: Sequence[AnyFact] | Profile = self._portal.call(any_call, concept)
         return result
@@ -242,18 +221,13 @@ class MemorySync(WrapsContext[AgentMemory]):
     def save(
         self, concept: Concept[Any, Any] | Profile, value: object = None, *, confirmed: bool = False
     ) -> AnyFact | None:
-        """Save the value of a concept, or a list of values for one with many. No call to a model.
-
-        See `AgentMemory.save`.
-        """
+        """Save the value of a concept, or a list of values for one with many. No call to a model."""
         any_call: Any = self._wrapped.save
         result: AnyFact | None = self._portal.call(any_call, concept, value, confirmed=confirmed)
         return result
 
     def edit(self, profile: type[P]) -> AbstractContextManager[P]:
         """Load a profile, and write what the block changed in it. No call to a model.
-
-        See `AgentMemory.edit`.
 
         Raises:
             TypeError: It is not a class of `Profile`.
@@ -262,10 +236,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         return self._portal.entered(self._wrapped.edit(profile))
 
     def note(self, text: str) -> MultipleFacts[str]:
-        """Save a free text as it is, where `save` would. No call to a model.
-
-        See `AgentMemory.note`.
-        """
+        """Save a free text as it is, where `save` would. No call to a model."""
         return self._portal.call(self._wrapped.note, text)
 
     def why(self, fact: AnyFact) -> FactOrigin | None:
@@ -282,10 +253,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         detection: Detection | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
-        """Detect the facts that a chat states, of all subjects at once, and save them.
-
-        See `AgentMemory.auto_detect_facts`.
-        """
+        """Detect the facts that a chat states, of all subjects at once, and save them."""
         return self._portal.call(
             self._wrapped.auto_detect_facts,
             messages,
@@ -303,10 +271,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
     ) -> DetectionReport:
-        """Detect the facts in a text, and save them. One call to the model; none for an empty text.
-
-        See `AgentMemory.remember`.
-        """
+        """Detect the facts in a text, and save them. One call to the model; none for an empty text."""
         return self._portal.call(self._wrapped.remember, text, source=source, said_at=said_at)
 
     def recall(
@@ -318,10 +283,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         scopes: Scopes = None,
         where: RecallFilter | None = None,
     ) -> RecallResult:
-        """Return the facts that are relevant to a question, best first, and messages in `turns`.
-
-        See `AgentMemory.recall`.
-        """
+        """Return the facts that are relevant to a question, best first, and messages in `turns`."""
         return self._portal.call(
             self._wrapped.recall, query, limit=limit, subjects=subjects, scopes=scopes, where=where
         )
@@ -336,10 +298,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         scopes: Scopes = None,
         where: RecallFilter | None = None,
     ) -> RecallReport:
-        """Put the facts that are relevant to a question into a chat, instead of all facts.
-
-        See `AgentMemory.recall_facts_to_agent`.
-        """
+        """Put the facts that are relevant to a question into a chat, instead of all facts."""
         return self._portal.call(
             self._wrapped.recall_facts_to_agent,
             messages,
@@ -353,10 +312,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def tools(
         self, prefix: str = "memory_", *, save: bool = False, of: Callable[[Any], Who] | None = None
     ) -> list[ToolSync]:
-        """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
-
-        See `AgentMemory.tools`.
-        """
+        """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks."""
         return [
             ToolSync(each, self._portal) for each in self._wrapped.tools(prefix, save=save, of=of)
         ]

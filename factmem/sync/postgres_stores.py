@@ -21,15 +21,14 @@ __all__ = ["PostgresStoreSync"]
 class PostgresStoreSync(StoreSync[PostgresMemoryProvider]):
     """A `PostgresMemoryProvider` for code that does not use `await`.
 
-    with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
-        store.save(fact, subject, scope)
+        with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
+            store.save(fact, subject, scope)
+
+    Each method is that of `PostgresMemoryProvider` with its name, which says more.
     """
 
     def migrate(self) -> None:
         """Create the tables, or migrate them to the version of this release.
-
-        The first write does it too. Call it in a deployment step if the application's role may not
-        create tables. With `role` it also grants that role the privileges that it needs.
 
         Raises:
             StorageError: The tables have a later version than this release knows.
@@ -37,17 +36,11 @@ class PostgresStoreSync(StoreSync[PostgresMemoryProvider]):
         return self._portal.call(self._wrapped.migrate)
 
     def create(self) -> None:
-        """Create the store if it does not exist, also with `must_exist`.
-
-        For a deployment step: the application then opens the store with `must_exist=True`.
-        """
+        """Create the store if it does not exist, also with `must_exist`."""
         return self._portal.call(self._wrapped.create)
 
     def ping(self) -> StoreStatus:
         """Raise unless the store can be reached, opened with this key, read and written.
-
-        For health checks. It writes as a save does, and leaves nothing behind: it also creates a
-        store that does not exist, unless it must.
 
         Raises:
             StorageError: The store failed, or does not exist and must.
@@ -59,26 +52,17 @@ class PostgresStoreSync(StoreSync[PostgresMemoryProvider]):
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
     ) -> int:
-        """Rewrite a place without older history, and return the number of freed bytes of entries.
-
-        Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
-        """
+        """Rewrite a place without older history, and return the number of freed bytes of entries."""
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 
     def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
-        """Return an anchor: a string with the end of every place, to be stored elsewhere.
-
-        See `PostgresMemoryProvider.anchor`.
-        """
+        """Return an anchor: a string with the end of every place, to be stored elsewhere."""
         return self._portal.call(self._wrapped.anchor, progress=progress)
 
     def verify(
         self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> None:
         """Raise unless every place is readable and has come at least as far as the anchor says.
-
-        Reads every entry of every place. Without an anchor, an older copy that is whole is not
-        detected. `progress` is called as `anchor` calls it.
 
         Raises:
             TamperedError: The store, or a place, is gone, was changed, or was put back to an older
@@ -102,18 +86,11 @@ class PostgresStoreSync(StoreSync[PostgresMemoryProvider]):
     ) -> History:
         """Return every save, confirmation and forget of a concept, oldest first.
 
-        A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
-        and its entry `is_unreadable`.
-
         Raises:
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return a string that changes whenever the result of `load_all` may have changed.
-
-        Takes microseconds if nothing changed. Versions of different instances are not comparable.
-        None means that the version is unknown.
-        """
+        """Return a string that changes whenever the result of `load_all` may have changed."""
         return self._portal.call(self._wrapped.version, subject, scope)

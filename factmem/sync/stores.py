@@ -39,12 +39,13 @@ T = TypeVar("T")
 
 
 class ProviderSync(Wraps[AgentMemoryProvider]):
-    """A provider for code that does not use `await`."""
+    """A provider for code that does not use `await`.
+
+    Each method is that of `AgentMemoryProvider` with its name, which says more.
+    """
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         """Store `fact` as a statement about its concept, said at its `timestamp`.
-
-        See `AgentMemoryProvider.save`.
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was stored.
@@ -54,9 +55,6 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
 
     def load(self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope) -> list[L]:
         """Return the current facts of a concept; empty if it has none.
-
-        A SINGLE concept has at most one `SingleFact`. A MULTIPLE concept has a `MultipleFacts` for
-        each save that still has current values, oldest first.
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
@@ -77,9 +75,6 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
     ) -> list[AnyFact]:
         """Return the current facts that match a few words.
 
-        A fact matches if its concept's description contains the phrase, or if every word of the
-        phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
-
         Raises:
             StorageError: The store could not be read.
         """
@@ -91,6 +86,8 @@ class StoreSync(WrapsContext[S]):
 
         with StoreSync(InMemoryProvider()) as store:
             store.save(fact, subject, scope)
+
+    Each method is that of `FactStore` with its name, which says more.
 
     Args:
         store: The store to call. Leaving the `with` block closes it.
@@ -110,8 +107,6 @@ class StoreSync(WrapsContext[S]):
     def concepts(self) -> list[ConceptDefinition]:
         """Return what the store was told about each concept, ordered by keyword.
 
-        Empty if the store keeps no definitions.
-
         Raises:
             StorageError: The store failed.
         """
@@ -119,8 +114,6 @@ class StoreSync(WrapsContext[S]):
 
     def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
         """Tell the store the concepts of a program, in one durable write.
-
-        See `FactStore.define`.
 
         Raises:
             StorageError: The store failed.
@@ -137,8 +130,6 @@ class StoreSync(WrapsContext[S]):
     ) -> list[Place]:
         """Return the places that are not empty, in the store's own order, without reading them.
 
-        See `FactStore.list_places`.
-
         Raises:
             UnboundSubjectError: A subject is per entity and has no entity.
             TypeError: An argument is of the wrong type.
@@ -150,11 +141,7 @@ class StoreSync(WrapsContext[S]):
         )
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """Return a string that changes whenever the result of `load_all` may have changed.
-
-        Takes microseconds if nothing changed. Versions of different instances are not comparable.
-        None means that the version is unknown.
-        """
+        """Return a string that changes whenever the result of `load_all` may have changed."""
         return self._portal.call(self._wrapped.version, subject, scope)
 
     def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
@@ -176,8 +163,6 @@ class StoreSync(WrapsContext[S]):
     ) -> Learned:
         """Record statements in one place, all or none, in one durable write.
 
-        See `FactStore.learn`.
-
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was recorded.
             PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
@@ -190,8 +175,6 @@ class StoreSync(WrapsContext[S]):
     def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
         """Return when a place with facts was last erased; None for never, or if that is unknown.
 
-        An import skips what was recorded before.
-
         Raises:
             StorageError: The store could not be read.
         """
@@ -200,8 +183,6 @@ class StoreSync(WrapsContext[S]):
     def replay_erasures(self, erased: Iterable[ErasureReceipt]) -> int:
         """Erase again what an older copy of the store brought back; return the number of places.
 
-        See `FactStore.replay_erasures`.
-
         Raises:
             StorageError: The store failed. The same call continues.
         """
@@ -209,8 +190,6 @@ class StoreSync(WrapsContext[S]):
 
     def shred(self) -> ShredReceipt:
         """Destroy the keys of all facts that were erased or purged before now.
-
-        See `FactStore.shred`.
 
         Raises:
             ValueError: The keys of the store cannot be destroyed, or other keys open it too.
@@ -221,8 +200,6 @@ class StoreSync(WrapsContext[S]):
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         """Store `fact` as a statement about its concept, said at its `timestamp`.
 
-        See `FactStore.save`.
-
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was stored.
             StorageError: The store failed. Nothing was acknowledged.
@@ -232,11 +209,7 @@ class StoreSync(WrapsContext[S]):
     def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
     ) -> None:
-        """Store several facts of one place in one durable write, all or none.
-
-        No reader sees a part of them, and neither does anyone after a crash or a failure. Facts of
-        several places need several calls. An empty list does nothing. Raises as `save` does.
-        """
+        """Store several facts of one place in one durable write, all or none."""
         return self._portal.call(self._wrapped.save_many, facts, subject, scope)
 
     def load(
@@ -266,8 +239,6 @@ class StoreSync(WrapsContext[S]):
     ) -> list[AnyFact]:
         """Return all facts that are current, or were at `as_of`.
 
-        See `FactStore.load_all`.
-
         Raises:
             StorageError: The store could not be read.
             ValueError: `as_of` is naive.
@@ -281,9 +252,6 @@ class StoreSync(WrapsContext[S]):
     ) -> list[AnyFact]:
         """Return the current facts that match a few words.
 
-        A fact matches if its concept's description contains the phrase, or if every word of the
-        phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
-
         Raises:
             StorageError: The store could not be read.
         """
@@ -293,9 +261,6 @@ class StoreSync(WrapsContext[S]):
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> list[HistoryEntry]:
         """Return every save, confirmation and forget of a concept, oldest first.
-
-        A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
-        and its entry `is_unreadable`.
 
         Raises:
             StorageError: The store could not be read.
@@ -310,8 +275,6 @@ class StoreSync(WrapsContext[S]):
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> list[Proposal]:
         """Return what waits for a decision in a place: values, and ends of confirmed values.
-
-        See `FactStore.proposals`.
 
         Raises:
             StorageError: The store could not be read.
@@ -334,8 +297,6 @@ class StoreSync(WrapsContext[S]):
         purge: Purge = False,
     ) -> int:
         """Forget the current values that meet all given conditions, and return their number.
-
-        See `FactStore.forget`.
 
         Raises:
             ValueError: No condition was given (use `erase` to empty a place), `value` was given
@@ -362,8 +323,6 @@ class StoreSync(WrapsContext[S]):
     ) -> ErasureReceipt:
         """Remove a place with its whole history, physically, and return a receipt.
 
-        See `FactStore.erase`.
-
         Raises:
             StorageError: The store failed.
         """
@@ -376,8 +335,6 @@ class StoreSync(WrapsContext[S]):
         scopes: Iterable[MemoryScope] | None = None,
     ) -> list[PlaceInfo]:
         """Return the places that are not empty, ordered by identity.
-
-        See `FactStore.places`.
 
         Raises:
             UnboundSubjectError: One of `subjects` is per entity and has no entity.
@@ -397,8 +354,6 @@ class StoreSync(WrapsContext[S]):
     def replay(self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope) -> int:
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
-        See `FactStore.replay`.
-
         Raises:
             ValueError: An entry is invalid.
             StorageError: The store failed.
@@ -407,8 +362,6 @@ class StoreSync(WrapsContext[S]):
 
     def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         """Append the entries that `change` computes from a place's ledger; return their number.
-
-        See `FactStore.amend`.
 
         Raises:
             ValueError: An entry that it returned is invalid.
@@ -421,8 +374,6 @@ class StoreSync(WrapsContext[S]):
     ) -> int:
         """Append the entry that `change` computes from the current facts; `amend` without history.
 
-        See `FactStore.amend_current`.
-
         Raises:
             ValueError: The entry that it returned is invalid.
             StorageError: The store failed.
@@ -431,8 +382,6 @@ class StoreSync(WrapsContext[S]):
 
     def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
         """Rewrite the ledger of a place, history included; return how many entries changed.
-
-        See `FactStore.rewrite`.
 
         Raises:
             ValueError: An entry that it returned is invalid.

@@ -95,8 +95,8 @@ FILES = (
     memory = MemorySync(AgentMemory(store, scopes=MemoryScopesProfile(agent="desk")))
     facts = memory.current()
 
-Every method does what the method of that name does, in the event loop of a portal, and returns
-its result. `with memory` is `async with memory`: work in the background goes on inside the block.
+Methods run in the event loop of a portal. `with memory` is `async with memory`: work in the
+background goes on inside the block.
 
 Args:
     memory: The memory to call.
@@ -346,7 +346,10 @@ def made(file: File) -> str:
 
 
 def _class(twin: Twin, source: Source) -> str:
-    lines = [f"class {twin.name}({twin.base}):", _docstring(twin.about, 4), twin.head]
+    whole = f"Each method is that of `{twin.of.partition(':')[2]}` with its name, which says more."
+    first, *others = twin.about.split("\n\n")
+    about = "\n\n".join([first, *others[:1], whole, *others[1:]])
+    lines = [f"class {twin.name}({twin.base}):", _docstring(about, 4), twin.head]
     have = {
         name: [_shape(each) for each in functions]
         for of in twin.bases
@@ -359,7 +362,6 @@ def _class(twin: Twin, source: Source) -> str:
                     each,
                     module,
                     source,
-                    owner=twin.of.partition(":")[2],
                     is_overloaded=len(functions) > 1,
                     inherited=_inherited(twin, name),
                 )
@@ -424,7 +426,6 @@ def _method(
     module: str,
     source: Source,
     *,
-    owner: str,
     is_overloaded: bool,
     inherited: str,
 ) -> str:
@@ -450,8 +451,7 @@ def _method(
     lines.append(f"    def {function.name}({ast.unparse(function.args)}) -> {returns}:")
     text = ast.get_docstring(function) or inherited
     if text and "overload" not in decorators:
-        about = _shortened(_without_await(text), f"{owner}.{function.name}")
-        lines.append(_docstring(about, 8))
+        lines.append(_docstring(_shortened(_without_await(text)), 8))
     return "\n".join([*lines, f"        {body}", ""])
 
 
@@ -556,12 +556,10 @@ def _without_await(text: str) -> str:
     return text.replace("aclose", "close").replace("__aexit__", "__exit__")
 
 
-def _shortened(text: str, whole: str) -> str:
-    """Return the first paragraph of a docstring and its errors, and where the whole one is."""
+def _shortened(text: str) -> str:
+    """Return the first paragraph of a docstring and its errors."""
     first, *others = text.split("\n\n")
-    errors = [each for each in others if each.startswith("Raises:")]
-    short = "\n\n".join([first, f"See `{whole}`.", *errors])
-    return short if short.count("\n") + 1 < text.count("\n") else text
+    return "\n\n".join([first, *(each for each in others if each.startswith("Raises:"))])
 
 
 def main() -> None:

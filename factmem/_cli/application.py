@@ -2,7 +2,7 @@
 
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
@@ -22,13 +22,18 @@ from factmem._cli import (  # noqa: F401 - they register their commands
     timeline,
     transfers,
 )
-from factmem._cli.commands import app
+from factmem._cli.commands import ASK, ENV, FILE, TEXT, app, option, with_options
 from factmem._cli.named_objects import load_concepts
 from factmem._cli.options import Options
 from factmem._cli.output import print_line
 from factmem._cli.project import project_of
 
 __all__ = ["app"]
+
+
+_STORE, _STORE_NAME = "A folder or postgresql:// URL.", "The name of the store in a database."
+_CONCEPTS = "The application's concepts, with their value types."
+_VERSION = "Print the version."
 
 
 def _version(wanted: bool) -> None:
@@ -38,50 +43,27 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def _options(
-    ctx: typer.Context,
-    store: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", envvar="FACTMEM_STORE", help="A folder or postgresql:// URL."),
-    ] = None,
-    key_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The environment variable with the key.")
-    ] = None,
-    key_file: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The file with the key.")
-    ] = None,
-    passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Ask for a passphrase on the terminal.")
-    ] = False,
-    keyring: Annotated[
-        bool, typer.Option("--keyring", help="Use the key in the system's keyring.")
-    ] = False,
-    store_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name of the store in a database.")
-    ] = None,
-    concepts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME", help="The application's concepts, with their value types."
-        ),
-    ] = None,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+@with_options(
+    option("store", TEXT, "--store", metavar="PATH", envvar="FACTMEM_STORE", help=_STORE),
+    option("key_env", TEXT, "--key-env", metavar="NAME", help=ENV),
+    option("key_file", TEXT, "--key-file", metavar="PATH", help=FILE),
+    option("passphrase", bool, "--passphrase", help=ASK),
+    option("keyring", bool, "--keyring", help="Use the key in the system's keyring."),
+    option("store_name", TEXT, "--store-name", metavar="NAME", help=_STORE_NAME),
+    option("concepts", TEXT, "--concepts", metavar="MODULE:NAME", help=_CONCEPTS),
+    option("version", bool, "--version", callback=_version, is_eager=True, help=_VERSION),
+)
+def _options(ctx: typer.Context, **given: Any) -> None:
     """Show, change and move the facts of AI agents, and maintain their store."""
-    del version  # handled by its callback
     project = project_of(Path.cwd())
-    if not (key_env or key_file or passphrase or keyring):
-        key_env, key_file, keyring = project.key_env, project.key_file, project.keyring
+    opened = {each: given[each] for each in ("key_env", "key_file", "passphrase", "keyring")}
+    if not any(opened.values()):
+        opened |= {each: getattr(project, each) for each in ("key_env", "key_file", "keyring")}
     ctx.obj = Options(
-        store or project.store,
-        key_env,
-        key_file,
-        passphrase,
-        keyring,
-        store_name or project.store_name or "default",
-        load_concepts(concepts),
-        project.place,
-        project.embedder,
+        given["store"] or project.store,
+        store_name=given["store_name"] or project.store_name or "default",
+        concepts=load_concepts(given["concepts"]),
+        place=project.place,
+        embedder=project.embedder,
+        **opened,
     )

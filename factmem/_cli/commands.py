@@ -75,27 +75,43 @@ app.add_typer(evaluation, name="eval")
 _PREFIXES = {id(keys): "keys ", id(evaluation): "eval "}
 
 
-def _option(name: str, kind: object, *flags: str, **more: Any) -> Parameter:
+def option(name: str, kind: object, *flags: str, **more: Any) -> Parameter:
+    """Return a parameter for an option, which is None or False if it is not passed."""
     default: Any = typer.Option(False if kind is bool else None, *flags, **more)
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-_TEXT = str | None
-_JSON = (_option("as_json", bool, "--json", help="Print JSON."),)
-_YES = (_option("yes", bool, "--yes", "-y", help="Do not ask for confirmation."),)
-_REVEAL = (_option("reveal", bool, "--reveal", help=REVEAL),)
+def with_options(*parameters: Parameter) -> Callable[[Work], Work]:
+    """Give a function of a context and keyword arguments the signature that typer reads."""
+    context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    whole = [context, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters)]
+
+    def decorated(work: Work) -> Work:
+        shown: Any = work
+        shown.__signature__ = Signature(whole)
+        shown.__annotations__ = {each.name: each.annotation for each in whole}
+        return work
+
+    return decorated
+
+
+TEXT = str | None
+_JSON = (option("as_json", bool, "--json", help="Print JSON."),)
+_YES = (option("yes", bool, "--yes", "-y", help="Do not ask for confirmation."),)
+_REVEAL = (option("reveal", bool, "--reveal", help=REVEAL),)
 _BY, _WHY = "Your name, kept with the change.", "The reason, kept with the change."
 _SIGNED = (
-    _option("name", _TEXT, "--name", envvar="FACTMEM_ACTOR", help=_BY),
-    _option("reason", _TEXT, "--reason", envvar="FACTMEM_REASON", help=_WHY),
+    option("name", TEXT, "--name", envvar="FACTMEM_ACTOR", help=_BY),
+    option("reason", TEXT, "--reason", envvar="FACTMEM_REASON", help=_WHY),
 )
-_ENV, _ENTRY = "The environment variable with the key.", "The entry with the key, of the service"
-_ASK = "Ask for a passphrase on the terminal."
+FILE = "The file with the key."
+ENV, _ENTRY = "The environment variable with the key.", "The entry with the key, of the service"
+ASK = "Ask for a passphrase on the terminal."
 _KEY = (
-    _option("env", _TEXT, "--key-env", metavar="NAME", help=_ENV),
-    _option("file", _TEXT, "--key-file", metavar="PATH", help="The file with the key."),
-    _option("passphrase", bool, "--passphrase", help=_ASK),
-    _option("entry", _TEXT, "--keyring-entry", metavar="NAME", help=f"{_ENTRY} 'factmem'."),
+    option("env", TEXT, "--key-env", metavar="NAME", help=ENV),
+    option("file", TEXT, "--key-file", metavar="PATH", help=FILE),
+    option("passphrase", bool, "--passphrase", help=ASK),
+    option("entry", TEXT, "--keyring-entry", metavar="NAME", help=f"{_ENTRY} 'factmem'."),
 )
 
 
@@ -150,16 +166,10 @@ def command(
             if isinstance(answer, Answer):
                 answer.show(as_json=as_json)
 
-        context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        call.__doc__ = work.__doc__
         arguments = [each for each in own.values() if each.name not in {"store", "key"}]
-        parameters = [context, *arguments, *added]
-        shown: Any = call
-        shown.__signature__ = Signature(
-            [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
-        )
-        shown.__annotations__ = {each.name: each.annotation for each in parameters}
-        shown.__doc__ = work.__doc__
-        group.command(chosen, epilog=examples_of(_PREFIXES.get(id(group), "") + chosen))(shown)
+        epilog = examples_of(_PREFIXES.get(id(group), "") + chosen)
+        group.command(chosen, epilog=epilog)(with_options(*arguments, *added)(call))
         return work
 
     return decorated

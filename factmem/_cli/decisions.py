@@ -13,9 +13,9 @@ import typer
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
-from factmem._cli.options import GIVEN, Keyword
+from factmem._cli.options import GIVEN, Keyword, Limit
 from factmem._cli.output import Answer, Table, print_line, print_table
-from factmem._cli.place_names import PlaceWord, find_place, place_name
+from factmem._cli.place_names import PlaceOrAll, PlaceWord, find_place, place_name
 from factmem._cli.records import author, fact_record, value_words
 from factmem._cli.targets import target_of
 from factmem._cli.timeline import change_records, change_table
@@ -47,13 +47,11 @@ def _review_of(store: Store, *places: Place) -> MemoryReview:
 @command(reveals=True)
 async def inbox(
     store: Store,
-    place: Annotated[
-        str | None, typer.Argument(metavar="[PLACE]", help="All places by default.")
-    ] = None,
+    place: PlaceOrAll = None,
     since: Annotated[
         str, typer.Option(metavar="TIME", help="From when on learnt values are new.")
     ] = "7d",
-    limit: Annotated[int, typer.Option("--limit", "-n", help="The maximum of values.")] = 50,
+    limit: Limit = 50,
 ) -> Answer:
     """Show what waits for a person: contradictions, proposals, doubtful and new values."""
     where = [] if place is None else [await find_place(store, place)]

@@ -12,7 +12,7 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, local
 from factmem._cli.options import confirm
 from factmem._cli.output import Answer, counted
-from factmem._cli.place_names import find_place
+from factmem._cli.place_names import PlaceOrAll, find_place
 from factmem._cli.times import parse_age
 
 
@@ -79,7 +79,7 @@ async def verify(
 @command(asks=True)
 async def compact(
     store: Store,
-    place: Annotated[str | None, typer.Argument(metavar="[PLACE]", help="All by default.")] = None,
+    place: PlaceOrAll = None,
     keep_history: Annotated[
         str, typer.Option(help="Keep the history of this time span: 90d.")
     ] = "0d",

@@ -88,6 +88,9 @@ Keyword: TypeAlias = Annotated[
 ]
 """The argument KEYWORD."""
 
+Limit: TypeAlias = Annotated[int, typer.Option("--limit", "-n", help="The most to show.")]
+"""The option --limit."""
+
 AsOf: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="As of a day, a time or a time span ago: 2026-03-01, 7d."),

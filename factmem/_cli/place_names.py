@@ -116,6 +116,11 @@ async def _places(store: Store) -> list[Place]:
     return await store.list_places()
 
 
+PlaceOrAll: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="[PLACE]", help="All places by default.")
+]
+"""The argument [PLACE]."""
+
 PlaceWord: TypeAlias = Annotated[
     str,
     typer.Argument(

@@ -9,7 +9,7 @@ from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.named_objects import load_embedder
 from factmem._cli.opening import Store, run
-from factmem._cli.options import GIVEN, AsOf, EmbedderName, Keyword
+from factmem._cli.options import GIVEN, AsOf, EmbedderName, Keyword, Limit
 from factmem._cli.output import Answer, Cut, Table
 from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.records import (
@@ -121,7 +121,7 @@ def recall(
     place: Annotated[
         list[str] | None, typer.Option("--place", help="Search only this place; can be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="The maximum of facts to show.")] = 5,
+    limit: Limit = 5,
     embedder: EmbedderName = None,
 ) -> Answer:
     """Find facts that answer a question, best first: by words, with --embedder by meaning."""

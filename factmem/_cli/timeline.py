@@ -11,8 +11,9 @@ from pydantic import JsonValue
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
+from factmem._cli.options import Limit
 from factmem._cli.output import Answer, Table
-from factmem._cli.place_names import PlaceWord, find_place, place_name
+from factmem._cli.place_names import PlaceOrAll, PlaceWord, find_place, place_name
 from factmem._cli.records import author, value_words
 from factmem._cli.targets import facts_of
 from factmem._cli.times import parse_time
@@ -27,13 +28,11 @@ _TIME = "A day, a time or a time span: 2026-03-01, 7d."
 @command(reveals=True)
 async def log(
     store: Store,
-    place: Annotated[
-        str | None, typer.Argument(metavar="[PLACE]", help="All places by default.")
-    ] = None,
+    place: PlaceOrAll = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help=_TIME)] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help=_TIME)] = None,
     name: Annotated[str | None, typer.Option("--name", help="Only changes of this name.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="The maximum of changes.")] = 50,
+    limit: Limit = 50,
 ) -> Answer:
     """Show what was saved, proposed, confirmed and forgotten, by whom, newest first."""
     begin, end = parse_time(since), parse_time(until)

@@ -1,62 +1,19 @@
-"""Stores in local files without await, and their keys.
+"""Stores in local files without await.
 
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Callable, Iterable
-from datetime import timedelta
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from factmem.encryption.aes256gcm import Encryption
-from factmem.encryption.key import Key
-from factmem.ledger.history import History
-from factmem.models.facts import Concept
-from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
-from factmem.providers.provider_keys import ProviderKeys
-from factmem.providers.results import ErasureReceipt, StoreStatus
-from factmem.sync._wrapping import Wraps
-from factmem.sync.stores import StoreSync
+from factmem.providers.results import ErasureReceipt
+from factmem.sync._sql_stores import SqlStoreSync
 
 __all__ = ["LocalStoreSync"]
 
 
-class KeysSync(Wraps[ProviderKeys]):
-    """The keys of an encrypted store for code that does not use `await`.
-
-    Each method is that of `ProviderKeys` with its name, which says more.
-    """
-
-    def ids(self) -> list[str]:
-        """Return the ids of the key slots; an id reveals nothing about its key."""
-        return self._portal.call(self._wrapped.ids)
-
-    def add(self, key: Key | str | Encryption) -> None:
-        """Add a key that opens the store."""
-        return self._portal.call(self._wrapped.add, key)
-
-    def remove(self, key: Key | str | Encryption) -> None:
-        """Remove a key, so that it no longer opens the store.
-
-        Raises:
-            WrongKeyError: The key does not open the store.
-            ValueError: It is the only key.
-        """
-        return self._portal.call(self._wrapped.remove, key)
-
-    def rotate(
-        self,
-        key: Key | str | Encryption,
-        *,
-        rewrite: bool = True,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        """Give the store a new key and new data keys, and rewrite every place with them."""
-        return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite, progress=progress)
-
-
-class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
+class LocalStoreSync(SqlStoreSync[LocalFileMemoryProvider]):
     """A `LocalFileMemoryProvider` for code that does not use `await`.
 
         with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
@@ -99,63 +56,3 @@ class LocalStoreSync(StoreSync[LocalFileMemoryProvider]):
             StorageError: Not even the row of the store can be read.
         """
         return self._portal.call(self._wrapped.salvage, folder)
-
-    def create(self) -> None:
-        """Create the store if it does not exist, also with `must_exist`."""
-        return self._portal.call(self._wrapped.create)
-
-    def ping(self) -> StoreStatus:
-        """Raise unless the store can be reached, opened with this key, read and written.
-
-        Raises:
-            StorageError: The store failed, or does not exist and must.
-            StoreBusyError: Other writes took too long.
-            DecryptionError: The key is missing or wrong.
-        """
-        return self._portal.call(self._wrapped.ping)
-
-    def compact(
-        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
-    ) -> int:
-        """Rewrite a place without older history, and return the number of freed bytes of entries."""
-        return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
-
-    def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
-        """Return an anchor: a string with the end of every place, to be stored elsewhere."""
-        return self._portal.call(self._wrapped.anchor, progress=progress)
-
-    def verify(
-        self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
-    ) -> None:
-        """Raise unless every place is readable and has come at least as far as the anchor says.
-
-        Raises:
-            TamperedError: The store, or a place, is gone, was changed, or was put back to an older
-                copy.
-            CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The string is no anchor.
-        """
-        return self._portal.call(self._wrapped.verify, anchor, progress=progress)
-
-    @property
-    def keys(self) -> KeysSync:
-        """The keys of an encrypted store.
-
-        Raises:
-            ValueError: The store was opened without encryption.
-        """
-        return KeysSync(self._wrapped.keys, self._portal)
-
-    def history(
-        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> History:
-        """Return every save, confirmation and forget of a concept, oldest first.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        return self._portal.call(self._wrapped.history, concept, subject, scope)
-
-    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return a string that changes whenever the result of `load_all` may have changed."""
-        return self._portal.call(self._wrapped.version, subject, scope)

@@ -71,7 +71,7 @@ SHARED = {
         "_written_dates",
     },
     "prompt": {"_escaping", "_memory_text", "_quotes", "_transcript"},
-    "providers": {"_four_methods", "_guarded", "_reader", "_searched_files"},
+    "providers": {"_four_methods", "_guarded", "_reader", "_searched_files", "_sql.store"},
     "recall": {"_documents", "_index_cache", "_lexical.analysis", "_search", "_turn_search"},
     "transfer": {"_lines"},
 }

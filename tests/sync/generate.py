@@ -58,7 +58,7 @@ WRAPPED = {
     "MemoryContents": ("_contents", "ContentsSync"),
     "FactStore": ("stores", "StoreSync"),
     "AgentMemoryProvider": ("stores", "ProviderSync"),
-    "ProviderKeys": ("local_stores", "KeysSync"),
+    "ProviderKeys": ("_sql_stores", "KeysSync"),
     "MemoryTool": ("_documents", "ToolSync"),
     "MemoryDocuments": ("_documents", "DocumentsSync"),
     "MemoryConsolidation": ("_documents", "ConsolidationSync"),
@@ -78,6 +78,7 @@ OF_MEMORIES = {
 """The methods of stores without a twin: a memory calls them, in the loop of its portal."""
 
 BASE = "factmem.providers.base"
+CORE = "factmem.providers._sql.store"
 LOCAL = "factmem.providers.local_file"
 SQL = "factmem.providers.provider_keys"
 POSTGRES = "factmem.providers.postgres"
@@ -240,8 +241,8 @@ Args:
         ('S = TypeVar("S", bound=FactStore, default=FactStore)',),
     ),
     File(
-        "local_stores",
-        "Stores in local files without await, and their keys.",
+        "_sql_stores",
+        "What stores in local files and in PostgreSQL have in common, without await.",
         (
             Twin(
                 "KeysSync",
@@ -250,22 +251,38 @@ Args:
                 base="Wraps[ProviderKeys]",
             ),
             Twin(
+                "SqlStoreSync",
+                f"{CORE}:SqlStore",
+                "A store in a database for code that does not use `await`.",
+                base="StoreSync[D]",
+                bases=(f"{BASE}:FactStore",),
+            ),
+        ),
+        (
+            (SQL, "ProviderKeys"),
+            (CORE, "SqlStore"),
+            ("factmem.sync.stores", "StoreSync"),
+            (WRAPPING, "Wraps"),
+            ("typing_extensions", "TypeVar"),
+        ),
+        ('D = TypeVar("D", bound=SqlStore)',),
+    ),
+    File(
+        "local_stores",
+        "Stores in local files without await.",
+        (
+            Twin(
                 "LocalStoreSync",
                 f"{LOCAL}:LocalFileMemoryProvider",
                 """A `LocalFileMemoryProvider` for code that does not use `await`.
 
     with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
         store.save(fact, subject, scope)""",
-                base="StoreSync[LocalFileMemoryProvider]",
-                bases=(f"{BASE}:FactStore",),
+                base="SqlStoreSync[LocalFileMemoryProvider]",
+                bases=(f"{BASE}:FactStore", f"{CORE}:SqlStore"),
             ),
         ),
-        (
-            (LOCAL, "LocalFileMemoryProvider"),
-            (SQL, "ProviderKeys"),
-            ("factmem.sync.stores", "StoreSync"),
-            (WRAPPING, "Wraps"),
-        ),
+        ((LOCAL, "LocalFileMemoryProvider"), ("factmem.sync._sql_stores", "SqlStoreSync")),
     ),
     File(
         "postgres_stores",
@@ -278,14 +295,11 @@ Args:
 
     with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
         store.save(fact, subject, scope)""",
-                base="StoreSync[PostgresMemoryProvider]",
-                bases=(f"{BASE}:FactStore",),
+                base="SqlStoreSync[PostgresMemoryProvider]",
+                bases=(f"{BASE}:FactStore", f"{CORE}:SqlStore"),
             ),
         ),
-        (
-            (POSTGRES, "PostgresMemoryProvider"),
-            ("factmem.sync.stores", "StoreSync"),
-        ),
+        ((POSTGRES, "PostgresMemoryProvider"), ("factmem.sync._sql_stores", "SqlStoreSync")),
     ),
 )
 

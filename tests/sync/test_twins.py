@@ -33,7 +33,7 @@ from factmem.providers.provider_keys import ProviderKeys
 from factmem.sync import LocalStoreSync, MemorySync, PostgresStoreSync, StoreSync
 from factmem.sync._contents import ContentsSync
 from factmem.sync._documents import DocumentsSync, ToolSync
-from factmem.sync.local_stores import KeysSync
+from factmem.sync._sql_stores import KeysSync
 from factmem.sync.stores import ProviderSync
 from tests.sync.generate import FILES, ROOM, WRAPPED, left_out_of, made
 from tests.tables import table

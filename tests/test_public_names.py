@@ -20,6 +20,7 @@ ELSEWHERE = {
     "factmem.integrations.agent_framework": "agent_framework",
     "factmem.integrations.crewai": "crewai",
     "factmem.integrations.google_adk": "google",
+    "factmem.integrations.hermes": "hermes_cli",
     "factmem.integrations.llama_index": "llama_index",
     "factmem.integrations.strands": "strands",
 }

@@ -111,6 +111,7 @@ FRAMEWORKS = (
         ("llama-index-core==0.13.0",),
         "llama_index",
     ),
+    Framework("hermes", ("hermes-agent>=0.19",), ("hermes-agent==0.19.0",), "hermes"),
     Framework("strands", ("strands-agents>=1.45",), ("strands-agents==1.45.0",), "strands"),
     Framework("crewai", ("crewai>=1.15",), ("crewai==1.15.0",), "crewai", ("crewai_crew",)),
 )

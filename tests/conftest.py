@@ -120,6 +120,14 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return backend
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cheap_passphrases() -> Iterator[None]:
+    """Derive keys in a millisecond. Published vectors test the derivation at its real cost."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("factmem.encryption.key._COST", (1, 64, 1))
+        yield
+
+
 @pytest.fixture(
     params=[pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.storm)]
 )

@@ -97,10 +97,9 @@ WRONG_KEYS: list[Any] = [3, None, Key, ["a", "b"]]
 @pytest.mark.parametrize("given", WRONG_KEYS)
 async def test_wrong_keys(tmp_path: Path, given: Any) -> None:
     """An encryptor refuses them, and so do add, remove and rotate."""
-    with pytest.raises(TypeError, match="key must be a Key or its base64 string"):
-        Aes256GCMEncryptor(given)
-    with pytest.raises(TypeError, match="text must be a str"):
-        Key.from_base64(given)
+    for made in (Aes256GCMEncryptor, Key.from_base64):
+        with pytest.raises(TypeError, match="text must be a str"):
+            made(given)
     with pytest.raises(TypeError, match="passphrase must be a str"):
         Key.from_passphrase(given)
     async with LocalFileMemoryProvider(

@@ -406,3 +406,13 @@ async def test_a_dry_run_only_reports() -> None:
     assert (dry.is_dry_run, wet.is_dry_run) == (True, False)
     assert await _contents(store) == ["tools=Java"]
     assert await store.load_all(ALICE, PRODUCT) == []
+
+
+@table("given", [True, "nan", "high", [1]])
+async def test_an_importance_that_is_no_number_is_the_ordinary_one(given: Any) -> None:
+    """It only ranks, so it is no reason to lose a value."""
+    memory = memory_of(model=ScriptedChatModel({"facts": [item(importance=given)]}))
+
+    (saved,) = (await memory.auto_detect_facts([user("I prefer the dark theme.")])).saved
+
+    assert saved.fact.importance == 0.5

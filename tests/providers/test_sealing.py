@@ -1,5 +1,6 @@
 """What is sealed in an encrypted store: fresh nonces and keys, and what sizes reveal."""
 
+import json
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import TamperedError
 from factmem.providers._sql import sealing
-from factmem.providers._sql.sealing import NO_TAG, RingSealing
+from factmem.providers._sql.sealing import NO_TAG, RingSealing, _CheckedLines
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, PERSON, languages, theme
@@ -104,3 +105,14 @@ async def test_sizes_reveal_little(root: Path) -> None:
 
     assert len(sizes) <= 5
     assert all((size - 28) % 64 == 0 for size in sizes | names)
+
+
+@pytest.mark.parametrize("line", [b"{}", b'{"facts":[]}'])
+def test_a_checksum_is_a_field_of_its_line(line: bytes) -> None:
+    """Any tool reads the line, also one without another field."""
+    sealer = _CheckedLines(b"place")
+
+    stored = sealer.seal(1, 2, b"", line)
+
+    assert json.loads(stored).keys() == {"sum", *json.loads(line)}
+    assert sealer.open(1, 2, b"", stored) == line

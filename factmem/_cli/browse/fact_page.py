@@ -1,7 +1,8 @@
 """FactPage: the details of one value."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -18,39 +19,52 @@ from factmem._cli.times import time_words
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.memory.origin import FactOrigin
 from factmem.models._display import shown
-from factmem.models.sources import FactSource
+
+_HEADING = "bold underline"
+_MARKS: dict[HistoryAction, tuple[str, str]] = {
+    HistoryAction.SAVED: ("  ● ", "green"),
+    HistoryAction.CONFIRMED: ("  ○ ", "cyan"),
+    HistoryAction.FORGOTTEN: ("  ✕ ", "red"),
+    HistoryAction.SUPERSEDED: ("  ◌ ", "yellow"),
+}
 
 
 def page_text(row: Row, origin: FactOrigin | None) -> Text:
     """Return the page of a fact as styled and escaped text."""
-    page = Text()
-    _add_heading(page, shown(row.fact.concept.keyword))
-    page.append(f"{shown(row.fact.concept.description)}\n\n", "dim")
-    value = (
-        row.value
-        if isinstance(row.value, str)
-        else json.dumps(row.value, ensure_ascii=False, indent=2)
+    is_text, concept = isinstance(row.value, str), row.fact.concept
+    value = row.value if is_text else json.dumps(row.value, ensure_ascii=False, indent=2)
+    lines = "\n".join(map(shown, value.split("\n")))
+    page = Text.assemble(
+        (f"{shown(concept.keyword)}\n", _HEADING),
+        (f"{shown(concept.description)}\n\n", "dim"),
+        (f"{lines}\n\n", "bold"),
     )
-    for line in value.split("\n"):
-        page.append(f"{shown(line)}\n", "bold")
-    page.append("\n")
     for name, words in _fields(row):
-        page.append(f"{name:<12}", "dim")
-        page.append(f"{shown(words)}\n")
+        page.append(f"{name:<12}", "dim").append(f"{shown(words)}\n")
     sources = origin.sources if origin else []
-    _add_heading(page, "\nSources" if sources else "\nNo source was recorded")
+    page.append("\nSources\n" if sources else "\nNo source was recorded\n", _HEADING)
     for source in sources:
-        _add_source(page, source)
-    history = (origin.history if origin else None) or []
-    _add_confirmations(page, history)
-    _add_heading(page, "\nHistory")
-    for entry in history:
-        _add_entry(page, entry)
+        model = f", extracted by {source.model}" if source.model else ""
+        page.append(f"  {shown(source_words([replace(source, quote=None)]) + model)}\n")
+        if source.quote is not None:
+            page.append(f'    "{shown(source.quote)}"\n', "italic green")
+    _add_history(page, (origin.history if origin else None) or [])
     return page
 
 
-def _add_heading(page: Text, heading: str) -> None:
-    page.append(f"{heading}\n", "bold underline")
+def _add_history(page: Text, history: Sequence[HistoryEntry]) -> None:
+    if times := [e.recorded_at for e in history if e.action is HistoryAction.CONFIRMED]:
+        count = "once" if len(times) == 1 else f"{len(times):,} times"
+        page.append(f"\nConfirmed {count}, last {time_words(times[-1])}\n", _HEADING)
+    page.append("\nHistory\n", _HEADING)
+    for entry in history:
+        page.append(*_MARKS[entry.action])
+        page.append(f"{time_words(entry.recorded_at)}  {entry.action.value:<10}  ")
+        if entry.fact is not None:
+            page.append(shown(value_words(entry.fact.values)))
+            if entry.fact.source is not None:
+                page.append(f"  {shown(source_words([entry.fact.source]))}", "dim")
+        page.append("\n")
 
 
 def _fields(row: Row) -> Iterator[tuple[str, str]]:
@@ -64,43 +78,6 @@ def _fields(row: Row) -> Iterator[tuple[str, str]]:
     if fact.metadata:
         yield "metadata", json.dumps(dict(fact.metadata), ensure_ascii=False)
     yield "id", fact.id
-
-
-def _add_source(page: Text, source: FactSource) -> None:
-    parts = [source.kind.value, source.conversation or ""]
-    if source.message is not None:
-        parts.append(f"message {source.message}")
-    if source.model is not None:
-        parts.append(f"extracted by {source.model}")
-    page.append(f"  {shown(', '.join(part for part in parts if part))}\n")
-    if source.quote is not None:
-        page.append(f'    "{shown(source.quote)}"\n', "italic green")
-
-
-def _add_confirmations(page: Text, history: list[HistoryEntry]) -> None:
-    confirmed = [each for each in history if each.action is HistoryAction.CONFIRMED]
-    if confirmed:
-        times = "once" if len(confirmed) == 1 else f"{len(confirmed):,} times"
-        _add_heading(page, f"\nConfirmed {times}, last {time_words(confirmed[-1].recorded_at)}")
-
-
-_MARKS: dict[HistoryAction, tuple[str, str]] = {
-    HistoryAction.SAVED: ("●", "green"),
-    HistoryAction.CONFIRMED: ("○", "cyan"),
-    HistoryAction.FORGOTTEN: ("✕", "red"),
-    HistoryAction.SUPERSEDED: ("◌", "yellow"),
-}
-
-
-def _add_entry(page: Text, entry: HistoryEntry) -> None:
-    mark, color = _MARKS[entry.action]
-    page.append(f"  {mark} ", color)
-    page.append(f"{time_words(entry.recorded_at)}  {entry.action.value:<10}  ")
-    if entry.fact is not None:
-        page.append(shown(value_words(entry.fact.values)))
-        if entry.fact.source is not None:
-            page.append(f"  {shown(source_words([entry.fact.source]))}", "dim")
-    page.append("\n")
 
 
 class FactPage(Screen[str | None]):

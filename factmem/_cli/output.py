@@ -60,6 +60,12 @@ class Cut(str):
     __slots__ = ()
 
 
+class Problem(str):
+    """A line on stderr."""
+
+    __slots__ = ()
+
+
 class Answer:
     """What a command prints: a record as JSON, or parts for people.
 
@@ -86,6 +92,8 @@ class Answer:
             for part in self._parts:
                 if isinstance(part, Table):
                     print_table(*part)
+                elif isinstance(part, Problem):
+                    print_error(part)
                 else:
                     print_line(part)
         if self._code:

@@ -20,7 +20,7 @@ from factmem._cli.erasures import Erased, receipts_of
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, run
 from factmem._cli.options import GIVEN, Reveal
-from factmem._cli.output import Answer, counted, print_error
+from factmem._cli.output import Answer, Problem, counted
 from factmem._cli.place_names import find_place, parse_place, place_name
 from factmem._cli.rows import RowReader, csv_rows, json_rows
 from factmem._concurrency.garbage import paused_collection
@@ -110,28 +110,23 @@ def import_(
     receipts = receipts_of(erased)
     if receipts and chosen not in {Format.BUNDLE, Format.CSV, Format.JSONL}:
         raise CommandError("--erased is for bundles and rows")
-    if chosen is Format.BUNDLE:
-        work = _bundle(file, only, receipts)
-    elif chosen is Format.KOOG:
+    if chosen is Format.KOOG:
         work = _koog(file, key_env)
     elif chosen in {Format.CREWAI, Format.MEM0, Format.CHATS}:
         work = _memories(file, chosen, only, user_field)
     else:
-        work = _rows(file, chosen, only, receipts)
+        work = _facts(file, chosen, only, receipts)
     # The collector would scan all rows repeatedly.
     with acting("factmem import"), paused_collection(_MANY):
         report = run(work, creates=True)
     counts = {"read": report.entries, "new": report.new, "skipped": report.skipped}
     if chosen in {Format.BUNDLE, Format.CHATS}:
         counts["turns"] = report.turns
-    problems = [*map(str, report.problems)]
-    if not GIVEN.get().as_json:
-        for problem in problems:
-            print_error(problem)
     lines = [_counts(report, chosen)]
     if report.skipped:
         lines.append(f"Skipped {report.skipped:,}, recorded before their places were erased")
-    return Answer({"format": chosen.value, **counts, "problems": problems}, *lines)
+    problems = [Problem(each) for each in report.problems]
+    return Answer({"format": chosen.value, **counts, "problems": problems}, *lines, *problems)
 
 
 def _counts(report: ImportReport, chosen: Format) -> str:
@@ -160,12 +155,21 @@ def _format_of(path: str) -> Format:
     )
 
 
-def _bundle(path: str, only: list[Place], erased: list[ErasureReceipt]) -> _Work:
+def _facts(path: str, chosen: Format, only: list[Place], erased: list[ErasureReceipt]) -> _Work:
+    """Import a bundle, or rows."""
+    if chosen is not Format.BUNDLE and len(only) > 1:
+        raise CommandError(
+            "Rows can be imported into one --place only: use a column 'place' for more"
+        )
+
     async def work(store: Store) -> ImportReport:
-        with _bar() as progress:
-            return await import_facts(
-                path, store, places=only or None, erased=erased, progress=progress
-            )
+        source: Any = path
+        if chosen is not Format.BUNDLE:
+            rows = csv_rows(path) if chosen is Format.CSV else json_rows(path)
+            source = await RowReader(store, GIVEN.get(), only[0] if only else None).facts(rows)
+        places = only if only and chosen is Format.BUNDLE else None
+        with _bar() as update:
+            return await import_facts(source, store, places=places, erased=erased, progress=update)
 
     return work
 
@@ -206,18 +210,3 @@ def _bar() -> Generator[Callable[[int, int], None]]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("Importing", total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-def _rows(path: str, chosen: Format, only: list[Place], erased: list[ErasureReceipt]) -> _Work:
-    if len(only) > 1:
-        raise CommandError(
-            "Rows can be imported into one --place only: use a column 'place' for more"
-        )
-    rows = csv_rows(path) if chosen is Format.CSV else json_rows(path)
-
-    async def work(store: Store) -> ImportReport:
-        facts = await RowReader(store, GIVEN.get(), only[0] if only else None).facts(rows)
-        with _bar() as progress:
-            return await import_facts(facts, store, erased=erased, progress=progress)
-
-    return work

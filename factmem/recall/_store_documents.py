@@ -38,6 +38,5 @@ def described(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDo
     for fact in facts:
         around = said_around(fact.source, at)
         document = analyzer().document(words_of(fact, entity), around)
-        own, beside = document.counts()
         digest = text_digest(meaning_of(fact, entity))
-        yield SearchDocument(own, beside, document.length, digest)
+        yield SearchDocument(*document, document.length, digest)

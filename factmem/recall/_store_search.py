@@ -218,8 +218,7 @@ class _Found:
         lengths = [each.length for each, _ in self._slots]
         wanted = [*chain.from_iterable(query.wanted)]
         for slot in self._in_shared_conversations():  # the store counted neighbours in its place
-            document = self._index.document(self._slots[slot][1])
-            own, beside = document.counts()
+            document = own, beside = self._index.document(self._slots[slot][1])
             lengths[slot] = document.length
             counts[slot] = {
                 term: (own.get(term) or beside[term], term in own)

@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeAlias
 
 from factmem.recall._arrays import Array, numpy_or_none
 from factmem.recall._lexical.analysis import Word, content_words, pairs, words
-from factmem.recall._lexical.postings import Document, PostingLists, Term, TermCounts
+from factmem.recall._lexical.postings import Document, PostingLists, Term
 
 __all__ = ["DenseScores", "QueryWords", "TermIndex", "WordScores"]
 
@@ -267,18 +267,24 @@ class TermIndex:
 
     def document(self, fields: Fields, around: Around = ()) -> Document:
         """Return the terms of a document, as `put` indexes them."""
-        weights, analyze = self._weights, self._analyze
-        shared: list[TermCounts] = []
+        analyze, own, beside = self._analyze, dict[str, float](), dict[str, float]()
         for names, of_group in self._groups:
             texts = tuple([fields.get(name, "") for name in names])
-            shared.append(_recurring(analyze, texts, of_group))
-        own = [
-            ([*chain.from_iterable(analyze(text))], weights.get(name, 1.0))
-            for name, text in fields.items()
-            if name not in self._recurring
-        ]
-        beside = [_recurring(analyze, (text,), (_rounded(weight),)) for text, weight in around]
-        return Document(shared, [each for each in own if each[1]], beside)
+            _add(own, _recurring(analyze, texts, of_group))
+        for name, text in fields.items():
+            if name not in self._recurring and (weight := self._weights.get(name, 1.0)):
+                for term in chain.from_iterable(analyze(text)):
+                    own[term] = own.get(term, 0.0) + weight
+        for text, weight in around:
+            _add(beside, _recurring(analyze, (text,), (_rounded(weight),)))
+        for term in own.keys() & beside.keys():
+            own[term] += beside.pop(term)
+        return Document(own, beside)
+
+
+def _add(counts: dict[str, float], more: Mapping[str, float]) -> None:
+    for term, counted in more.items():
+        counts[term] = counts.get(term, 0.0) + counted
 
 
 def _similar(word: Word, known: Iterable[str]) -> Iterator[str]:
@@ -305,14 +311,14 @@ def _rounded(weight: float) -> float:
 @lru_cache(maxsize=2**13)
 def _recurring(
     analyze: Callable[[str], Sequence[Word]], texts: tuple[str, ...], weights: tuple[float, ...]
-) -> TermCounts:
+) -> Mapping[str, float]:
     """Return the weighted count of each term of some texts."""
     counts: dict[str, float] = {}
     for text, weight in zip(texts, weights, strict=True):
         if weight:
             for term in chain.from_iterable(analyze(text)):
                 counts[term] = counts.get(term, 0.0) + weight
-    return TermCounts(counts)
+    return counts
 
 
 def _idf(holders: int, size: int) -> float:

@@ -2,60 +2,27 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import repeat
 from typing import NamedTuple
 
 from factmem.recall._arrays import Array
 
-__all__ = ["NO_TERM", "Document", "PostingLists", "Term", "TermCounts"]
-
-
-class TermCounts:
-    """The weighted counts of some terms. Compared by identity."""
-
-    __slots__ = ("counts", "length")
-
-    def __init__(self, counts: Mapping[str, float]) -> None:
-        self.counts: Mapping[str, float] = counts
-        self.length: float = sum(counts.values())
+__all__ = ["NO_TERM", "Document", "PostingLists", "Term"]
 
 
 class Document(NamedTuple):
-    """The terms of a document."""
+    """The weighted counts of a document's terms."""
 
-    shared: Sequence[TermCounts]
-    """The counts of recurring fields, shared by many documents."""
-    fields: Sequence[tuple[Sequence[str], float]]
-    """The terms of each other field in order, with the field's weight."""
-    beside: Sequence[TermCounts] = ()
-    """The counts of its neighbours' terms."""
+    own: Mapping[str, float]
+    """Of its own terms, with the counts that its neighbours add to these."""
+    beside: Mapping[str, float]
+    """Of the terms that only its neighbours have."""
 
     @property
     def length(self) -> float:
         """The sum of all counts."""
-        own = sum([len(terms) * weight for terms, weight in self.fields])
-        return own + sum([each.length for each in (*self.shared, *self.beside)])
-
-    def counts(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the counts of its own terms, and of the terms that only its neighbours have."""
-        own: dict[str, float] = {}
-        beside: dict[str, float] = {}
-        for each in self.shared:
-            _add(own, each.counts.items())
-        for terms, weight in self.fields:
-            _add(own, zip(terms, repeat(weight)))
-        for each in self.beside:
-            _add(beside, each.counts.items())
-        for term in own.keys() & beside.keys():
-            own[term] += beside.pop(term)
-        return own, beside
-
-
-def _add(counts: dict[str, float], more: Iterable[tuple[str, float]]) -> None:
-    for term, counted in more:
-        counts[term] = counts.get(term, 0.0) + counted
+        return sum(self.own.values()) + sum(self.beside.values())
 
 
 class Term(NamedTuple):
@@ -135,9 +102,8 @@ class PostingLists:
             document: The terms of the document.
         """
         self._grow(slot + 1)
-        own, beside = document.counts()
         postings: list[_Postings] = []
-        for part, is_own in ((own, True), (beside, False)):
+        for part, is_own in ((document.own, True), (document.beside, False)):
             for term, counted in part.items():
                 held = self._of(term)
                 held.put(slot, counted, is_own=is_own)

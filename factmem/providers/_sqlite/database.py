@@ -31,7 +31,6 @@ from factmem.errors import StorageError, StoreBusyError
 from factmem.providers._sqlite.files import DAMAGED, LOCK, ODD_VALUES, DatabaseFiles, code_of
 from factmem.providers._sqlite.guards import Guard, abandon, pin, release_abandoned, unpin
 from factmem.providers._sqlite.session import SqliteSession
-from factmem.providers._sqlite.warm import WarmConnection
 
 _PATIENCE = 0.05
 """Seconds that an index waits for the lock: longer than a save holds it. A recall waits as long."""
@@ -166,11 +165,8 @@ class Database:
                 db.close()
                 self._reader = None
 
-    def warm(self) -> WarmConnection | None:
-        """Return the connection for event loops, locked; None if that needs waiting.
-
-        The caller releases it.
-        """
+    def warm(self) -> sqlite3.Connection | None:
+        """Return the connection for event loops, locked until `cool`; None if that needs waiting."""
         db = self._warm
         if db is None or self.files.identity() != self._inode or self._pid != os.getpid():
             return None
@@ -179,7 +175,11 @@ class Database:
         if self._warm is not db:
             self._warming.release()
             return None
-        return WarmConnection(db, self._warming, self.epoch)
+        return db
+
+    def cool(self) -> None:
+        """Unlock the connection for event loops."""
+        self._warming.release()
 
     def prepare_warm(self) -> None:
         """Open the connection for event loops, in a worker thread."""

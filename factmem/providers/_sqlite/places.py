@@ -148,16 +148,17 @@ class SqlitePlaces(StoredPlaces):
 
     def _is_current(self, identity: Identity, view: View) -> bool:
         """Whether a view has all that the database has of its place."""
-        warm, reader = self.database.warm(), self._reader
-        if warm is None:
+        db, reader = self.database.warm(), self._reader
+        if db is None:
             return False
         try:
-            version = warm.version()
+            # Changes with each commit of another connection.
+            version = self.database.epoch, *db.execute("PRAGMA data_version").fetchone()
             if view.found == version:
                 return True
             if reader is None or reader.store is not self.opening.known:
                 return False
-            row = warm.db.execute(_FIND, (reader.key(identity),)).fetchone()
+            row = db.execute(_FIND, (reader.key(identity),)).fetchone()
             extent = None if view.position is None else view.position.extent
             is_same: bool = row == extent
             view.found = version if is_same else None
@@ -166,7 +167,7 @@ class SqlitePlaces(StoredPlaces):
         else:
             return is_same
         finally:
-            warm.release()
+            self.database.cool()
 
     @override
     def has_extents(self, identity: Identity, known: dict[bytes, tuple[int, ...]]) -> bool:
@@ -174,15 +175,15 @@ class SqlitePlaces(StoredPlaces):
         reader = self._reader
         if reader is None or reader.store is not self.opening.known or len(known) > _FEW:
             return False
-        warm = self.database.warm()
-        if warm is None:
+        db = self.database.warm()
+        if db is None:
             return False
         try:
-            rows = warm.db.execute(_FIND_OWNED, (reader.key(identity),)).fetchmany(_FEW + 1)
+            rows = db.execute(_FIND_OWNED, (reader.key(identity),)).fetchmany(_FEW + 1)
         except sqlite3.Error:
             return False
         finally:
-            warm.release()
+            self.database.cool()
         return {key: tuple(extent) for key, *extent in rows} == known
 
     @override

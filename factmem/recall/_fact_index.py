@@ -69,16 +69,9 @@ class MarkIndex:
         return found
 
 
-_FEW = 64
-"""The largest number of facts that is searched by meaning in the event loop: 0.3 ms at most."""
-
 _WORTH_NUMPY = 256
 """The least number of facts to use numpy for. Below it plain Python is as fast, and importing numpy
 adds 0.1 s to the first recall."""
-
-_QUICK = 10_000
-"""The largest number of facts that is searched by words in the event loop. With numpy that takes at
-most 0.3 ms; a worker thread would add 0.07 ms and the wait for a free one."""
 
 
 class FactIndex:
@@ -112,16 +105,6 @@ class FactIndex:
 
     def __len__(self) -> int:
         return len(self._placed) - len(self._free)
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether a search by words takes less than half a millisecond."""
-        return len(self) < _WORTH_NUMPY or (len(self) <= _QUICK and numpy_or_none() is not None)
-
-    @property
-    def is_quick_with_vectors(self) -> bool:
-        """Whether a search by words and vectors takes less than half a millisecond."""
-        return len(self) <= _FEW
 
     def put(self, identity: Identity, placed: PlacedFact[AnyFact], digest: bytes = b"") -> None:
         """Add a fact; it replaces the fact with the same place, keyword and id.

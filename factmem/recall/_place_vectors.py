@@ -16,9 +16,6 @@ __all__ = ["PlaceVectors", "TextRows"]
 _WORTHWHILE = 64
 """An index is written when 1/64 of it has changed: writing then costs no more than embedding."""
 
-_FEW = 256
-"""The most rows of a table that the event loop compares, those of facts that are not indexed yet too."""
-
 _SECONDS = 60.0
 """Smaller changes are written if the last write was at least this many seconds ago."""
 
@@ -50,8 +47,8 @@ class TextRows:
 class PlaceVectors:
     """The vectors of one place's texts, of one model at a time. Thread-safe.
 
-    Comparing and serializing vectors holds the lock for up to seconds. Therefore event loops compare
-    only if `are_few`, which takes microseconds, and otherwise read without the lock.
+    Comparing and serializing vectors holds the lock for up to seconds. Therefore event loops read
+    without the lock.
 
     Args:
         clock: A monotonic clock, in seconds.
@@ -77,12 +74,6 @@ class PlaceVectors:
     def is_unsaved(self) -> bool:
         """Whether the stored index is out of date."""
         return self._table is not None and bool(self._unsaved)
-
-    @property
-    def are_few(self) -> bool:
-        """Whether an event loop may compare them."""
-        table = self._table
-        return table is None or table.width <= _FEW
 
     @property
     def refused(self) -> int:

@@ -64,50 +64,19 @@ class PlacesIndex:
             now: The time that recency is relative to.
             vectors: The vectors of the queries, of length 1; None to compare only words.
         """
-        with self._lock:
-            if self._is_behind(snapshots):
-                self._follow()
-            return self._search(queries, now, vectors)
-
-    def search_at_once(
-        self,
-        snapshots: Snapshots,
-        queries: Sequence[RecallQuery],
-        now: datetime,
-        vectors: "Sequence[array[float]] | None",
-    ) -> Found | None:
-        """Search in the event loop; return None if that may take too long."""
-        is_quick = len(queries) == 1 and queries[0].is_short
-        if vectors is None:
-            is_quick &= self._index.is_quick
-        else:  # other tasks may have embedded thousands of facts that are not indexed yet
-            is_quick &= self._index.is_quick_with_vectors
-            is_quick &= all(cache.vectors.are_few for cache in self.caches.values())
-        if not is_quick or not self._lock.acquire(blocking=False):
-            return None
-        try:
-            return None if self._is_behind(snapshots) else self._search(queries, now, vectors)
-        finally:
-            self._lock.release()
-
-    def _is_behind(self, snapshots: Snapshots) -> bool:
-        known = self._snapshots
-        return any(known[each].number < new.number for each, new in snapshots.items())
-
-    def _search(
-        self,
-        queries: Sequence[RecallQuery],
-        now: datetime,
-        vectors: "Sequence[array[float]] | None",
-    ) -> Found:
         held = {identity: cache.vectors for identity, cache in self.caches.items()}
-        found = [
-            self._index.search(
-                query, now, None if vectors is None else QuestionVectors(vectors[at], held)
-            )
-            for at, query in enumerate(queries)
-        ]
-        return found, self.unreadable(self._snapshots)
+        asked: Sequence[QuestionVectors | None] = [None] * len(queries)
+        if vectors is not None:
+            asked = [QuestionVectors(vector, held) for vector in vectors]
+        with self._lock:
+            known = self._snapshots
+            if any(known[each].number < new.number for each, new in snapshots.items()):
+                self._follow()
+            found = [
+                self._index.search(query, now, near)
+                for query, near in zip(queries, asked, strict=True)
+            ]
+            return found, self.unreadable(self._snapshots)
 
     def unreadable(self, snapshots: Snapshots) -> list[UnreadableConcept]:
         """Return the unreadable concepts of the places."""

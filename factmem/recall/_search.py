@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import TypeAlias
 
 from anyio import move_on_after
-from anyio.lowlevel import checkpoint
 
 from factmem.embedding.base import Embedder
 from factmem.errors import MissingExtraError
@@ -79,9 +78,8 @@ _Embed: TypeAlias = "Callable[[FactEmbedding, list[str]], Awaitable[Sequence[arr
 class FactSearch:
     """Searches the facts of one store, with indexes that are kept between searches.
 
-    A place is read again only if its version changed. A search runs in a worker thread, unless it
-    takes less than a millisecond. Any number of tasks, threads and event loops may call an
-    instance.
+    A place is read again only if its version changed. A search runs in a worker thread. Any number
+    of tasks, threads and event loops may call an instance.
 
     Args:
         store: The store. If it returns no versions, each recall reads it again.
@@ -276,14 +274,10 @@ class FactSearch:
         progress: _Progress,
     ) -> RecallResult:
         now = self._clock()
-        await checkpoint()
-        found = index.search_at_once(snapshots, queries, now, vectors)
-        if found is None:
-            async with index.turn.get():
-                found = await self._cache.work(
-                    lambda: index.search(snapshots, queries, now, vectors)
-                )
-        matches, unreadable = found
+        async with index.turn.get():
+            matches, unreadable = await self._cache.work(
+                lambda: index.search(snapshots, queries, now, vectors)
+            )
         caches = () if self._embedding is None else index.caches.values()
         return progress.result(
             matches,

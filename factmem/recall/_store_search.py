@@ -5,7 +5,7 @@ their places instead of those of the index. So a fact has the same score as in a
 """
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from math import nan
@@ -108,7 +108,7 @@ class StoreSearch:
         vector: "array[float] | None",
     ) -> StoreMatches:
         found = _Found(places, query)
-        words = await self._computed(query, lambda: found.words(has_vector=vector is not None))
+        words = await self._cache.work(lambda: found.words(has_vector=vector is not None))
         question = SearchQuestion(
             terms=list(dict.fromkeys(chain.from_iterable(words.wanted))),
             limit=max(_LEAST_CANDIDATES, _PER_MATCH * query.limit),
@@ -118,11 +118,7 @@ class StoreSearch:
             common=COMMON,
         )
         answer = await self.store.candidates(places, question, described)
-        return await self._computed(query, lambda: found.ranked(answer, self._concepts, words, now))
-
-    async def _computed(self, query: RecallQuery, compute: Callable[[], R]) -> R:
-        """Return the result of a function whose time grows with the question."""
-        return compute() if query.is_short else await self._cache.work(compute)
+        return await self._cache.work(lambda: found.ranked(answer, self._concepts, words, now))
 
 
 class _Found:

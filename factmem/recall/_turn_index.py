@@ -73,11 +73,6 @@ class TurnIndex:
     def __len__(self) -> int:
         return len(self._index)
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether a search takes less than half a millisecond."""
-        return self._index.is_quick
-
     def follow(self, changes: Mapping[Place, TurnChanges]) -> None:
         """Apply the changes of places."""
         with self.lock:

@@ -17,9 +17,6 @@ from factmem.recall.query import RecallQuery
 
 __all__ = ["TurnSearch"]
 
-_FEW = 32
-"""The messages that the event loop indexes, in 3 ms at most."""
-
 _CANDIDATES = 60
 """The passages that are ranked again by what tells an answer from chatter."""
 
@@ -67,8 +64,6 @@ class TurnSearch:
         if not len(index):
             return []
         left_out = {*map(str.strip, known), *(query.text.strip() for query in queries)}
-        if index.is_quick and all(query.is_short for query in asked):
-            return self._found(index, asked, left_out)
         return await self._cache.work(lambda: self._found(index, asked, left_out))
 
     async def _follow(self, index: TurnIndex, keeper: ConversationStore) -> None:
@@ -79,11 +74,7 @@ class TurnSearch:
         async with index.loading.get():
             if index.versions is not since:  # another task has read them
                 changes = await keeper.changes(index.versions)
-            chats = [chat for each in changes.values() for chat in each.conversations]
-            if sum(len(chat.turns) for chat in chats) <= _FEW and index.is_quick:
-                index.follow(changes)
-            else:
-                await self._cache.work(lambda: index.follow(changes))
+            await self._cache.work(lambda: index.follow(changes))
 
     def _found(
         self, index: TurnIndex, queries: Sequence[RecallQuery], left_out: Collection[str]

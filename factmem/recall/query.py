@@ -10,11 +10,6 @@ from factmem.models.recall_filter import RecallFilter
 __all__ = ["RecallSettings", "RecallWeights"]
 
 
-_SHORT = 500
-"""The most characters of a question that the event loop analyses, in 2 ms at most. A message of 70,000
-new words takes a second."""
-
-
 @dataclass(frozen=True, slots=True)
 class RecallWeights:
     """The weights of the parts of a match's score; only their ratios matter.
@@ -110,11 +105,6 @@ class RecallQuery:
             half_life=settings.half_life,
             filter=RecallFilter() if where is None else where,
         )
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the event loop may analyse its text."""
-        return len(self.text) <= _SHORT
 
 
 def checked_question(text: str) -> str:

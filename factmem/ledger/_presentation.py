@@ -14,7 +14,7 @@ from typing import Any
 from factmem.errors import StoredFactError
 from factmem.ledger._change_log import Touched
 from factmem.ledger._items import NO_SOURCE, Item, KeywordItems
-from factmem.ledger.entries import source_of
+from factmem.ledger.entries import StoredFact, source_of
 from factmem.models._metadata import NO_METADATA, Metadata
 from factmem.models._stored_facts import stored_concept, stored_single
 from factmem.models._values import Canonical, json_type
@@ -42,6 +42,7 @@ __all__ = [
     "loaded",
     "misfit_of",
     "presented",
+    "restated",
     "single",
 ]
 
@@ -337,6 +338,34 @@ def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[An
     _put(fact, "state", _STATES[first.state] if len(states) == 1 else FactState.STATED)
     _put(fact, "actor", last.by.actor)
     _put(fact, "reason", last.by.reason)
+    return fact
+
+
+def restated(item: Item, keyword: str, description: str, *, is_single: bool) -> StoredFact:
+    """Return a save that states an item again, in its own words and without a source."""
+    fact: StoredFact = {
+        "id": item.fact_id,
+        "keyword": keyword,
+        "description": description,
+        "type": "SINGLE" if is_single else "MULTIPLE",
+        "timestamp": stamp(item.timestamp),
+        "importance": item.importance,
+        "actor": item.by.actor or "",
+    }
+    if is_single:
+        fact["value"] = item.value
+    else:
+        fact["values"] = [item.value]
+    given: Any = {
+        "expires_at": item.expires_at,
+        "since": item.since,
+        "until": item.until,
+        "metadata": item.metadata,
+        "reason": item.by.reason,
+        "confirmed": item.state == "confirmed" or None,
+    }
+    more: Any = {name: each for name, each in given.items() if each is not None}
+    fact.update(more)
     return fact
 
 

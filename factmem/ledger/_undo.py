@@ -1,12 +1,15 @@
 """Undoing a change: the entry that restores what was current before it. Pure."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from copy import copy
+from typing import TypeAlias
 
 from factmem.ledger._items import Item
+from factmem.ledger._presentation import restated
 from factmem.ledger.changes import change_ids
 from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger
+from factmem.models._values import Canonical
 from factmem.models.places import Identity
 
 __all__ = ["undoing"]
@@ -22,8 +25,8 @@ class _Held:
         held = ledger.state().by_keyword.get(keyword)
         self.fact_type: str = "" if held is None else held.fact_type
         self.description: str = "" if held is None else held.description
-        self.items: dict[_Part, list[Any]] = {}
-        """The fields of each item; see `Item.fields`."""
+        self.items: dict[_Part, Item] = {}
+        """A copy of each item, because later entries change it."""
         self.endings: dict[_Part, RetractedValue] = {}
         if held is not None:
             self._add("value", held.items)
@@ -32,10 +35,10 @@ class _Held:
             for key, (retracted, _, _) in held.proposals.endings.items():
                 self.endings["ending", key] = retracted
 
-    def _add(self, part: str, items: Mapping[Any, Item]) -> None:
+    def _add(self, part: str, items: Mapping[Canonical, Item]) -> None:
         for key, item in items.items():
-            fields = item.fields()
-            self.items[part, key] = [*fields[:10], list(item.sources), *fields[11:]]
+            self.items[part, key] = kept = copy(item)
+            kept.sources = list(item.sources)
 
     def compared(self, part: _Part) -> object:
         """Return what two states of a part must share: not when and where it was recorded."""
@@ -43,9 +46,10 @@ class _Held:
             return self.endings[part]
         if part not in self.items:
             return None
-        fields = self.items[part][1:]
-        state = "saved" if fields[12] == "learnt" else fields[12]
-        return [*fields[:2], *fields[5:7], *fields[8:12], state, *fields[13:]]
+        item = self.items[part]
+        fact = restated(item, "", "", is_single=True)
+        fact["timestamp"] = ""
+        return fact, item.sources, item.state == "proposed"
 
     def parts(self) -> set[_Part]:
         return {*self.items, *self.endings}
@@ -137,12 +141,12 @@ def _restoring(
     retract: list[RetractedValue] = []
     for keyword, parts in touched.items():
         present, then = _Held(after, keyword), before[keyword]
-        for part, fields in present.items.items():
+        for part, item in present.items.items():
             if part in parts:
-                forget.append((keyword, fields[2], fields[3]))
-        for part, fields in then.items.items():
-            if part in parts and (fields[7] is None or fields[7] > now):
-                facts += _saves(keyword, then, fields)
+                forget.append((keyword, item.fact_id, item.position))
+        for part, item in then.items.items():
+            if part in parts and item.is_alive(now):
+                facts += _saves(keyword, then, item)
         for each in then.endings.values():
             ending = each.copy()
             ending["proposed"] = True
@@ -157,37 +161,16 @@ def _restoring(
     return entry
 
 
-def _saves(keyword: str, held: _Held, fields: list[Any]) -> Iterator[StoredFact]:
+def _saves(keyword: str, held: _Held, item: Item) -> Iterator[StoredFact]:
     """Yield the saves that restore an item: one for each of its sources."""
-    _, value, fact_id, _, timestamp, said, importance, expires_at, _, metadata = fields[:10]
-    sources, since, until, state, actor, reason = fields[10:]
-    fact: StoredFact = {
-        "id": fact_id,
-        "keyword": keyword,
-        "description": held.description,
-        "type": "SINGLE" if held.fact_type == "SINGLE" else "MULTIPLE",
-        "timestamp": timestamp,
-        "importance": importance,
-        "actor": actor or "",
-    }
-    more: Any = {
-        "value" if fact["type"] == "SINGLE" else "values": (
-            value if fact["type"] == "SINGLE" else [value]
-        ),
-        "expires_at": expires_at,
-        "since": since,
-        "until": until,
-        "metadata": metadata,
-        "reason": reason,
-        "confirmed": state == "confirmed" or None,
-        "proposed": [0] if state == "proposed" else None,
-    }
-    given: Any = {name: each for name, each in more.items() if each is not None or name == "value"}
-    for number, source in enumerate(sources):
+    is_single = held.fact_type == "SINGLE"
+    fact = restated(item, keyword, held.description, is_single=is_single)
+    if item.state == "proposed":
+        fact["proposed"] = [0]
+    for number, source in enumerate(item.sources):
         save = fact.copy()
-        save.update(given)
         if source is not None:
             save["source"] = source
-        if said is not None and number == len(sources) - 1 and number:
-            save["timestamp"] = said
+        if number and number == len(item.sources) - 1:
+            save["timestamp"] = item.said
         yield save

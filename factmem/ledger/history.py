@@ -13,7 +13,7 @@ from factmem.ledger._items import Item, values_of
 from factmem.ledger._presentation import as_far_as_readable, as_plain, is_misfit, presented
 from factmem.ledger._trace import SavedFact, Trace
 from factmem.ledger.entries import Entry, StoredFact, by_of
-from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
+from factmem.models._display import CELLS, Displayed, Sheet, fact_cells, one_kind
 from factmem.models._stored_facts import stored_concept
 from factmem.models.clock import moment
 from factmem.models.facts import AnyFact, Concept, FactType
@@ -86,22 +86,7 @@ def _rows_of(entry: HistoryEntry) -> Iterator[dict[str, Any]]:
             yield {**head, **fact_cells(entry.fact, position)}
 
 
-_NOTHING: dict[str, Any] = {
-    "keyword": None,
-    "value": None,
-    "said": None,
-    "confirmed": None,
-    "expires": None,
-    "since": None,
-    "until": None,
-    "importance": None,
-    "source": None,
-    "conversation": None,
-    "quote": None,
-    "state": None,
-    "actor": None,
-    "reason": None,
-}
+_NOTHING: dict[str, Any] = dict.fromkeys(CELLS)
 """The columns of a missing fact."""
 
 

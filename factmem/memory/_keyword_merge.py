@@ -13,13 +13,12 @@ from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import expect_all
 from factmem.ledger._items import Item
-from factmem.ledger._presentation import last_said
+from factmem.ledger._presentation import last_said, restated
 from factmem.ledger.entries import Entry, ForgottenItem, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concept
 from factmem.models._names import checked_name
 from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.clock import stamp
 from factmem.models.facts import Concept, FactType
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
@@ -140,34 +139,18 @@ class KeywordMerge:
             concept.codec.dump(concept.codec.check(each, concept.keyword), concept.keyword)
             for each in given
         ]
-        return {
-            canonical(value): self._stored(value, token_hex(16), self._now, is_many=False)
-            for value in values
-        }
+        return {canonical(value): self._stored(value, token_hex(16), self._now) for value in values}
 
     def _fact(self, item: Item, *, is_many: bool) -> StoredFact:
-        fact = self._stored(item.value, item.fact_id, stamp(item.timestamp), is_many=is_many)
-        fact["importance"] = item.importance
-        if item.expires_at is not None:
-            fact["expires_at"] = item.expires_at
-        if item.since is not None:
-            fact["since"] = item.since
-        if item.until is not None:
-            fact["until"] = item.until
+        is_single = self._concept.fact_type is FactType.SINGLE and not is_many
+        fact = restated(item, self._concept.keyword, self._concept.description, is_single=is_single)
         if item.state == "learnt":
             fact["stated"] = True
-        elif item.state == "confirmed":
-            fact["confirmed"] = True
-        fact["actor"] = item.by.actor or ""
-        if item.by.reason is not None:
-            fact["reason"] = item.by.reason
         if (source := item.sources[-1]) is not None:
             fact["source"] = source
-        if item.metadata is not None:
-            fact["metadata"] = item.metadata
         return fact
 
-    def _stored(self, value: JsonValue, fact_id: str, said: str, *, is_many: bool) -> StoredFact:
+    def _stored(self, value: JsonValue, fact_id: str, said: str) -> StoredFact:
         fact: StoredFact = {
             "id": fact_id,
             "keyword": self._concept.keyword,
@@ -175,7 +158,7 @@ class KeywordMerge:
             "type": "SINGLE",
             "timestamp": said,
         }
-        if self._concept.fact_type is FactType.SINGLE and not is_many:
+        if self._concept.fact_type is FactType.SINGLE:
             return {**fact, "value": value}
         return {**fact, "type": "MULTIPLE", "values": [value]}
 

@@ -128,6 +128,13 @@ def _fact_words(value: Any) -> str:
     return f"{said}, in {value.place}" if hasattr(value, "place") else said
 
 
+CELLS = (
+    "keyword", "value", "said", "confirmed", "expires", "since", "until", "importance", "source",
+    "conversation", "quote", "state", "actor", "reason", "id",
+)  # fmt: skip
+"""The columns of a fact."""
+
+
 def fact_cells(fact: Any, position: int | None = None) -> dict[str, Any]:
     """Return the fields of a fact as columns, with the value at `position` or with all values."""
     source = fact.source

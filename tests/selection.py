@@ -12,8 +12,10 @@ import pytest
 
 TESTS = Path(__file__).parent
 
-ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall", "regressions", "transfer"}
-"""Folders of rooms that only await what is below them: asyncio stands for both loops there."""
+ONE_LOOP = {
+    *("agent", "detection", "memory", "prompt", "providers", "recall", "regressions", "transfer")
+}
+"""Folders whose tests only await what the suites of the stores await on both loops: asyncio stands for both."""
 
 ONE_LOOP_SUITES = {"TestInMemoryProvider", "TestInheriting", "TestOwnProvider"}
 """Conformance suites whose waiting is that of a store in files, which runs on both loops."""
@@ -22,6 +24,10 @@ BOTH_LOOPS = {
     "memory/test_broken_off.py",
     "memory/test_remembering.py",
     "memory/test_trio.py",
+    "providers/test_event_loop_is_free.py",
+    "providers/test_group_commit.py",
+    "providers/test_local_file_cancellation.py",
+    "providers/test_watching.py",
     "recall/test_keeping_vectors.py",
     "recall/test_shared_place.py",
     "recall/test_slow_embedder.py",
@@ -80,10 +86,10 @@ def loop_of(path: Path, suite: str | None) -> str | None:
     """Return the event loop that stands for both in a file or suite, or None."""
     name = path.relative_to(TESTS).as_posix()
     folder = name.partition("/")[0]
-    if suite in ONE_LOOP_SUITES or (folder in ONE_LOOP and name not in BOTH_LOOPS):
-        return "asyncio"
-    # A codec never sees the loop, nor does the loop see what is in the bytes.
-    return LOOPS.get(str(suite)) if folder in {"postgres", "providers"} else None
+    if suite in LOOPS and folder in {"postgres", "providers"}:
+        return LOOPS[suite]  # a codec never sees the loop
+    is_one = suite in ONE_LOOP_SUITES or (folder in ONE_LOOP and name not in BOTH_LOOPS)
+    return "asyncio" if is_one else None
 
 
 def is_later(path: Path) -> bool:

@@ -150,6 +150,7 @@ def seconds(work: Any) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.storm
 def test_many_retractions_of_many_values_take_little_time() -> None:
     """There are 500 x 3,000: folding every value for each comparison took minutes."""
     known = [("tools", f"tool number {i}") for i in range(3_000)]
@@ -166,6 +167,7 @@ def test_many_retractions_of_many_values_take_little_time() -> None:
     assert seconds(lambda: judge("I no longer use it", *items, known=known)) < 30
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize(
     "text", ["k" * 200_000, "k-" * 100_000, "K k" * 70_000, "\u0301" * 200_000]
 )
@@ -181,14 +183,14 @@ def test_long_keywords_take_little_time(text: str) -> None:
     assert seconds(work) < 10
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize(
     "text", ["if " * 20_000, '"' * 60_000, "not " * 15_000, "1" * 60_000, "1 " * 30_000, "> \n" * 20_000,
              "일" * 50_000, "password " * 7_000, "vor ein tag " * 5_000, "<<" * 30_000, "-" * 60_000, "my brother is " * 4_000, "says " * 12_000,
              "'a " * 20_000, "a: b, c, d\n" * 5_000, "<a " * 20_000, "explain " * 7_000]
 )  # fmt: skip
-def test_long_messages_take_little_time(text: str, stride: int) -> None:
-    """Patterns that read a message are linear: 60 KB of one shape, by default an eighth of it."""
-    text = text if stride == 1 else text[: len(text) // 8]
+def test_long_messages_take_little_time(text: str) -> None:
+    """Patterns that read a message are linear: 60 KB of one shape."""
     items = [
         {"quote": "I live in Bonn", "keyword": "x", "value": f"Bonn {i}, 2019, {text[:300]}"}
         for i in range(20)

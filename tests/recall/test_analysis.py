@@ -341,6 +341,7 @@ def test_a_megabyte_takes_seconds(piece: str, size: int) -> None:
     assert_quick(piece * (size // len(piece)))
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize(
     "piece",
     [

@@ -79,35 +79,25 @@ def read_chats(path: str | os.PathLike[str]) -> list[Chat]:
             whole = json.loads(text)
     except ValueError as exc:
         raise ValueError(f"{file.name} is no JSON: {exc}") from None
-    is_one = isinstance(whole, dict) or (isinstance(whole, list) and _is_chat(whole))
-    chats = [whole] if is_one else whole
-    if not isinstance(chats, list):
-        raise _wrong(file)
-    found = [_chat(each, file, number) for number, each in enumerate(chats, 1)]
-    if len({chat.name for chat in found}) < len(found):
-        raise ValueError(f"{file.name} has two chats with one id")
-    return found
+    chats = whole if isinstance(whole, list) and not _is_chat(whole) else [whole]
+    found: dict[str, Chat] = {}
+    for number, each in enumerate(chats, 1):
+        given = each if isinstance(each, dict) else {"messages": each}
+        name = str(given.get("id", f"{file.stem}-{number}"))
+        if not _is_chat(given.get("messages")):
+            raise ValueError(
+                f"{file.name} has no chats: a chat is a list of messages, "
+                f'[{{"role": "user", "content": "..."}}], or {{"id": "...", "messages": [...]}}'
+            )
+        if name in found:
+            raise ValueError(f"{file.name} has two chats with one id")
+        found[name] = Chat(name, given["messages"])
+    return [*found.values()]
 
 
-def _chat(given: Any, file: Path, number: int) -> Chat:
-    name, messages = f"{file.stem}-{number}", given
-    if isinstance(given, dict):
-        messages = given.get("messages")
-        name = str(given.get("id", name))
-    if not isinstance(messages, list) or not messages or not _is_chat(messages):
-        raise _wrong(file)
-    return Chat(name, messages)
-
-
-def _is_chat(given: list[Any]) -> bool:
-    return all(isinstance(each, dict) and "role" in each for each in given)
-
-
-def _wrong(file: Path) -> ValueError:
-    return ValueError(
-        f"{file.name} has no chats: a chat is a list of messages, "
-        f'[{{"role": "user", "content": "..."}}], or {{"id": "...", "messages": [...]}}'
-    )
+def _is_chat(given: Any) -> bool:
+    is_list = isinstance(given, list) and bool(given)
+    return is_list and all(isinstance(each, dict) and "role" in each for each in given)
 
 
 async def draft_cases(

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import cache
 from html import escape
 from statistics import fmean, median
 from typing import Any
@@ -112,10 +111,11 @@ class EvalReport:
             ValueError: The text is no report.
         """
         try:
-            whole = _reports().validate_json(text)
+            return TypeAdapter(cls).validate_json(text)
         except ValidationError:
-            raise ValueError("The file is no report: write one with `eval run --json`") from None
-        return whole
+            raise ValueError(
+                "The file is no report: write one with `eval run --out report.json`"
+            ) from None
 
     def to_html(self) -> str:
         """Return the whole report as a page without scripts or references."""
@@ -123,11 +123,6 @@ class EvalReport:
         words = "".join(f"<p>{escape(line)}</p>" for line in _words(self))
         head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
         return f"{_PAGE}{words}<table><tr>{head}</tr>{rows}</table></body></html>\n"
-
-
-@cache
-def _reports() -> TypeAdapter[EvalReport]:
-    return TypeAdapter(EvalReport)
 
 
 def compared(before: EvalReport, after: EvalReport) -> tuple[list[CaseResult], list[str]]:

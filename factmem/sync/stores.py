@@ -14,22 +14,13 @@ from factmem._arguments import expect_methods
 from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.ledger.proposals import Proposal
 from factmem.models._values import JsonValue
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.results import (
-    ErasureReceipt,
-    Learned,
-    Moment,
-    PlaceInfo,
-    Purge,
-    RetractedFact,
-    ShredReceipt,
-)
+from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge, ShredReceipt
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
@@ -99,11 +90,6 @@ class StoreSync(WrapsContext[S]):
         needed = ("save", "load", "history", "forget", "aclose")
         super().__init__(expect_methods(store, needed, "store", example), portal)
 
-    @property
-    def small_provider(self) -> str | None:
-        """The class of the wrapped provider, if it has only four methods; else None."""
-        return self._wrapped.small_provider
-
     def concepts(self) -> list[ConceptDefinition]:
         """Return what the store was told about each concept, ordered by keyword.
 
@@ -111,14 +97,6 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.concepts)
-
-    def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
-        """Tell the store the concepts of a program, in one durable write.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.define, concepts)
 
     def list_places(
         self,
@@ -143,42 +121,6 @@ class StoreSync(WrapsContext[S]):
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
         """Return a string that changes whenever the result of `load_all` may have changed."""
         return self._portal.call(self._wrapped.version, subject, scope)
-
-    def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
-        """Return the present moment of a place; see `learn`.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        return self._portal.call(self._wrapped.moment, subject, scope)
-
-    def learn(
-        self,
-        facts: Iterable[AnyFact],
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        retracted: Iterable[RetractedFact] = (),
-        since: Moment | None = None,
-    ) -> Learned:
-        """Record statements in one place, all or none, in one durable write.
-
-        Raises:
-            ValueError: A value would change in a round trip through JSON. Nothing was recorded.
-            PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
-            StorageError: The store failed. Nothing was acknowledged.
-        """
-        return self._portal.call(
-            self._wrapped.learn, facts, subject, scope, retracted=retracted, since=since
-        )
-
-    def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
-        """Return when a place with facts was last erased; None for never, or if that is unknown.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        return self._portal.call(self._wrapped.erased_at, subject, scope)
 
     def replay_erasures(self, erased: Iterable[ErasureReceipt]) -> int:
         """Erase again what an older copy of the store brought back; return the number of places.
@@ -266,20 +208,6 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)
-
-    def proposals(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> list[Proposal]:
-        """Return what waits for a decision in a place: values, and ends of confirmed values.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        return self._portal.call(self._wrapped.proposals, subject, scope, concepts=concepts)
 
     def forget(
         self,

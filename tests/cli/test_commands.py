@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -644,7 +645,8 @@ def test_a_person_decides_what_waits(store: list[str]) -> None:
     assert ask(*store, "show", "alice", "plan", "--reveal")[0]["value"] == "Gold"
     call(*store, "undo", re.findall(r"undo ([0-9a-f]{16})", said)[0][-6:], "--name", "jane")
     assert ask(*store, "show", "alice", "plan", "--reveal")[0]["value"] == "Silver"
-    call(*store, "correct", "alice", "plan", "Bronze", "--reason", "she called")
+    corrected = ask(*store, "correct", "alice", "plan", "Bronze", "--reason", "she called")
+    assert len(corrected["change"]) == 16
     [shown_fact] = ask(*store, "show", "alice", "plan", "--reveal")
     assert (shown_fact["value"], shown_fact["confirmed"]) == ("Bronze", True)
     assert (shown_fact["actor"], shown_fact["reason"]) == ("factmem correct", "she called")
@@ -681,8 +683,13 @@ def learn(store: list[str], keyword: str, value: str) -> None:
     source = FactSource(SourceKind.USER, "chat", quote=f"I have {value}")
     fact = SingleFact(Concept(keyword, keyword), value, source=source)
     place = parse_place(ALICE)
-    with acting("bot"), LocalStoreSync(given) as opened:
-        opened.learn([fact], place.subject, place.scope)
+
+    async def work() -> None:
+        async with given:
+            await given.learn([fact], place.subject, place.scope)
+
+    with acting("bot"):
+        anyio.run(work)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

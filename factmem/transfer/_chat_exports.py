@@ -23,7 +23,6 @@ _CHUNK = 1024 * 1024
 _MOST = 64 * 1024 * 1024
 """The most characters of a conversation: a parsed one may take twenty times its size."""
 
-_OURS = "It is neither of"
 _BETWEEN = re.compile(r"[\s,]*")
 
 
@@ -57,9 +56,8 @@ def chats_of(path: str | PathLike[str]) -> Generator[Chat | tuple[str, str]]:
         for number, item in enumerate(items, 1):
             try:
                 yield _chat(item)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as exc:
-                is_ours = str(exc).startswith(_OURS)
-                yield f"conversation {number}", str(exc) if is_ours else "It is not as documented"
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
+                yield f"conversation {number}", "It is not as ChatGPT or Claude exports it"
 
 
 def _files(path: Path, opened: ExitStack) -> Iterator[TextIO]:
@@ -105,12 +103,10 @@ def _items(file: TextIO) -> Iterator[Any]:
 
 def _chat(item: Mapping[str, Any]) -> Chat:
     if "mapping" in item:
-        name, messages = item.get("conversation_id") or item["id"], _of_chatgpt(item)
-    elif "chat_messages" in item:
-        name, messages = item["uuid"], _of_claude(item)
+        program, messages = "chatgpt", _of_chatgpt(item)
+        name = item.get("conversation_id") or item["id"]
     else:
-        raise ValueError(f"{_OURS} ChatGPT nor of Claude")
-    program = "chatgpt" if "mapping" in item else "claude"
+        program, name, messages = "claude", item["uuid"], _of_claude(item)
     whole = checked_name(f"{program}-{name}", "conversation")
     return Chat(whole, [each for each in messages if each.text.strip()])
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
@@ -33,7 +32,6 @@ class Line:
     before: str
     quoted: str = ""
     after: str = ""
-    said_at: datetime | None = None
 
 
 def digest(value: Any) -> str:
@@ -51,31 +49,27 @@ class PageDesk(Desk):
             return []
         found: list[Line] = []
         if source.conversation is not None and source.message is not None:
-            found = await self._stored_lines(row.place, source)
+            found = await self._stored_lines(row.place, source.conversation, source.message, source)
         if not any(line.quoted for line in found) and source.quote:
             before = [Line("before", source.before)] if source.before else []
             found = [*before, Line(source.kind.value, "", source.quote)]
         return found
 
-    async def _stored_lines(self, place: Place, source: FactSource) -> list[Line]:
-        assert source.conversation is not None  # noqa: S101 - the caller asked
-        assert source.message is not None  # noqa: S101
+    async def _stored_lines(
+        self, place: Place, conversation: str, message: int, source: FactSource
+    ) -> list[Line]:
+        first, last = message + _AROUND + 1, 2 * _AROUND + 1
         try:
-            turns = await self.store.conversations.turns(
-                source.conversation,
-                place,
-                before=source.message + _AROUND + 1,
-                last=2 * _AROUND + 1,
-            )
+            kept = self.store.conversations
         except StorageError:  # this store keeps no conversations
             return []
-        return [
-            _marked(turn.name or turn.role, turn.text, source.quote, turn.said_at)
-            if turn.number == source.message and source.quote
-            else Line(turn.name or turn.role, turn.text, said_at=turn.said_at)
-            for turn in turns
-            if turn.text
-        ]
+        found: list[Line] = []
+        for turn in await kept.turns(conversation, place, before=first, last=last):
+            quote = source.quote if turn.number == message else None
+            parts = turn.text.partition(quote) if quote else (turn.text, "", "")
+            if turn.text:
+                found.append(Line(turn.name or turn.role, *parts))
+        return found
 
     async def changes(
         self, place: Place | None, actor: str | None, *, skip: int, most: int
@@ -109,11 +103,6 @@ class PageDesk(Desk):
                 entries = await self.store.entries(each.subject, each.scope)
                 await copied.replay(entries, each.subject, each.scope)
             return await self.recalled(question, places, most=_FOUND, store=copied)
-
-
-def _marked(speaker: str, text: str, quote: str, said_at: datetime) -> Line:
-    before, found, after = text.partition(quote)
-    return Line(speaker, before, found, after, said_at)
 
 
 def compared(before: Sequence[Row], after: Sequence[Row]) -> Iterator[tuple[str, str, str, str]]:

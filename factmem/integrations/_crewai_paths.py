@@ -100,21 +100,23 @@ class Paths:
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
         """Forget the current values that meet all conditions; those of `/` need one."""
-        keywords = None if categories is None else [*categories, *map(keyword_of, categories)]
+        conditions = (categories, record_ids, older_than, metadata_filter)
+        if scope_prefix in (None, "/") and conditions == (None,) * 4:
+            raise ValueError("forget needs a condition or a path; reset erases everything")
         if older_than is not None and older_than.tzinfo is None:
             older_than = older_than.replace(tzinfo=UTC)  # CrewAI's times are naive, in UTC
-        conditions = (keywords, record_ids, older_than, metadata_filter)
+        names = None if categories is None else [*categories, *map(keyword_of, categories)]
+        concepts = None if names is None else [Concept(each, each) for each in names]
 
         async def forget(view: AgentMemory) -> int:
-            ids = record_ids
-            if scope_prefix not in (None, "/") and conditions == (None,) * 4:
-                ids = [each.fact.id for each in await view.contents.records(_MANY)]
-            return await view.contents.forget(
-                concepts=None if keywords is None else [Concept(each, each) for each in keywords],
-                older_than=older_than,
-                metadata=metadata_filter,
-                fact_ids=ids,
-            )
+            found = await view.contents.records(_MANY, concepts=concepts, metadata=metadata_filter)
+            ids = [
+                each.fact.id
+                for each in found
+                if (record_ids is None or each.fact.id in record_ids)
+                and (older_than is None or each.heard_at < older_than)
+            ]
+            return await view.contents.delete(*ids)
 
         return self.call(scope_prefix, forget)
 

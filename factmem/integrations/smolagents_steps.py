@@ -31,7 +31,7 @@ from smolagents.memory import (
 )
 from smolagents.monitoring import Timing, TokenUsage
 
-__all__ = ["count_errors", "load_steps", "parse_steps", "save_steps"]
+__all__ = ["count_errors", "load_steps", "save_steps"]
 
 
 def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
@@ -64,11 +64,8 @@ def dump_steps(steps: Iterable[MemoryStep]) -> list[dict[str, Any]]:
 
 
 def parse_steps(dumped: Iterable[Mapping[str, Any]]) -> list[MemoryStep]:
-    """Parse the steps of `dump_steps`, or the JSON of `agent.memory.get_full_steps()`.
-
-    The latter has no images, and tool arguments may have become numbers or lists.
-    """
-    return [_parsed(each if "kind" in each else _translated(each)) for each in dumped]
+    """Parse the steps of `dump_steps`."""
+    return list(map(_parsed, dumped))
 
 
 def count_errors(steps: Iterable[MemoryStep]) -> Counter[tuple[str, str]]:
@@ -140,35 +137,6 @@ def _parsed(given: Mapping[str, Any]) -> MemoryStep:
         token_usage=tokens,
         is_final_answer=given["is_final"],
     )
-
-
-def _translated(full: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a step of `get_full_steps`, which has no `kind`, to the form of `_dumped`."""
-    timing, tokens = full.get("timing"), full.get("token_usage")
-    message = full.get("model_output_message")
-    common = {
-        "timing": timing and [timing["start_time"], timing["end_time"]],
-        "tokens": tokens and [tokens["input_tokens"], tokens["output_tokens"]],
-        "message": message and {**message, "tokens": None},
-    }
-    if "task" in full:
-        return {"kind": "task", "task": full["task"], "images": []}
-    if "plan" in full:
-        return {"kind": "plan", "plan": full["plan"], **common}
-    calls = [each["function"] | {"id": each["id"]} for each in full.get("tool_calls") or ()]
-    return {
-        "kind": "action",
-        "number": full["step_number"],
-        "calls": [[each["name"], each["arguments"], each["id"]] for each in calls],
-        "error": full["error"],
-        "output": full["model_output"],
-        "code": full["code_action"],
-        "observations": full["observations"],
-        "images": [],
-        "result": full["action_output"],
-        "is_final": full["is_final_answer"],
-        **common,
-    }
 
 
 def _read_error(given: Mapping[str, str] | None) -> errors.AgentError | None:

@@ -165,16 +165,6 @@ def test_steps_survive_the_process(server: ModelServer, watched: Any, tmp_path: 
     assert "[ALERT]" in str(server.requests[-1].messages)
 
 
-def test_smolagents_own_json_is_read(server: ModelServer, watched: Any) -> None:
-    watched.memory.steps[0].task_images = None
-    full = json.loads(json.dumps(watched.memory.get_full_steps(), default=str))
-    again = agent_of(server)
-    install_memory(again, memory(), user="alice")
-    again.memory.steps = parse_steps(full)
-
-    assert shown(again) == shown(watched)
-
-
 def test_errors_are_counted_also_in_restored_steps(watched: Any) -> None:
     counts = count_errors(watched.memory.steps)
 

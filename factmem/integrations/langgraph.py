@@ -174,8 +174,8 @@ class FactmemStore(BaseStore):
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
         found: list[tuple[Namespace, AnyFact]] = []
-        for namespace in await self._below(op.namespace_prefix):
-            facts = await self._store.load_all(_SUBJECT.of(*namespace), self._scope)
+        for subject in await self._below(op.namespace_prefix):
+            facts, namespace = await self._store.load_all(subject, self._scope), subject.levels
             found += [(namespace, fact) for fact in facts if _has(fact.values[0], op.filter or {})]
         scores = await self._scores(op.query, {namespace for namespace, _ in found})
         if scores:
@@ -217,10 +217,10 @@ class FactmemStore(BaseStore):
             found = list(dict.fromkeys(namespace[: op.max_depth] for namespace in found))
         return sorted(found)[op.offset : op.offset + op.limit]
 
-    async def _below(self, prefix: Sequence[str]) -> list[Namespace]:
+    async def _below(self, prefix: Sequence[str]) -> list[MemorySubject]:
         subjects = [_SUBJECT.every(*prefix)]
         places = await self._store.list_places(subjects=subjects, scopes=[self._scope])
-        return sorted(place.subject.levels for place in places)
+        return sorted((place.subject for place in places), key=lambda subject: subject.levels)
 
 
 def _concept(key: str) -> Concept[Any, Any]:

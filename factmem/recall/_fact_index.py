@@ -1,11 +1,10 @@
 """FactIndex: an in-memory index of facts for search by words and by meaning. No I/O."""
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import reduce
 from heapq import heappop, heappush
-from operator import or_
+from operator import itemgetter
 from typing import Any
 
 from factmem.ledger.resolution import PlacedFact
@@ -15,7 +14,14 @@ from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.recall._arrays import both, numpy_or_none
 from factmem.recall._conversations import Conversations, said_around
 from factmem.recall._documents import FIELD_WEIGHTS, RECURRING_FIELDS, words_of
-from factmem.recall._hints import asked_days, day_number, name_terms, named_entity
+from factmem.recall._hints import (
+    Span,
+    asked_spans,
+    clause_of_time,
+    name_terms,
+    named_entity,
+    period_of,
+)
 from factmem.recall._lexical.analysis import words
 from factmem.recall._lexical.bm25 import (
     Around,
@@ -74,6 +80,24 @@ _WORTH_NUMPY = 256
 adds 0.1 s to the first recall."""
 
 
+_DESCRIBED = 0.4
+"""The least share of a clause's words that the fact has whose period the clause means."""
+
+
+def _fit(asked: Span, begin: Any, end: Any, said_at: Any) -> Any:
+    """Return how well facts fit a time, also for arrays of them.
+
+    2 if they began or ended in it, or it was said in it what holds at one time; 1 if they hold then
+    among other times, were said then, or it is another year than the one that is probably meant.
+    """
+    holds = (begin < asked.end) & ((end > asked.begin) | (begin >= asked.begin))
+    if not asked.is_sure:
+        return holds * 1
+    is_of_it = holds & ((begin >= asked.begin) | (end < float("inf")))
+    is_said = (said_at >= asked.begin) & (said_at < asked.end)
+    return is_of_it * 2 + (1 - is_of_it) * (holds | is_said)
+
+
 class FactIndex:
     """An index of facts by place, keyword and id. Calls must not overlap with a change.
 
@@ -94,8 +118,11 @@ class FactIndex:
         self._heard_at: array[float] = array("d")
         self._said_at: array[float] = array("d")
         self._importance: array[float] = array("d")
-        self._days: array[int] = array("I")
-        """The day each fact was said, as a `day_number` such as 20260517."""
+        self._begin: array[float] = array("d")
+        """From when each fact holds, or when it was said; see `period_of`."""
+        self._end: array[float] = array("d")
+        self._lasting: set[int] = set()
+        """The slots of facts with `since` or `until`."""
         self._entity_of: array[int] = array("i")
         """The number of each fact's entity, -1 without one."""
         self._texts = TextSlots()
@@ -128,7 +155,11 @@ class FactIndex:
             self._converse(slot, before, placed)
             self._said_at[slot] = fact.timestamp.timestamp()
             self._importance[slot] = fact.importance
-            self._days[slot] = day_number(fact.timestamp)
+            self._begin[slot], self._end[slot] = period_of(fact)
+            if fact.since is not None or fact.until is not None:
+                self._lasting.add(slot)
+            else:
+                self._lasting.discard(slot)
             self._marks.put(slot, marks_of(fact))
         self._placed[slot] = placed
         self._heard_at[slot] = placed.heard_at.timestamp()
@@ -138,9 +169,9 @@ class FactIndex:
         if self._free:
             return heappop(self._free)  # the lowest free slot, so that columns have few gaps
         self._placed.append(None)
-        for column in (self._heard_at, self._said_at, self._importance):
+        columns = (self._heard_at, self._said_at, self._importance, self._begin, self._end)
+        for column in columns:
             column.append(0.0)
-        self._days.append(0)
         self._entity_of.append(-1)
         return len(self._placed) - 1
 
@@ -154,6 +185,7 @@ class FactIndex:
                 self._terms.drop(slot)
                 self._marks.drop(slot)
                 self._stale.discard(slot)
+                self._lasting.discard(slot)
                 self._placed[slot] = None
                 heappush(self._free, slot)
                 self._texts.drop(identity, slot)
@@ -236,7 +268,7 @@ class FactIndex:
         near: Nearness | None,
     ) -> list[Match]:
         """Return the best matches by the scores of words and the nearness of texts, by slot."""
-        hints = self._hints(query.text, entity)
+        hints = self._hints(query.text, entity, now)
         candidates = Candidates(
             self._placed,
             self._heard_at,
@@ -263,8 +295,8 @@ class FactIndex:
             among = both(among, self._marks.where(wanted.marks, len(among)))
         return among
 
-    def _hints(self, question: str, entity: str | None) -> Hints:
-        named = days = None
+    def _hints(self, question: str, entity: str | None, now: datetime) -> Hints:
+        named = times = None
         if entity is not None:
             number = self._entities[entity]
             np = numpy_or_none()
@@ -273,12 +305,32 @@ class FactIndex:
             )  # with a wider number numpy takes three times as long
             # 1 for the named entity, 2 for others, 0 without one
             named = self._where(self._entity_of, lambda of: (of >= 0) * two - (of == number))
-        asked = asked_days(question)
-        if asked:
-            days = self._where(
-                self._days, lambda day: reduce(or_, (each.has(day) for each in asked))
-            )
-        return Hints(named, days)
+        spans = [*asked_spans(question, now), *self._periods_of(clause_of_time(question))]
+        if spans:
+            times = self._timely(spans)
+        return Hints(named, times)
+
+    def _periods_of(self, clause: str) -> list[Span]:
+        """Return the period of the fact that a clause describes, such as "she lived in Busan"."""
+        if not clause or not self._lasting:
+            return []
+        self._index_words()
+        among = bytearray(len(self._placed))
+        for slot in self._lasting:
+            among[slot] = 1
+        found = self._terms.scan(self._terms.query(words(clause), ()), among)
+        slot, (_, coverage) = max(found.items(), key=itemgetter(1), default=(0, (0.0, 0.0)))
+        return [Span(self._begin[slot], self._end[slot])] if coverage >= _DESCRIBED else []
+
+    def _timely(self, spans: Sequence[Span]) -> bytearray:
+        """Return 2 for the facts of times that a question names, 1 for those that only may be."""
+        np = numpy_or_none() if len(self._said_at) >= _WORTH_NUMPY else None
+        if np is None:
+            columns = zip(self._begin, self._end, self._said_at, strict=True)
+            return bytearray(max(_fit(each, *row) for each in spans) for row in columns)
+        rows = [np.frombuffer(column) for column in (self._begin, self._end, self._said_at)]
+        fits = np.maximum.reduce([_fit(each, *rows) for each in spans])
+        return bytearray(np.ascontiguousarray(fits, np.uint8))
 
     def _where(self, column: "array[Any]", is_met: Callable[[Any], Any]) -> bytearray:
         """Return a mask of the slots that meet a condition on a number or a numpy array."""

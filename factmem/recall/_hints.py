@@ -1,30 +1,18 @@
-"""Hints in a question: the entity and the days it names."""
+"""Hints in a question: the entity and the times it names, and the times of facts."""
 
 import re
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import date, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from factmem.recall._arrays import Array
+from factmem.models._spoken_time import SpokenTime, spoken_times
+from factmem.models.facts import AnyFact
+from factmem.models.when import when_of
 from factmem.recall._lexical.analysis import Word, words
 from factmem.recall._lexical.function_words import FUNCTION_WORDS
 
-__all__ = ["Day", "asked_days", "day_number", "name_terms", "named_entity"]
-
-
-class Day(NamedTuple):
-    """A day or a month, with or without its year; 0 for a part that is not named."""
-
-    year: int
-    month: int
-    day: int
-
-    def has(self, day: "int | Array") -> "bool | Array":
-        """Whether a `day_number` is this day or in this month, also for each item of an array."""
-        is_month = day // 100 % 100 == self.month
-        is_year = not self.year or day // 10_000 == self.year
-        return is_month & is_year & (not self.day or day % 100 == self.day)
+__all__ = ["Span", "asked_spans", "clause_of_time", "name_terms", "named_entity", "period_of"]
 
 
 @lru_cache(maxsize=1024)
@@ -49,63 +37,81 @@ def named_entity(asked: Iterable[Word], entities: Collection[str]) -> str | None
     return named[0] if len(named) == 1 else None
 
 
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            ("january", "jan", "januar", "jänner"),
-            ("february", "feb", "februar"),
-            ("march", "mar", "märz"),
-            ("april", "apr"),
-            ("may", "mai"),
-            ("june", "jun", "juni"),
-            ("july", "jul", "juli"),
-            ("august", "aug"),
-            ("september", "sept", "sep"),
-            ("october", "oct", "oktober", "okt"),
-            ("november", "nov"),
-            ("december", "dec", "dezember", "dez"),
-        ),
-        start=1,
-    )
-    for name in names
-}
-_NAME = "|".join(sorted(_MONTHS, key=len, reverse=True))
-_days = re.compile(
-    r"(?<!\d)(?P<y1>[12]\d{3})-(?P<m1>\d{1,2})(?:-(?P<d1>\d{1,2}))?(?!\d)"  # 2026-05-17, 2026-05
-    r"|(?<!\d)(?:(?P<y2>[12]\d{3})[년年] ?)?(?P<m2>\d{1,2})[월月](?: ?(?P<d2>\d{1,2})[일日])?"
-    rf"|(?<![^\W_])(?:(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?\.? (?:of )?)?(?P<m3>{_NAME})\b\.?"
-    r"(?: (?P<d4>\d{1,2})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y3>[12]\d{3})(?!\d))?",
+_YEARS_BACK = 20
+_WHEN = re.compile(
+    r"\b(?:when|while)\s(?P<clause>(?!(?:is|are|was|were|will|would|did|do|does|has|have|had|can|could|should)\b)"
+    r"\w+\s[^,?.!;]+)|(?P<korean>[^\s,?.!]+(?:\s[^\s,?.!]+){0,2})\s(?:때|시절|동안)",
     re.IGNORECASE,
 )
-_AMBIGUOUS = frozenset({"may", "mar", "march", "jan", "dec", "sep"})
-"""Names of months that are also words or names. Without a number next to them, they count only if
-they are capitalised and not at the start of a sentence."""
+_ISO = re.compile(r"(?<![\d-])(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?(?![\d-])", re.ASCII)
+_FOREVER = float("inf")
 
 
-def day_number(when: datetime) -> int:
-    """Return the day of a time as a number for `Day.has`, such as 20260517."""
-    return when.year * 10_000 + when.month * 100 + when.day
+class Span(NamedTuple):
+    """A time that a question names, in seconds since 1970; it ends before `end`."""
+
+    begin: float
+    end: float
+    is_sure: bool = True
+    """Whether it is the year that is probably meant, and not another one with the same month."""
 
 
-def asked_days(question: str) -> list[Day]:
-    """Return the days and months that a question names.
+def asked_spans(question: str, now: datetime) -> list[Span]:
+    """Return the times that a question names: "last summer", "in June", "before 2019", "6월에"."""
+    spans: list[Span] = []
+    for each in spoken_times(question[:4000], now.date()):
+        begin, end = _midnight(each.first), _midnight(each.last) + 86_400
+        if each.role == "before":
+            begin, end = -_FOREVER, begin
+        elif each.role == "after":
+            begin, end = end, _FOREVER
+        spans.append(Span(begin, end))
+        if each.is_yearly:
+            earlier = range(each.first.year - _YEARS_BACK, each.first.year)
+            spans += [Span(*_in_year(each, year), is_sure=False) for year in earlier]
+    return spans
 
-    Supports English, German, Korean, Japanese, Chinese and ISO 8601.
+
+def clause_of_time(question: str) -> str:
+    """Return what a question says about a time: "when she lived in Busan" gives "she lived in Busan"."""
+    found = _WHEN.search(question[:4000])
+    return "" if found is None else found["clause"] or found["korean"]
+
+
+def period_of(fact: AnyFact) -> tuple[float, float]:
+    """Return from when and until when a fact holds.
+
+    By `since` and `until`, else by the dates in its values, else when it was said.
     """
-    found: list[Day] = []
-    for match in _days.finditer(question[:4000]):
-        groups = match.groupdict()
-        name = groups["m3"]
-        year, day = (
-            next((int(groups[each]) for each in keys if groups[each]), 0)
-            for keys in (("y1", "y2", "y3"), ("d1", "d2", "d3", "d4"))
+    if fact.since is not None or fact.until is not None:
+        return (
+            -_FOREVER if fact.since is None else fact.since.begin.timestamp(),
+            _FOREVER if fact.until is None else fact.until.end.timestamp(),
         )
-        is_word = name and name.lower() in _AMBIGUOUS and not (year or day)
-        opening = question[: match.start()].rstrip()[-1:]
-        if is_word and (name.islower() or opening in ("", ".", "!", "?")):
-            continue
-        month = _MONTHS[name.lower()] if name else int(groups["m1"] or groups["m2"])
-        if 1 <= month <= 12 and day <= 31:
-            found.append(Day(year, month, day))
-    return found
+    dates = [
+        each for value in fact.values if isinstance(value, str) for each in _ISO.findall(value)
+    ]
+    try:
+        spans = [(when_of(each).begin, when_of(each).end) for each in dates]
+    except ValueError:  # such as 2019-13
+        spans = []
+    said = fact.timestamp.timestamp()
+    if not spans:
+        return said, said
+    return min(spans)[0].timestamp(), max(end for _, end in spans).timestamp()
+
+
+def _in_year(time: SpokenTime, year: int) -> tuple[float, float]:
+    length = (time.last - time.first).days + 1
+    try:
+        begin = _midnight(time.first.replace(year=year))
+    except ValueError:  # 29 February, or no year
+        begin = _midnight(time.first)
+    return begin, begin + length * 86_400
+
+
+def _midnight(day: date) -> float:
+    return (day - _EPOCH).days * 86_400.0
+
+
+_EPOCH = date(1970, 1, 1)

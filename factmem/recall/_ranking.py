@@ -33,8 +33,9 @@ NAMED = 0.2
 OTHERS = 0.5
 """The factor on the relevance of other entities' facts if the question names an entity."""
 
-DAY = 0.2
-"""The bonus of a fact that was said on a day, or in a month, that the question names."""
+TIME = 0.2
+"""The bonus of a fact that holds or was said at a time that the question names; half of it if that
+time is only one of several."""
 
 TOGETHER = 0.3
 """The bonus of each of the best three facts of a conversation, times the mean score of the others
@@ -76,8 +77,8 @@ class Hints:
 
     named: bytearray | None = None
     """1 for facts of the entity that it names, 2 for those of other entities."""
-    days: bytearray | None = None
-    """1 for facts said on a day that it names."""
+    times: bytearray | None = None
+    """2 for facts that hold or were said at a time that it names, 1 for those that only may."""
 
 
 class Ranking:
@@ -156,10 +157,10 @@ class Ranking:
     def _supports(
         self, fused: Mapping[int, float], conversations: Sequence[int] | None
     ) -> dict[int, float]:
-        named, days = self._hints.named, self._hints.days
+        named, times = self._hints.named, self._hints.times
         support = {
             slot: NAMED * (named is not None and named[slot] == 1)
-            + DAY * (days is not None and days[slot])
+            + TIME / 2 * (0 if times is None else times[slot])
             for slot in fused
         }
         if conversations is not None:
@@ -245,8 +246,8 @@ class Ranking:
         support = np.zeros(len(slots))
         if self._hints.named is not None:
             support += NAMED * (np.frombuffer(self._hints.named, np.uint8)[slots] == 1)
-        if self._hints.days is not None:
-            support += DAY * np.frombuffer(self._hints.days, np.uint8)[slots]
+        if self._hints.times is not None:
+            support += TIME / 2 * np.frombuffer(self._hints.times, np.uint8)[slots]
         if conversations is not None:
             known = np.frombuffer(conversations, np.int32)
             groups = np.where(slots < len(known), known[np.minimum(slots, len(known) - 1)], -1)

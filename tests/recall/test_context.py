@@ -2,20 +2,23 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import isinf
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.recall.times import run as run_times
 from factmem.ledger.resolution import PlacedFact
+from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall._conversations import Conversations
 from factmem.recall._fact_index import FactIndex
-from factmem.recall._hints import Day, asked_days, named_entity
+from factmem.recall._hints import asked_spans, clause_of_time, named_entity
 from factmem.recall._lexical.analysis import words
 from factmem.recall.query import RecallQuery, RecallSettings
 from tests.doubles import TopicEmbedder
@@ -32,6 +35,8 @@ from tests.world import (
     found_values,
     recall_memory,
 )
+
+CLOCK = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def turn(message: int | None, text: str, conversation: str = "chat", **fields: Any) -> Any:
@@ -140,29 +145,91 @@ def test_names_in_a_question(question: str, named: str | None) -> None:
 
 
 @table(
-    ("question", "days"),
+    ("question", "first", "last"),
     [
-        ("What happened on 2026-05-17?", [Day(2026, 5, 17)]),
-        ("and in 2026-05?", [Day(2026, 5, 0)]),
-        ("on May 17, 2026 or 3 June", [Day(2026, 5, 17), Day(0, 6, 3)]),
-        ("on the 3rd of June", [Day(0, 6, 3)]),
-        ("am 17. Mai 2026", [Day(2026, 5, 17)]),
-        ("im März", [Day(0, 3, 0)]),
-        ("2026년 5월 17일에", [Day(2026, 5, 17)]),
-        ("5月に", [Day(0, 5, 0)]),
-        ("in May", [Day(0, 5, 0)]),
-        ("may I? May I?", []),
-        ("may 3", [Day(0, 5, 3)]),
-        ("March on!", []),
-        ("version 13월, mayonnaise, 99 May", []),
-        ("nothing", []),
+        ("What happened on 2026-05-17?", "2026-05-17", "2026-05-17"),
+        ("and in 2026-05?", "2026-05-01", "2026-05-31"),
+        ("on May 17, 2026", "2026-05-17", "2026-05-17"),
+        ("on the 3rd of June", "2026-06-03", "2026-06-03"),
+        ("am 17. Mai 2026", "2026-05-17", "2026-05-17"),
+        ("im März", "2026-03-01", "2026-03-31"),
+        ("2026년 5월 17일에", "2026-05-17", "2026-05-17"),
+        ("5月に", "2026-05-01", "2026-05-31"),
+        ("in May", "2026-05-01", "2026-05-31"),
+        ("last summer", "2026-06-01", "2026-08-31"),
+        ("작년 여름에", "2025-06-01", "2025-08-31"),
+        ("지난주에 뭐 했지", "2026-11-09", "2026-11-15"),
+        ("in 2019", "2019-01-01", "2019-12-31"),
+        ("before May 2019", None, "2019-04-30"),
+        ("after 2019", "2020-01-01", None),
+        ("may I? May I?", None, None),
+        ("March on!", None, None),
+        ("version 13월, mayonnaise", None, None),
+        ("nothing", None, None),
     ],
 )
-def test_days_in_a_question(question: str, days: list[Day]) -> None:
-    """A word that is also a month needs a number, or a capital within the question."""
-    found = asked_days(question)
+def test_times_in_a_question(question: str, first: str | None, last: str | None) -> None:
+    """Relative to the clock; a word that is also a month needs a preposition before it."""
+    found = [each for each in asked_spans(question, CLOCK) if each.is_sure][:1]
 
-    assert found == days if "99" not in question else all(day.day == 0 for day in found)
+    days = [
+        None if isinf(at) else datetime.fromtimestamp(at, UTC).date().isoformat()
+        for span in found
+        for at in (span.begin, span.end - 1)
+    ]
+    assert days == ([] if first is last is None else [first, last])
+
+
+@table(
+    ("question", "clause"),
+    [
+        ("What did she play when she lived in Busan?", "she lived in Busan"),
+        ("While I was at school, which sport?", "I was at school"),
+        ("부산에 살 때 뭐 했지", "부산에 살"),
+        ("When did I live in Busan?", ""),
+        ("When will it rain?", ""),
+        ("When is the concert", ""),
+    ],
+)
+def test_a_clause_about_a_time(question: str, clause: str) -> None:
+    assert clause_of_time(question) == clause
+
+
+async def test_facts_that_held_then_come_first() -> None:
+    jobs = Concept("job", "What the user worked as", FactType.MULTIPLE)
+    store = InMemoryProvider()
+    for value, since, until in (
+        ("job as a cook", "2019", "2030"),
+        ("job as a baker", "2024", None),
+        ("job as a pilot on 2025-03-04", None, None),
+        ("job as a nurse", None, None),
+    ):
+        said = datetime(2022, 5, 1, tzinfo=UTC)
+        fact = MultipleFacts(jobs, [value], timestamp=said, since=since, until=until)
+        await store.save(fact, ALICE, AGENT)
+    memory = recall_memory(store)
+
+    async def support(question: str) -> dict[str, float]:
+        found = await memory.recall(question, limit=9)
+        return {str(match.fact.values[0]).split()[3]: match.support for match in found}
+
+    assert await support("Which job in 2020?") == {
+        "cook": 0.2, "baker": 0.0, "pilot": 0.0, "nurse": 0.0,
+    }  # fmt: skip
+    assert await support("Which job in March 2025?") == {
+        "cook": 0.2, "baker": 0.1, "pilot": 0.2, "nurse": 0.0,
+    }  # fmt: skip
+    assert await support("Which job in May 2022?") == {
+        "cook": 0.2, "baker": 0.1, "pilot": 0.1, "nurse": 0.2,
+    }  # fmt: skip
+    assert await support("Which job when I was a baker?") == {
+        "cook": 0.2, "baker": 0.2, "pilot": 0.2, "nurse": 0.0,
+    }  # fmt: skip
+
+
+async def test_questions_with_times_find_what_was_then() -> None:
+    """`python -m benchmarks.recall.times` lists what is missed."""
+    assert min(await run_times()) >= 0.85
 
 
 async def test_a_day_in_the_question_raises_facts_of_that_day() -> None:

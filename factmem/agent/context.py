@@ -109,11 +109,6 @@ class AgentStep:
     ended_at: datetime
     """When the last tool returned."""
 
-    @property
-    def is_answer(self) -> bool:
-        """Whether the model answered; then no other step follows."""
-        return not self.response.tool_calls
-
 
 class AgentContext:
     """The state of one run of an agent.

@@ -27,18 +27,7 @@ __all__ = ["ChatDetection"]
 
 
 class ChatDetection:
-    """Detects facts in chats with one chat model, and saves them.
-
-    Args:
-        detector: Calls the model and writes the facts.
-        selection: The places where facts may be saved.
-        events: Reports each detection.
-        chat_model: The model. Without one, every detection raises `ValueError`.
-        concepts: The declared concepts by keyword.
-        instructions: The keywords of concepts that models follow.
-        clock: Returns the time of messages without a time.
-        detection: The options of calls without their own.
-    """
+    """Detects facts in chats with one chat model, and saves them."""
 
     def __init__(
         self,

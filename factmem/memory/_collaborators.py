@@ -32,6 +32,10 @@ __all__ = ["Collaborators"]
 class Collaborators:
     """The objects that read and write facts for a memory or a view, all with one guarded provider.
 
+    Each gets what it needs of the same parts: `provider` is restricted to the boundary of the view and
+    reports its operations, `reader` reads from it, `selection` has the places of calls, and `events`
+    reports what the provider does not: calls that are refused, detections and recalls.
+
     Args:
         settings: The settings of the memory.
         selection: The default places of calls.

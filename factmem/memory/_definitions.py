@@ -14,14 +14,7 @@ __all__ = ["MemoryDefinitions"]
 
 
 class MemoryDefinitions:
-    """Tells a store the concepts of an application once.
-
-    Args:
-        store: The store.
-        declared: The concepts of the application, by keyword.
-        told: The keywords that the store was told; shared by a memory and its views.
-        events: Reports the comparison.
-    """
+    """Tells a store the concepts of an application once."""
 
     def __init__(
         self,

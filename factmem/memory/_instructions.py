@@ -24,11 +24,6 @@ class Instructions:
     and is in the place of one entity. Values from tools, documents, web pages and the assistant are
     never instructions: otherwise a page could control every later run. In a place without an
     entity, which users share, a quote could be from another user and is not an instruction either.
-
-    Args:
-        concepts: The concepts that the application declares as instructions, by keyword.
-        provider: The provider, restricted to the memory's boundary.
-        reader: A reader of the same provider.
     """
 
     def __init__(

@@ -25,14 +25,6 @@ class FactLoader:
     """Loads the current facts of selected places. No call to a model.
 
     The methods behave like those of `AgentMemory` with the same names.
-
-    Args:
-        provider: The provider, restricted to the boundary of `selection` and observed.
-        reader: A reader of the same provider.
-        selection: The places that a call may read.
-        events: Reports rejected calls; the provider reports the loads themselves.
-        message: Writes the memory message.
-        instructions: Separates the facts that the model has to follow.
     """
 
     def __init__(

@@ -13,12 +13,7 @@ T = TypeVar("T")
 
 
 class ObservedChatModel:
-    """A chat model whose extractions are events.
-
-    Args:
-        model: The model.
-        events: Reports the extractions.
-    """
+    """A chat model whose extractions are events."""
 
     def __init__(self, model: ChatModel, events: MemoryEvents) -> None:
         self._model = model

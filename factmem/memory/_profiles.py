@@ -19,15 +19,7 @@ __all__ = ["MemoryProfiles"]
 
 
 class MemoryProfiles:
-    """Loads and saves profiles. The methods behave like those of `AgentMemory`.
-
-    Args:
-        store: The store, restricted to the places of the memory.
-        reader: A reader of the same store.
-        selection: The places of the memory.
-        contents: The contents of these places.
-        clock: Returns the time of what is saved.
-    """
+    """Loads and saves profiles. The methods behave like those of `AgentMemory`."""
 
     def __init__(
         self,

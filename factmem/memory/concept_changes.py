@@ -68,14 +68,7 @@ class ChangeReport(Displayed):
 
 
 class ConceptChanges:
-    """The methods of `MemoryContents` that change concepts.
-
-    Args:
-        provider: The provider, restricted to the boundary of `selection` and observed.
-        selection: The places that the memory may access.
-        events: Reports rejected calls; the provider reports everything else.
-        clock: Returns the time.
-    """
+    """The methods of `MemoryContents` that change concepts."""
 
     def __init__(
         self,

@@ -46,13 +46,6 @@ class MemoryConsolidation:
         await memory.review.undo(report.merges[0].change)
 
     The model only selects values: one is kept, the others are forgotten, and nothing is invented.
-
-    Args:
-        provider: The provider, restricted to the boundary of `selection` and observed.
-        selection: The places that a call may read and write.
-        events: Reports each operation.
-        chat_model: The model. Without one, `propose` raises `ValueError`.
-        instructions: The concepts whose values are never merged, by keyword.
     """
 
     def __init__(

@@ -61,14 +61,6 @@ class MemoryContents(ContentsUpkeep):
 
     Nothing is cached: each call reads the places from the store and sees the writes of other
     instances and processes. No call to a model.
-
-    Args:
-        provider: The provider, restricted to the boundary of `selection` and observed.
-        reader: A reader of the same provider.
-        selection: The places that the memory may access.
-        events: Reports rejected calls; the provider reports everything else.
-        clock: Returns the time.
-        definitions: Returns the definitions of concepts in the store.
     """
 
     def __init__(
@@ -107,26 +99,15 @@ class MemoryContents(ContentsUpkeep):
             return found
         return [info for info in found if info.subject.levels[: len(first)] == first]
 
-    async def tree(self, depth: int | None = None) -> MemoryTree:
+    async def tree(self) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.
 
         The tree of a view is a subtree: `memory.view(scopes=[...]).contents.tree()`.
-
-        Args:
-            depth: The number of levels to return: 1 for scopes, 2 for scopes and subjects; all by
-                default. The counts always include all levels.
-
-        Raises:
-            ValueError: `depth` is negative.
         """
-        async with self._events.before(MemoryOperation.LIST):
-            if depth is not None:
-                expect_within(depth, int, "depth", "depth=2", least=0)
         found = await self.places()
-        tree = branch_of(
+        return branch_of(
             "memory", [((str(info.scope), *subject_path(info)), info) for info in found]
         )
-        return tree if depth is None else tree.cut(depth)
 
     async def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that have current values, ordered by keyword."""
@@ -276,6 +257,7 @@ class MemoryContents(ContentsUpkeep):
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
         concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
         subjects: Iterable[MemorySubject] | None = None,
@@ -293,6 +275,7 @@ class MemoryContents(ContentsUpkeep):
             source: Values with this source and no other.
             older_than: Values last confirmed before this time, or longer ago than this span.
             concepts: Values of these concepts.
+            fact_ids: Values saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also remove the values from history. `quoting` of the result lists facts whose
                 quotes contain them; `purge="quotes"` removes the values from these quotes.
@@ -324,6 +307,7 @@ class MemoryContents(ContentsUpkeep):
                 source=source,
                 older_than=older_than,
                 concepts=concepts,
+                fact_ids=fact_ids,
                 metadata=metadata,
                 purge=purge,
             )

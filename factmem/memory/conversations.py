@@ -183,14 +183,7 @@ def is_own(turn: NewTurn) -> bool:
 
 
 class MemoryConversations:
-    """The chats of a memory's user, and the queue of those to learn; see `AgentMemory.conversations`.
-
-    Args:
-        store: The store, restricted to the places of the memory.
-        selection: The places of the memory.
-        detection: Detects facts with the memory's chat model.
-        detection_at: Returns what detects the facts of the chats of a place.
-    """
+    """The chats of a memory's user, and the queue of those to learn; see `AgentMemory.conversations`."""
 
     def __init__(
         self,

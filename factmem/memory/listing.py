@@ -32,11 +32,6 @@ class MemoryTree(Displayed):
     branches: tuple["MemoryTree", ...] = ()
     """The branches, ordered by name."""
 
-    def cut(self, depth: int) -> "MemoryTree":
-        """Return the tree with at most `depth` levels below its root."""
-        branches = () if depth == 0 else tuple(each.cut(depth - 1) for each in self.branches)
-        return replace(self, branches=branches)
-
     def _sheet(self) -> Sheet:
         """Show each branch as a line, indented by its level."""
         rows = [

@@ -56,12 +56,6 @@ class MemoryReview:
     `correct` and `forget` are decisions of a person: what they leave is confirmed, and a model that
     says something else later only proposes it. Each returns the id of the change, for `undo`. No
     call to a model.
-
-    Args:
-        provider: The provider, restricted to the memory's boundary and observed.
-        reader: A reader of the same provider.
-        events: Reports rejected calls; the provider reports everything else.
-        clock: Returns the time.
     """
 
     def __init__(

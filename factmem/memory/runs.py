@@ -60,7 +60,6 @@ class RunOptions(TypedDict, Generic[C], total=False):
     tools: bool
     save: bool
     prefix: str
-    question: Callable[[Chat], str | None]
     on_report: Callable[[DetectionReport], None] | None
     on_failure: Callable[[Exception], None] | Literal["raise"] | None
 
@@ -88,7 +87,6 @@ class MemoryRuns(Generic[C]):
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
         prefix: The prefix of the tools' names.
-        question: Returns what `recall` searches for in a chat; by default the user's last message.
         on_report: Called with the report of each detection, which includes rejected items.
         on_failure: Called with each error; by default its type is logged. With "raise" the error
             ends the run.
@@ -113,7 +111,6 @@ class MemoryRuns(Generic[C]):
         tools: bool = True,
         save: bool = False,
         prefix: str = "memory_",
-        question: Callable[[Chat], str | None] = last_said,
         on_report: Callable[[DetectionReport], None] | None = None,
         on_failure: Callable[[Exception], None] | Literal["raise"] | None = None,
     ) -> None:
@@ -139,7 +136,6 @@ class MemoryRuns(Generic[C]):
         )
         if on_report is not None:
             expect_function(on_report, "on_report", "on_report=reports.append")
-        self._question = expect_function(question, "question", "question=last_said")
         if on_failure is not None and on_failure != "raise":
             expect_function(on_failure, "on_failure", "on_failure=failures.append or 'raise'")
         self.on_report: Callable[[DetectionReport], None] = on_report or _ignore
@@ -196,7 +192,7 @@ class MemoryRuns(Generic[C]):
             text = await self.attempt(view.text)
             return UNREACHABLE if text is None else text
         said = [{"role": "user", "content": chat}] if isinstance(chat, str) else chat
-        most, asked = self._recall, self._question(said) or ""
+        most, asked = self._recall, last_said(said)
         if not asked.strip():
             return ""
         recall = view.recall_facts_to_agent  # with the chat, so that nothing of it is quoted
@@ -211,7 +207,7 @@ class MemoryRuns(Generic[C]):
         Args:
             context: The framework's context of the run.
             messages: The chat; changed in place.
-            question: The text for `recall`, if it is not that of the option `question`.
+            question: The text for `recall`; by default the user's last message.
 
         Returns:
             The report; None if the store failed.
@@ -221,7 +217,7 @@ class MemoryRuns(Generic[C]):
         async def put() -> LoadReport:
             if limit is None:
                 return await view.load_facts_to_agent(messages)
-            asked = question or self._question(messages) or ""
+            asked = question or last_said(messages)
             return await view.recall_facts_to_agent(messages, asked, limit=limit)
 
         report = await self.attempt(put)

@@ -43,13 +43,9 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.places, within=within)
 
-    def tree(self, depth: int | None = None) -> MemoryTree:
-        """Return all places as a tree: scopes, subjects, entities. `print` shows it.
-
-        Raises:
-            ValueError: `depth` is negative.
-        """
-        return self._portal.call(self._wrapped.tree, depth)
+    def tree(self) -> MemoryTree:
+        """Return all places as a tree: scopes, subjects, entities. `print` shows it."""
+        return self._portal.call(self._wrapped.tree)
 
     def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that have current values, ordered by keyword."""
@@ -129,6 +125,7 @@ class ContentsSync(Wraps[MemoryContents]):
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
         concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
         subjects: Iterable[MemorySubject] | None = None,
@@ -150,6 +147,7 @@ class ContentsSync(Wraps[MemoryContents]):
             source=source,
             older_than=older_than,
             concepts=concepts,
+            fact_ids=fact_ids,
             metadata=metadata,
             purge=purge,
             subjects=subjects,

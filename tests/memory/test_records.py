@@ -157,24 +157,6 @@ async def test_resetting_everything_needs_two_confirmations(
     assert await store.places() == []
 
 
-async def test_a_tree_can_be_limited_in_depth_and_lists_concepts(
-    store: FactStore, memory: AgentMemory
-) -> None:
-    """Counts of omitted levels are in the branches above."""
-    await store.save(theme("dark"), BOB, AGENT)
-    await store.save(languages("en"), BOB, AGENT)
-
-    (info,) = await memory.contents.places()
-
-    assert str(await memory.contents.tree(depth=1)).splitlines() == [
-        "memory: 2",
-        "  agent/support-bot: 2",
-    ]
-    assert info.concepts == ("ide-theme", "languages")
-    with pytest.raises(ValueError, match="depth"):
-        await memory.contents.tree(depth=-1)
-
-
 async def test_maintenance_removes_expired_values_and_old_history(
     store: FactStore, memory: AgentMemory, clock: SettableClock
 ) -> None:

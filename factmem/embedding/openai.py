@@ -4,14 +4,13 @@ The `openai` package is imported on the first call, not with this module.
 """
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from factmem._arguments import expect_within
 from factmem.embedding._vectors import EmbeddingModel, batches
 from factmem.errors import EmbeddingError
 from factmem.llm._api_errors import complaint
-from factmem.llm._openai_client import CallFailure, ClientOptions, OpenAIClient
+from factmem.llm._openai_client import CallFailure, ClientOptions, OpenAIClient, OpensClients
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -24,7 +23,7 @@ _LONGEST_REQUEST = 200_000
 rarely more than one."""
 
 
-class OpenAIEmbedder(EmbeddingModel):
+class OpenAIEmbedder(OpensClients, EmbeddingModel):
     """An embedding model of OpenAI, Azure, Ollama, vLLM, LM Studio or another compatible endpoint.
 
         embedder = OpenAIEmbedder("text-embedding-3-small")
@@ -73,23 +72,8 @@ class OpenAIEmbedder(EmbeddingModel):
         self._parameters: dict[str, Any] = {"model": model, "encoding_format": "float"}
         if dimensions is not None:
             self._parameters["dimensions"] = dimensions
-        self._client: OpenAIClient[object] = OpenAIClient(options, "embeddings", EmbeddingError)
+        self._client = OpenAIClient(options, "embeddings", EmbeddingError)
         self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the client that this embedder opened in the running event loop, if there is one."""
-        await self._client.aclose()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder.embed`. One request for each batch, in sequence.

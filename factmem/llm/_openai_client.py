@@ -8,7 +8,8 @@ from 2.30 on are supported, built on httpx or on httpx2: nothing here imports ei
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
 from typing_extensions import TypeVar
@@ -21,7 +22,7 @@ from factmem.llm._api_errors import repeats
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["CallFailure", "ClientOptions", "OpenAIClient"]
+__all__ = ["CallFailure", "ClientOptions", "OpenAIClient", "OpensClients"]
 
 
 R = TypeVar("R")
@@ -162,6 +163,27 @@ class OpenAIClient(Generic[R]):
         if failure is None:
             return CallFailure(f"did not answer within {self._options.timeout} seconds")
         return _described(failure, [client.api_key, *sent])
+
+
+class OpensClients:
+    """A context manager that closes the client which it opened in the running event loop."""
+
+    _client: OpenAIClient[Any]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the client that was opened in the running event loop, if there is one."""
+        await self._client.aclose()
 
 
 async def _close(client: "AsyncOpenAI") -> None:

@@ -5,8 +5,7 @@ The `openai` package is imported on the first call, not with this module.
 
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypeForm, TypeVar
 
@@ -15,7 +14,7 @@ from factmem.errors import ChatModelError
 from factmem.llm._answer import AnswerType
 from factmem.llm._api_errors import complaint, concern_of, texts_of
 from factmem.llm._completion import MalformedCompletionError, chat_response
-from factmem.llm._openai_client import CallFailure, ClientOptions, OpenAIClient
+from factmem.llm._openai_client import CallFailure, ClientOptions, OpenAIClient, OpensClients
 from factmem.llm._structured_output import Asking, Failure, Ladder
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.llm.extraction import converse
@@ -33,7 +32,7 @@ T = TypeVar("T")
 _MAPPING: Any = Mapping  # mypy rejects an abstract class as an argument of type `type`
 
 
-class OpenAIChatModel:
+class OpenAIChatModel(OpensClients):
     """A model of OpenAI, Azure, Ollama, vLLM, LM Studio or another compatible endpoint.
 
         model = OpenAIChatModel("gpt-4o-mini")
@@ -79,7 +78,7 @@ class OpenAIChatModel:
             raise ValueError("model must not be empty: OpenAIChatModel('gpt-4o-mini')")
         options = ClientOptions(client, base_url, api_key, max_retries, timeout)
         self.model = model
-        self._client: OpenAIClient[ChatResponse] = OpenAIClient(
+        self._client = OpenAIClient(
             options, "chat", lambda message: ChatModelError(message, usage=Usage())
         )
         self._parameters: dict[str, object] = {"model": model}
@@ -92,21 +91,6 @@ class OpenAIChatModel:
 
     def __repr__(self) -> str:
         return f"OpenAIChatModel({self.model!r})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the client that this model opened in the running event loop, if there is one."""
-        await self._client.aclose()
 
     async def respond(
         self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()

@@ -158,14 +158,10 @@ class ChatDetection:
             raise ValueError("Detecting facts needs a chat model: AgentMemory(..., chat_model=...)")
         return self._chat_model
 
-    async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
-        """Return the current moments of places, for a request that runs later."""
-        return await self._detector().moments(places)
-
-    async def present_moments(self) -> dict[Identity, Moment]:
-        """Return the moments of the places where facts may be saved."""
+    async def moments(self) -> dict[Identity, Moment]:
+        """Return the current moments of the places where facts may be saved."""
         self.require_model()
-        return await self.moments(self._selection.detection_places())
+        return await self._detector().moments(self._selection.detection_places())
 
     async def run(
         self, request: DetectionRequest, operation: OperationInProgress

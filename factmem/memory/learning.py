@@ -122,7 +122,7 @@ class ConversationLearning:
     async def _detected(self, task: LearningTask) -> tuple[int, DetectionReport | None]:
         """Detect the facts of new messages; return the number after the last of them."""
         detection = self._detection_at(task.place)
-        moments = await detection.present_moments()  # first: facts erased after them stay erased
+        moments = await detection.moments()  # first: facts erased after them stay erased
         turns = await self._new(task)
         if not turns or turns[-1].number < task.since:
             return task.since, None

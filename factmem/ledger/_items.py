@@ -1,19 +1,21 @@
-"""The current values of a ledger: Item, and KeywordItems for the items of one keyword.
+"""The current values of a ledger: Item, and KeywordItems for the items of one keyword."""
 
-`outdated` decides which values of a save are already superseded when it is recorded.
-"""
-
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from copy import copy, deepcopy
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from factmem.ledger._statements import Retractions, Told, digest_of, told
 from factmem.ledger.entries import RetractedValue, SourceEntry, StoredFact
-from factmem.models._values import Canonical, JsonValue, canonical
+from factmem.models._values import Canonical, JsonValue
 from factmem.models.actors import By
 from factmem.models.clock import moment, stamp
+from factmem.models.when import begin_of, end_of
 
-__all__ = ["Item", "KeywordItems", "Proposals", "outdated", "values_of"]
+if TYPE_CHECKING:
+    from factmem.ledger._plans import Plan
+
+__all__ = ["Item", "KeywordItems", "Proposals", "values_of"]
 
 
 ItemState: TypeAlias = Literal["saved", "learnt", "confirmed", "proposed"]
@@ -31,6 +33,7 @@ class Item:
         "_said",
         "by",
         "confirmed_at",
+        "ends_at",
         "expires_at",
         "fact_id",
         "importance",
@@ -80,6 +83,11 @@ class Item:
         if "confirmed" in fact:
             self.state = "confirmed"
         self.by: By = by if "actor" not in fact else _named(fact)
+        self.ends_at: str | None = self.expires_at
+        if self.until is not None:
+            self.ends_at = _earlier(self.expires_at, self.until)
+        if self.since is not None and (begin := begin_of(self.since)) > self.said:
+            self._said = begin  # see `told`
 
     @property
     def said(self) -> str:
@@ -137,7 +145,16 @@ class Item:
         item.timestamp = moment(timestamp)
         item.sources = NO_SOURCE if sources is None else sources
         item.source_keys = item._last = None
+        item.ends_at = _earlier(item.expires_at, item.until)
         return item
+
+    @property
+    def holds_from(self) -> str:
+        """From when on it holds, or when it was said, a stamp; empty if only its end is known."""
+        if self.since:
+            return begin_of(self.since)
+        said = min(stamp(self.timestamp), self.said)
+        return "" if self.until is not None and end_of(self.until) <= said else said
 
     def confirm(self, fact: StoredFact, at: str, by: By, first: str) -> None:
         """Apply another save of the same value; the item stays in its own save.
@@ -156,6 +173,7 @@ class Item:
             self.expires_at = fact.get("expires_at")
             self.since = fact.get("since", self.since)
             self.until = fact.get("until", self.until)
+            self.ends_at = _earlier(self.expires_at, self.until)
         self._said, self._last = max(last, place)
         self.confirmed_at = at
         # Models confirm values without knowing their metadata, so a save without any keeps it.
@@ -174,8 +192,15 @@ class Item:
             self.sources.append(source)
 
     def is_alive(self, now: str) -> bool:
-        """Return whether it has not expired at `now`."""
-        return self.expires_at is None or self.expires_at > now
+        """Return whether it has neither ended nor expired at `now`."""
+        return self.ends_at is None or self.ends_at > now
+
+
+def _earlier(expires_at: str | None, until: str | None) -> str | None:
+    if until is None:
+        return expires_at
+    end = end_of(until)
+    return end if expires_at is None or end < expires_at else expires_at
 
 
 def _named(fact: StoredFact) -> By:
@@ -241,6 +266,7 @@ class KeywordItems:
         "fact_type",
         "key",
         "only",
+        "plans",
         "proposals",
         "retractions",
     )
@@ -252,6 +278,8 @@ class KeywordItems:
         """The retracted values, and when; None if none was retracted."""
         self.proposals: Proposals | None = None
         """What waits for a decision; None if nothing ever did."""
+        self.plans: list[Plan] | None = None
+        """The values that begin later; None if none ever did."""
         self._digests: dict[str, Canonical] | None = None
         self.key: Canonical = ""
         """The canonical form of the value of `only`."""
@@ -272,13 +300,24 @@ class KeywordItems:
         return {} if self.only is None else {self.key: self.only}
 
     def all_items(self) -> list[tuple[Canonical, Item]]:
-        """Return the current items and the proposed values, each with its key."""
-        if self.proposals is None:
-            return list(self.items.items())
-        return [*self.items.items(), *self.proposals.values.items()]
+        """Return the current items, the proposed and the planned values, each with its key."""
+        found = list(self.items.items())
+        if self.proposals is not None:
+            found += self.proposals.values.items()
+        return found + [(plan.key, plan.item) for plan in self.plans or ()]
+
+    def copied(self) -> "KeywordItems":
+        """Return a copy that a save may change."""
+        twin = KeywordItems(self.description, self.fact_type)
+        items = twin._items = {key: copy(item) for key, item in self.items.items()}
+        for item in items.values():
+            item.source_keys = None  # a source is then added to a list of its own
+        twin.retractions, twin.proposals = deepcopy((self.retractions, self.proposals))
+        twin.plans = None if self.plans is None else list(self.plans)
+        return twin
 
     def __len__(self) -> int:
-        return len(self._items or ()) if self.only is None else 1
+        return (len(self._items or ()) if self.only is None else 1) + len(self.plans or ())
 
     def get(self, key: Canonical) -> Item | None:
         """Return the item with a value of this canonical form, if there is one."""
@@ -287,9 +326,9 @@ class KeywordItems:
         return (self._items or {}).get(key)
 
     def alive(self, now: str) -> list[Item]:
-        """Return the items that have not expired at `now`."""
+        """Return the items that have neither ended nor expired at `now`."""
         if (item := self.only) is not None:
-            return [item] if item.expires_at is None or item.expires_at > now else []
+            return [item] if item.ends_at is None or item.ends_at > now else []
         return [item for item in (self._items or {}).values() if item.is_alive(now)]
 
     def add(self, key: Canonical, item: Item) -> None:
@@ -359,30 +398,3 @@ def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
         yield from zip(fact["positions"], fact["values"], strict=True)
     elif "values" in fact:
         yield from enumerate(fact["values"])
-
-
-def outdated(held: KeywordItems | None, fact: StoredFact, at: str, first: str) -> Collection[int]:
-    """Return the positions of the values of a save that later statements supersede."""
-    marked = fact.get("superseded", ())
-    if held is None:
-        return marked
-    place = told(fact, first)
-    is_single, retractions = fact["type"] == "SINGLE" and not held.is_wide(at), held.retractions
-    found: set[int] = set()
-    for position, value in values_of(fact):
-        key = canonical(value)
-        if (
-            position in marked
-            or (retractions is not None and retractions.has_ended(place, key))
-            or (is_single and retractions is not None and place < retractions.floor)
-            or (is_single and _has_later(held, key, place, at))
-        ):
-            found.add(position)
-    return found
-
-
-def _has_later(held: KeywordItems, key: Canonical, place: Told, at: str) -> bool:
-    return any(
-        item.last > place and other != key and item.is_alive(at)
-        for other, item in held.items.items()
-    )

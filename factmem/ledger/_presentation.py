@@ -56,12 +56,7 @@ def all_presented(
     former = {old: each for each in named.values() for old in each.was if old not in named}
     for keyword, held in by_keyword.items():
         only = held.only
-        if (
-            only is not None
-            and only.expires_at is None
-            and held.fact_type == "SINGLE"
-            and not named
-        ):
+        if only is not None and only.ends_at is None and held.fact_type == "SINGLE" and not named:
             # Nearly all keywords of a large place, in a shorter way with the same result.
             text = str if type(only.value) is str else json_type()
             concept = stored_concept(keyword, held.description, FactType.SINGLE, text)
@@ -92,7 +87,7 @@ def items_of(
 ) -> list[Item]:
     """Return the current items of a concept, under its keyword or a former one, oldest first.
 
-    Of a SINGLE concept only the item that was said last can be current, even if it has expired.
+    Of a SINGLE concept only the item that was said last can be current, even if it has ended.
     """
     every = in_order_of_statement(by_keyword, concept.keywords)
     if concept.fact_type is FactType.SINGLE:
@@ -172,7 +167,7 @@ def loaded(
     if held is None:
         return []
     item = held.only
-    if item is None or item.expires_at is not None or concept.fact_type is not FactType.SINGLE:
+    if item is None or item.ends_at is not None or concept.fact_type is not FactType.SINGLE:
         return presented(concept, held.alive(now))
     return [single(concept, item)]  # nearly always
 
@@ -201,7 +196,7 @@ def _changed(
     """Return the facts of a keyword; unchanged facts as their ids."""
     items: list[Item] = []
     for item in held.items.values():
-        if item.expires_at is None or item.expires_at > now:
+        if item.is_alive(now):
             items.append(item)
         else:
             touched.ids.add(item.fact_id)

@@ -14,8 +14,10 @@ from factmem.ledger._items import Item, KeywordItems, values_of
 from factmem.ledger._presentation import (
     all_changed,
     all_presented,
+    concept_of,
     in_order_of_statement,
     loaded,
+    presented,
 )
 from factmem.ledger._statements import name_of
 from factmem.ledger.entries import ForgottenItem, RetractedValue, StoredFact
@@ -61,12 +63,38 @@ class LedgerReads:
         self._applied = 0
         self._expiries: list[tuple[str, str]] = []
         """The expiries of values, in order, each with its keyword."""
+        self._begins: list[tuple[str, str]] = []
+        """When values begin that were planned, in order, each with its keyword."""
+        self._begun: int = 0
+        """How many of them are applied."""
+        self._copies: tuple[tuple[int, int], dict[str, KeywordItems]] = (0, 0), {}
+        """The last result of `_ahead`, with what it depends on."""
         self._log: ChangeLog | None = None
         """Created by the first call of `version`: it costs time, and few callers need it."""
 
+    def at(self, now: str) -> dict[str, KeywordItems]:
+        """Return the items by keyword, with the planned values that have begun at `now`: read-only."""
+        if self._begun == len(self._begins) or self._begins[self._begun][0] > now:
+            return self._by_keyword
+        return self._ahead(now)
+
+    def _ahead(self, now: str) -> dict[str, KeywordItems]:
+        raise NotImplementedError
+
+    def planned(self, now: str) -> list[AnyFact]:
+        """Return the values that begin after `now`, the first to begin first; values as plain JSON."""
+        plans = [(plan, held) for held in self.at(now).values() for plan in held.plans or ()]
+        plans.sort(key=lambda each: (each[0].begin, each[0].said))
+        return [
+            fact
+            for plan, held in plans
+            if plan.item.is_alive(now) and ("value" in plan.fact or "values" in plan.fact)
+            for fact in presented(concept_of(plan.fact["keyword"], held, [plan.item]), [plan.item])
+        ]
+
     def matching(self, condition: Condition, now: str) -> list[ForgottenItem]:
         """Return the current items that meet a condition."""
-        by_keyword = self._by_keyword
+        by_keyword = self.at(now)
         if condition.keyword is not None:
             held = by_keyword.get(condition.keyword)
             by_keyword = {} if held is None else {condition.keyword: held}
@@ -86,13 +114,17 @@ class LedgerReads:
     def is_current(self, name: ForgottenItem, now: str) -> bool:
         """Return whether an item named by a forgetting is current."""
         keyword, fact_id, position = name
-        held = self._by_keyword.get(keyword)
-        key = None if held is None else held.named(fact_id, position)
-        return held is not None and key is not None and held.items[key].is_alive(now)
+        held = self.at(now).get(keyword)
+        if held is None or (key := held.named(fact_id, position)) is None:
+            plans = () if held is None else held.plans or ()
+            return (fact_id, position) in {
+                (each.item.fact_id, each.item.position) for each in plans
+            }
+        return held.items[key].is_alive(now)
 
     def is_wide(self, keyword: str, now: str) -> bool:
         """Return whether also a SINGLE save adds to the values of a keyword."""
-        held = self._by_keyword.get(keyword)
+        held = self.at(now).get(keyword)
         return held is not None and held.is_wide(now)
 
     def is_superseded(self, fact: StoredFact) -> bool:
@@ -120,11 +152,11 @@ class LedgerReads:
     def proposals(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Proposal]:
         """Return what waits for a decision, the oldest of each keyword first."""
         named = {keyword: each for each in concepts for keyword in each.keywords}
-        return proposed(self._by_keyword, named, now)
+        return proposed(self.at(now), named, now)
 
     def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
         """Return the current items of a keyword, oldest first, by the canonical form of values."""
-        held = self._by_keyword.get(keyword)
+        held = self.at(now).get(keyword)
         items = {} if held is None else held.items
         return {key: item for key, item in items.items() if item.is_alive(now)}
 
@@ -144,7 +176,7 @@ class LedgerReads:
         Raises:
             StoredFactError: A value does not fit the concept's type.
         """
-        facts: list[Any] = loaded(self._by_keyword, concept, now)
+        facts: list[Any] = loaded(self.at(now), concept, now)
         return facts
 
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
@@ -155,7 +187,7 @@ class LedgerReads:
         """
         named = {concept.keyword: concept for concept in concepts}
         with paused_collection(len(self._by_keyword)):
-            return all_presented(self._by_keyword, named, now)
+            return all_presented(self.at(now), named, now)
 
     def version(self, now: str) -> str:
         """Return a token that changes whenever the result of `load_all` may change.
@@ -164,10 +196,22 @@ class LedgerReads:
         """
         if self._log is None:
             self._log = ChangeLog(self._applied)
-        return f"{self._serial}.{self._applied}.{self._expired(now)}"
+        return f"{self._serial}.{self._applied}.{self._expired(now)}.{self._begun_by(now)}"
 
     def _expired(self, now: str) -> int:
         return bisect_right(self._expiries, now, key=_moment)
+
+    def next_begin(self, now: str) -> str | None:
+        """Return when the next planned value begins after `now`, if there may be one; a stamp."""
+        later = self._begins[self._begun_by(now) :][:1]
+        return later[0][0] if later else None
+
+    def begun(self, now: str) -> set[str]:
+        """Return the keywords that had planned values which have begun at `now`."""
+        return {keyword for _, keyword in self._begins[: self._begun_by(now)]}
+
+    def _begun_by(self, now: str) -> int:
+        return bisect_right(self._begins, now, key=_moment)
 
     def changes(
         self, since: str, concepts: Iterable[Concept[Any, Any]], now: str
@@ -183,27 +227,29 @@ class LedgerReads:
         serial, _, rest = since.partition(".")
         if serial != str(self._serial) or self._log is None:
             return None
-        applied, expired = map(int, rest.split("."))
+        applied, expired, begun = map(int, rest.split("."))
         touched, gone = self._log.since(applied), self._expiries[expired : self._expired(now)]
-        if touched is None or expired > self._expired(now):
+        if touched is None or expired > self._expired(now) or begun > self._begun_by(now):
             return None
         for _, keyword in gone:
             touched.setdefault(keyword, Touched())
+        for _, keyword in self._begins[begun : self._begun_by(now)]:
+            touched.setdefault(keyword, Touched()).is_whole = True
         named = {concept.keyword: concept for concept in concepts}
-        return all_changed(self._by_keyword, touched, named, now)
+        return all_changed(self.at(now), touched, named, now)
 
     def confirmations(self, now: str) -> list[str]:
         """Return when each current value was last confirmed, as stamps in no order."""
         return [
             item.confirmed_at
-            for held in self._by_keyword.values()
+            for held in self.at(now).values()
             for item in held.items.values()
             if item.is_alive(now)
         ]
 
     def keywords(self, now: str) -> list[str]:
         """Return the keywords with a current value, sorted."""
-        return sorted(keyword for keyword, held in self._by_keyword.items() if held.alive(now))
+        return sorted(keyword for keyword, held in self.at(now).items() if held.alive(now))
 
     def is_small(self, most: int) -> bool:
         """Return whether there are at most so many items; quick for any number."""

@@ -101,7 +101,9 @@ def refolded(
     touched = RelatedEntries(before).changed(after)
     times = list(accumulate(("" if each is None else each["at"] for each in after), max))
     left = ((times[number], after[number]) for number in touched.numbers)
-    part = Ledger({**each, "at": at} for at, each in left if each is not None).state()
+    folded = Ledger({**each, "at": at} for at, each in left if each is not None)
+    folded.advance(max(times, default=""))
+    part = folded.state()
     whole = ledger.state()
     numbers: list[tuple[Item, int]] = []
     for keyword, held in part.by_keyword.items():
@@ -121,6 +123,7 @@ def refolded(
             free=_replaced(whole.free, part.free, touched.names),
             expiries=[each for each in whole.expiries if each[1] not in touched.names]
             + part.expiries,
+            begins=[each for each in whole.begins if each[1] not in touched.names] + [*part.begins],
         )
     )
 

@@ -355,6 +355,8 @@ class Rest:
         }
         if "confirmed" in fact:
             stub["confirmed"] = True  # it has decided the proposals before it
+        if "since" in fact:
+            stub["since"] = fact["since"]  # it replaces other values when it begins
         return stub
 
     def _marked(self, fact: StoredFact, superseded: list[int], waits: list[int]) -> StoredFact:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models._values import Canonical
+from factmem.models.when import begin_of
 
 __all__ = ["NEVER", "Retractions", "Told", "digest_of", "end_of", "name_of", "said_at", "told"]
 
@@ -29,9 +30,11 @@ def said_at(said: StoredFact | RetractedValue, first: str) -> str:
 def told(fact: StoredFact, first: str) -> Told:
     """Return the place of a save in the order.
 
-    A decision of a person counts as said when it is recorded: it settles what was said before.
+    A decision of a person counts as said when it is recorded: it settles what was said before. A value
+    that begins later counts as said when it begins.
     """
-    return first if "confirmed" in fact else said_at(fact, first), fact["id"]
+    said = first if "confirmed" in fact else said_at(fact, first)
+    return max(said, begin_of(fact["since"])) if "since" in fact else said, fact["id"]
 
 
 def end_of(retracted: RetractedValue, first: str) -> Told:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 
-from factmem.ledger._items import Item
-from factmem.ledger._statements import NEVER, Told
+from factmem.ledger._items import Item, KeywordItems
+from factmem.ledger._plans import Plan
+from factmem.ledger._statements import NEVER, Told, said_at
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import By
+from factmem.models.when import begin_of, end_of
 
 __all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
 
@@ -55,15 +57,19 @@ class SavedValue:
 
 
 class Life:
-    """One item, from its first save until it was replaced, forgotten or expired."""
+    """One item, from its first save until it was replaced or forgotten, ended or expired."""
 
-    __slots__ = ("_ended", "born", "item", "key", "keyword")
+    __slots__ = ("_ended", "born", "holds_from", "holds_until", "item", "key", "keyword")
 
     def __init__(self, keyword: str, item: Item) -> None:
         self.keyword: str = keyword
         self.item: Item = item
         self.key: Canonical = canonical(item.value)
         self.born: str = item.confirmed_at
+        self.holds_from: str = item.holds_from
+        """From when on it held, if it had no other `since` later; a stamp."""
+        self.holds_until: str | None = None
+        """When what was said of it later ended it, a stamp; empty if it was forgotten."""
         self._ended: str | None = None
 
     @property
@@ -74,13 +80,11 @@ class Life:
     @property
     def died(self) -> str | None:
         """When it ends; None if it has no known end."""
-        return self._expires if self._ended is None else self._ended
+        return self._ends(self.item.ends_at) if self._ended is None else self._ended
 
-    @property
-    def _expires(self) -> str | None:
-        """Its expiry, but not before it was last confirmed: until then it was current."""
-        expires_at = self.item.expires_at
-        return None if expires_at is None else max(expires_at, self.item.confirmed_at)
+    def _ends(self, at: str | None) -> str | None:
+        """Return a time, but not before it was last confirmed: until then it was current."""
+        return None if at is None else max(at, self.item.confirmed_at)
 
     def is_dead(self, now: str) -> bool:
         """Return whether it has ended at `now`."""
@@ -89,11 +93,12 @@ class Life:
     @property
     def has_expired(self) -> bool:
         """Whether its expiry ends it, or ended it."""
-        return self.died is not None and self.died == self._expires
+        return self.died is not None and self.died == self._ends(self.item.expires_at)
 
-    def end(self, at: str) -> None:
+    def end(self, at: str, holds_until: str | None = None) -> None:
         """Record that it was removed, unless it had already ended."""
-        self._ended = min(at, self._expires or at)
+        self._ended = min(at, self._ends(self.item.ends_at) or at)
+        self.holds_until = holds_until
 
 
 class Trace(Ledger):
@@ -107,6 +112,12 @@ class Trace(Ledger):
         """For each retraction the life that it ended, if any, and the floor after it."""
         self._lives: dict[int, Life] = {}  # by the id() of their items, which they reference
         self._saving: SavedFact | None = None
+        self._plans: dict[int, tuple[SavedFact, SavedValue]] = {}
+        """The saves of planned values, by the id() of their items."""
+        self._beginning: tuple[Plan, SavedValue] | None = None
+        """The plan that begins."""
+        self._holds_until: str = ""
+        """Until when the values hold that are dropped by what is applied."""
         super().__init__(entries)
 
     @property
@@ -134,14 +145,49 @@ class Trace(Ledger):
             effects.clear()
 
     def _save(self, fact: StoredFact, at: str) -> None:
-        self._saving = SavedFact(fact, at, self._by, self._first)
-        self.saved[-1].append(self._saving)
+        if self._beginning is None:
+            self._saving = SavedFact(fact, at, self._by, self._first)
+            self.saved[-1].append(self._saving)
+        since = begin_of(fact["since"]) if "since" in fact else said_at(fact, self._first)
+        self._holds_until = since
         super()._save(fact, at)
+        self._holds_until = ""
         held = self._by_keyword.get(fact["keyword"])
-        self._saving.is_added = held is not None and held.fact_type == "MULTIPLE"
+        if self._saving is not None:
+            self._saving.is_added = held is not None and held.fact_type == "MULTIPLE"
         self._saving = None
 
+    def _plan(self, fact: StoredFact, at: str) -> None:
+        self._holds_until = ""  # it drops earlier plans of the same value
+        super()._plan(fact, at)
+
+    def _planned(self, plan: Plan, position: int) -> None:
+        life = self._lives[id(plan.item)] = Life(plan.fact["keyword"], plan.item)
+        if self._saving is not None:
+            value = SavedValue(life, position, is_new=True)
+            self._saving.values.append(value)
+            self._plans[id(plan.item)] = self._saving, value
+
+    def _begin_plan(self, held: KeywordItems, plan: Plan) -> None:
+        known = self._plans.pop(id(plan.item), None)
+        if known is not None:
+            self._saving, self._beginning = known[0], (plan, known[1])
+        super()._begin_plan(held, plan)
+        self._saving = self._beginning = None
+
+    def _began(self, item: Item, plan: Plan, value: SavedValue) -> None:
+        """Give the life of a plan the item that it became."""
+        planned = self._lives.pop(id(plan.item), value.life)
+        value.is_proposed = item.state == "proposed"
+        if (life := self._lives.get(id(item))) is None:
+            life, planned.item = planned, item
+            self._lives[id(item)] = life
+        value.is_new, value.life = life is planned, life
+
     def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
+        if self._beginning is not None:
+            self._began(item, *self._beginning)
+            return
         life = self._lives.get(id(item))
         is_new = life is None
         if life is None:
@@ -151,23 +197,36 @@ class Trace(Ledger):
 
     def _retract(self, retracted: RetractedValue, at: str) -> None:
         before = len(self.forgotten[-1])
+        self._holds_until = said_at(retracted, self._first)
         super()._retract(retracted, at)
+        self._holds_until = ""
         ended = list(self.forgotten[-1].values())[before:]
         retractions = self._by_keyword[retracted["keyword"]].retractions
         floor = NEVER if retractions is None else retractions.floor
         self.retracted[-1].append((ended[0] if ended else None, floor))
 
     def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
+        if self._beginning is not None:
+            self._beginning[1].life.end(at, "")
+            return
         item = Item(0, value, fact, position, at, self._by, self._first)
         life = self._lives[id(item)] = Life(fact["keyword"], item)
-        life.end(at)
+        life.end(at, self._followed(life))
         if self._saving is not None:
             self._saving.values.append(SavedValue(life, position, is_new=True, is_superseded=True))
+
+    def _followed(self, life: Life) -> str | None:
+        """Return until when a value holds that was superseded at once; empty if it was retracted."""
+        item, held = life.item, self._by_keyword.get(life.keyword)
+        if held is None or (item.until is not None and end_of(item.until) <= item.said):
+            return None
+        later = [each.holds_from for each in held.items.values() if each.last > item.last]
+        return min(later, default="")
 
     def _dropped(self, item: Item, at: str) -> None:
         life = self._lives[id(item)]
         was_alive = item.is_alive(at)
-        life.end(at)
+        life.end(at, self._holds_until)
         if self._saving is None:
             self.forgotten[-1][life.name] = life
         elif was_alive:

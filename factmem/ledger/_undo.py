@@ -34,6 +34,8 @@ class _Held:
             self._add("proposed", held.proposals.values)
             for key, (retracted, _, _) in held.proposals.endings.items():
                 self.endings["ending", key] = retracted
+        for plan in () if held is None else held.plans or ():
+            self._add("planned", {(plan.key, plan.begin): plan.item})
 
     def _add(self, part: str, items: Mapping[Canonical, Item]) -> None:
         for key, item in items.items():
@@ -83,9 +85,14 @@ def undoing(identity: Identity, change_id: str) -> Amendment:
             raise ValueError(f"The change {change_id!r} changed no current value: nothing to undo")
         for later in range(number + 1, len(entries)):
             ledger.apply(entries[later])
+        ledger.advance(now)
         if not _is_same(ledger, touched, after):
             later_id = _first_later(entries, number, touched, after)
-            named = "a value has expired" if later_id is None else f"undo {ids[later_id]!r} first"
+            named = (
+                "a value has begun or expired"
+                if later_id is None
+                else f"undo {ids[later_id]!r} first"
+            )
             raise ValueError(f"A later change rests on {change_id!r}: {named}")
         yield _restoring(change_id, now, touched, before, after=ledger)
 

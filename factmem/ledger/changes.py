@@ -61,11 +61,13 @@ class FactChange(Displayed):
     def kind(self) -> str:
         """What it did mainly, in a word.
 
-        "undone", "replaced", "saved", "forgotten", "confirmed", "proposed", "rejected" or
+        "undone", "replaced", "saved", "planned", "forgotten", "confirmed", "proposed", "rejected" or
         "superseded".
         """
         if self.undoes is not None:
             return "undone"
+        if self.added and all(each.since and each.since.begin > self.at for each in self.added):
+            return "planned"
         if self.added:
             return "replaced" if self.removed else "saved"
         named = {

@@ -15,7 +15,7 @@ from factmem.ledger._trace import SavedFact, Trace
 from factmem.ledger.entries import Entry, StoredFact, by_of
 from factmem.models._display import CELLS, Displayed, Sheet, fact_cells, one_kind
 from factmem.models._stored_facts import stored_concept
-from factmem.models.clock import moment
+from factmem.models.clock import moment, stamp
 from factmem.models.facts import AnyFact, Concept, FactType
 
 __all__ = ["History", "HistoryAction", "HistoryEntry"]
@@ -33,6 +33,8 @@ class HistoryAction(StrEnum):
     """A statement recorded after one that was said later, which changed nothing."""
     PROPOSED = "proposed"
     """A value that waits for a decision of a person or the application."""
+    PLANNED = "planned"
+    """A value that begins later: it becomes current at its `since`, unless it is forgotten before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,4 +265,6 @@ def _event(saved: SavedFact, concept: Concept[Any, Any]) -> HistoryEntry:
         action = HistoryAction.SUPERSEDED
     elif saved.is_proposed:
         action = HistoryAction.PROPOSED
+    elif is_new and fact.since is not None and stamp(fact.since.begin) > saved.at:
+        action = HistoryAction.PLANNED
     return HistoryEntry(action, moment(saved.at), fact, (), is_unreadable, *saved.by)

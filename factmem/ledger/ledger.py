@@ -11,6 +11,8 @@ A place is an ordered log of entries. Folding it gives the current items of each
 - a forgetting removes the items that it names; an item past its `expires_at` is not current;
 - saves and retractions are ignored if what was said later contradicts them, in whatever order they
   are recorded: see `statements`. A forgetting also ends what is recorded after it and was said before;
+- a value whose `until` has passed is not current; one whose `since` lies ahead is planned, and
+  counts as said when it begins: see `PlanningLedger`;
 - what contradicts a confirmed value is a proposal beside the current items: see `proposals`.
 
 An entry counts as recorded no earlier than the entry before it. Current items depend only on their own saves and on saves that replaced
@@ -19,27 +21,27 @@ something, so history can be removed without changing current items.
 
 from bisect import insort
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from factmem.ledger._items import (
     Item,
     KeywordItems,
     Proposals,
-    outdated,
     values_of,
 )
+from factmem.ledger._outdated import outdated
+from factmem.ledger._plans import PROPOSED, PlanningLedger
 from factmem.ledger._proposals import is_contested, is_of_one_value, waiting
-from factmem.ledger._reading import NONE_LATE, LedgerReads
+from factmem.ledger._reading import NONE_LATE
 from factmem.ledger._statements import Retractions, digest_of, end_of, name_of, told
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact, by_of
 from factmem.models._values import Canonical, JsonValue, canonical
+from factmem.models.when import begin_of
+from factmem.models.when import end_of as until_of
 
 __all__ = ["Ledger"]
 
-
-_PROPOSED = 1 << 24
-"""The first position of proposals of SINGLE facts."""
 
 _MOST_LATE = 1024
 """The most superseded statements that are kept. Callers ask for each as soon as it is recorded."""
@@ -60,9 +62,11 @@ class LedgerState(NamedTuple):
     """The next free position of each fact."""
     expiries: list[tuple[str, str]]
     """The expiries of current values and possibly of others, each with its keyword."""
+    begins: Sequence[tuple[str, str]] = ()
+    """When planned values begin, each with its keyword; applied are those up to `recorded_at`."""
 
 
-class Ledger(LedgerReads):
+class Ledger(PlanningLedger):
     """The current items of one place, folded from its entries in order.
 
     Not thread-safe: share it under a lock. `now` is a stamp.
@@ -81,6 +85,8 @@ class Ledger(LedgerReads):
         at = entry["at"]
         if at > self.recorded_at:  # noqa: PLR1730 - no call per entry
             self.recorded_at = at
+        if self._begins:
+            self.advance(self.recorded_at)
         self._by = by_of(entry)
         self._first = entry.get("origin", self.recorded_at)
         self._is_undoing = "undoes" in entry
@@ -96,7 +102,8 @@ class Ledger(LedgerReads):
     def state(self) -> LedgerState:
         """Return the ledger's state, not copied: do not modify it."""
         at, late, held = self.recorded_at, list(self._late), self._by_keyword
-        return LedgerState(at, self._number, late, self._passed, held, self._free, self._expiries)
+        expiries, begins = self._expiries, self._begins
+        return LedgerState(at, self._number, late, self._passed, held, self._free, expiries, begins)
 
     @classmethod
     def restored(cls, state: LedgerState) -> "Ledger":
@@ -106,11 +113,16 @@ class Ledger(LedgerReads):
         ledger._passed, ledger._by_keyword, ledger._free = state[3:6]
         ledger._late = deque(late, maxlen=_MOST_LATE) if late else NONE_LATE
         ledger._expiries = sorted(state.expiries)
-        ledger.may_expire = bool(ledger._expiries)
+        ledger._begins = sorted(state.begins)
+        ledger._begun = ledger._begun_by(state.recorded_at)
+        ledger.may_expire = bool(ledger._expiries or ledger._begins)
         return ledger
 
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
+        if "since" in fact and begin_of(fact["since"]) > at and "superseded" not in fact:
+            self._plan(fact, at)
+            return
         held = self._by_keyword.get(keyword)
         description: Any = fact.get("description")
         if description is None:
@@ -142,8 +154,7 @@ class Ledger(LedgerReads):
         elif held.description != description or held.fact_type != fact_type:
             self._note(keyword, None)
         held.description = self._texts.setdefault(description, description)
-        if "expires_at" in fact:
-            self._note_expiry(fact["expires_at"], keyword)
+        self._note_end(fact)
         held.fact_type = fact_type
         if fact_type == "SINGLE":
             self._replace(held, fact, at)
@@ -154,7 +165,7 @@ class Ledger(LedgerReads):
         """Return whether nothing can have ended a save when it is recorded: true of most."""
         if self._is_undoing:
             return True
-        if held is None or held.retractions is not None or "superseded" in fact:
+        if held is None or held.retractions is not None or "superseded" in fact or "until" in fact:
             return False
         if fact["type"] == "MULTIPLE":
             return True  # only a retraction or a forgetting ends one of many
@@ -194,8 +205,7 @@ class Ledger(LedgerReads):
         self._passed.pop(keyword, None)
         text = self._texts.setdefault(description, description)
         held = self._by_keyword[keyword] = KeywordItems(text, "SINGLE")
-        if "expires_at" in fact:
-            self._note_expiry(fact["expires_at"], keyword)
+        self._note_end(fact)
         if self._log is not None:
             self._note(keyword, None)
         if "value" in fact:
@@ -204,6 +214,12 @@ class Ledger(LedgerReads):
             held.key = value if type(value) is str else canonical(value)
             held.only = item = Item(self._number, value, fact, 0, at, self._by, self._first)
             self._touched(item, fact, 0)
+
+    def _note_end(self, fact: StoredFact) -> None:
+        if "expires_at" in fact:
+            self._note_expiry(fact["expires_at"], fact["keyword"])
+        if "until" in fact:
+            self._note_expiry(until_of(fact["until"]), fact["keyword"])
 
     def _note_expiry(self, expires_at: str, keyword: str) -> None:
         self.may_expire = True
@@ -248,7 +264,7 @@ class Ledger(LedgerReads):
         key = canonical(value)
         if fact["type"] == "SINGLE":
             # A current value of the same id may have position 0, and forgettings name positions.
-            position = _PROPOSED + int(digest_of(key)[:6], 16)
+            position = PROPOSED + int(digest_of(key)[:6], 16)
         item = held.proposals.values.get(key)
         if item is not None and item.is_alive(at):
             item.confirm(fact, at, self._by, self._first)
@@ -317,6 +333,8 @@ class Ledger(LedgerReads):
                 waits = held.proposals.named(fact_id, position)
                 for gone in () if waits is None else held.proposals.settle(waits):
                     self._dropped(gone, at)
+            if held is not None and held.plans:
+                self._cancel(held, at, name=(fact_id, position))
 
     def _end(self, held: KeywordItems, key: Canonical, item: Item) -> None:
         """End what was said of a forgotten value until now, also if it is recorded later."""
@@ -350,6 +368,8 @@ class Ledger(LedgerReads):
             withdrawn = held.proposals.withdrawn(digest)
             if withdrawn is not None:
                 self._dropped(withdrawn, at)
+        if held.plans:
+            self._cancel(held, at, retracted=retracted)
         if key is None or item is None:
             return
         if item.last > end_of(retracted, self._first):
@@ -365,20 +385,3 @@ class Ledger(LedgerReads):
         if self._late is NONE_LATE:
             self._late = deque(maxlen=_MOST_LATE)
         self._late.append(name)
-
-    def _note(self, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
-        """Mark a fact as changed by the current entry; None marks all facts of the keyword."""
-        if self._log is not None:
-            self._log.note(self._applied, keyword, fact_id, value)
-
-    def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
-        """Hook for subclasses: a saved value became or confirmed an item.
-
-        Called for each value of a fact in their order, with the position that the value takes.
-        """
-
-    def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
-        """Hook for subclasses: a value of a statement was superseded at once."""
-
-    def _dropped(self, item: Item, at: str) -> None:
-        """Hook for subclasses: an item was replaced, forgotten or found expired."""

@@ -11,6 +11,7 @@ from typing_extensions import override
 from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact, Concept, FactType, L
 from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.when import WhenLike
 from factmem.providers._provider import AgentMemoryProvider
 from factmem.providers.base import FactStore, fact_store
 from factmem.providers.erasures import moment_of, unless_erased
@@ -53,8 +54,9 @@ class FourMethods(FactStore):
         scope: MemoryScope,
         *,
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[L]:
-        if as_of is not None:
+        if as_of is not None or valid_at is not None:
             await self._raise()
         found: list[Any] = await self._provider.load(concept, subject, scope)
         for keyword in concept.was:
@@ -79,8 +81,9 @@ class FourMethods(FactStore):
         *,
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[AnyFact]:
-        if as_of is not None:
+        if as_of is not None or valid_at is not None:
             await self._raise()
         known = {concept.keyword: concept for concept in concepts}
         facts = await self._provider.load_all(subject, scope)

@@ -19,6 +19,7 @@ from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
+from factmem.models.when import WhenLike
 from factmem.providers._conversations import GuardedConversations
 from factmem.providers._four_methods import as_store
 from factmem.providers._guard import Guard
@@ -133,11 +134,12 @@ class GuardedStore(Guard, FactStore):
         scope: MemoryScope,
         *,
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[L]:
         async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
             if await self._is_outside(subject, scope):
                 return []
-            facts = await self._store.load(concept, subject, scope, as_of=as_of)
+            facts = await self._store.load(concept, subject, scope, as_of=as_of, valid_at=valid_at)
             operation.found(facts)
             return facts
 
@@ -149,11 +151,14 @@ class GuardedStore(Guard, FactStore):
         *,
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[AnyFact]:
         async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
             if await self._is_outside(subject, scope):
                 return []
-            facts = await self._store.load_all(subject, scope, concepts=concepts, as_of=as_of)
+            facts = await self._store.load_all(
+                subject, scope, concepts=concepts, as_of=as_of, valid_at=valid_at
+            )
             operation.found(facts)
             return facts
 

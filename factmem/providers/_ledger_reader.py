@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -26,6 +27,7 @@ from factmem.models.places import (
     Place,
     identity_of,
 )
+from factmem.models.when import When, WhenLike
 from factmem.providers._arguments import stamp_of
 from factmem.providers._backend import Backend, Present
 from factmem.providers._place_lists import checked_page, in_order
@@ -69,6 +71,7 @@ class LedgerReader(FactStore):
         scope: MemoryScope,
         *,
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[L]:
         if type(concept) is not Concept:
             checked_concept(concept)
@@ -79,6 +82,8 @@ class LedgerReader(FactStore):
             return ledger.load(concept, now)
 
         await checkpoint_if_cancelled()
+        if valid_at is not None:
+            return await self._held(identity, until, valid_at, present)
         if until is None:
             facts = self._backend.warm(identity, present)
             if facts is not None:
@@ -94,6 +99,7 @@ class LedgerReader(FactStore):
         *,
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[AnyFact]:
         named = checked_concepts(concepts)
         until = None if as_of is None else stamp_of(as_of)
@@ -102,6 +108,8 @@ class LedgerReader(FactStore):
         def present(ledger: Ledger, now: str) -> list[AnyFact]:
             return ledger.load_all(named, now)
 
+        if valid_at is not None:
+            return await self._held(identity, until, valid_at, present)
         if until is None:
             return await self._presented(identity, present, most=_FEW)
         return await self._backend.present(identity, present, until=until)
@@ -117,6 +125,19 @@ class LedgerReader(FactStore):
         await checkpoint_if_cancelled()
         found = self._backend.warm(identity, present_few)
         return await self._backend.present(identity, present) if found is None else found
+
+    async def _held(
+        self, identity: Identity, until: str | None, valid_at: WhenLike, present: Present[R]
+    ) -> R:
+        """Present what held at a time, by the entries recorded until another one."""
+        from factmem.ledger._validity import held_at  # few reads ask about another time
+
+        when = When.of(valid_at, "valid_at")
+        known = until
+        if known is None:
+            known = await self._backend.present(identity, lambda _, now: now)
+        held = partial(held_at, when=when, known=known)
+        return await self._backend.entries(identity, lambda entries: present(held(entries), ""))
 
     @override
     async def history(

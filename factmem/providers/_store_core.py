@@ -22,6 +22,7 @@ from factmem.models.clock import stamp, system_clock
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
+from factmem.models.when import WhenLike
 from factmem.providers._arguments import stored_facts
 from factmem.providers._description import described, phrase_of
 from factmem.providers._provider import AgentMemoryProvider
@@ -62,16 +63,27 @@ class StoreCore(AgentMemoryProvider):
         scope: MemoryScope,
         *,
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[L]:
         """Return the facts of a concept that are current, or were at `as_of`.
+
+        Args:
+            concept: The concept.
+            subject: Whom or what the facts are about.
+            scope: Where they are visible.
+            as_of: The time of the read, by what was recorded until then.
+            valid_at: The time about which is asked, as known now or at `as_of`: a moment, or a day,
+                month or year, such as "2026-06", for what held in it; of one value the last.
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
             StorageError: The store could not be read.
-            ValueError: `as_of` is naive.
+            ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
         """
         checked_concept(concept)
-        facts = await self.load_all(subject, scope, concepts=[concept], as_of=as_of)
+        facts = await self.load_all(
+            subject, scope, concepts=[concept], as_of=as_of, valid_at=valid_at
+        )
         found: list[Any] = [fact for fact in facts if fact.concept.keyword == concept.keyword]
         for fact in found:
             if is_misfit(fact, concept):
@@ -87,8 +99,9 @@ class StoreCore(AgentMemoryProvider):
         *,
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[AnyFact]:
-        """Return all facts that are current, or were at `as_of`.
+        """Return all facts that are current, or were at `as_of`, or held at `valid_at`.
 
         A store does not know value types, so values are plain JSON. The facts of the concepts in
         `concepts` are returned as by `load`, with their types. Values that do not fit the type are
@@ -97,7 +110,7 @@ class StoreCore(AgentMemoryProvider):
 
         Raises:
             StorageError: The store could not be read.
-            ValueError: `as_of` is naive.
+            ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
         """
 
     @override

@@ -19,6 +19,7 @@ from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
+from factmem.models.when import WhenLike
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge, ShredReceipt
 from factmem.sync._wrapping import Wraps, WrapsContext
@@ -161,15 +162,18 @@ class StoreSync(WrapsContext[S]):
         scope: MemoryScope,
         *,
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[L]:
         """Return the facts of a concept that are current, or were at `as_of`.
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
             StorageError: The store could not be read.
-            ValueError: `as_of` is naive.
+            ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
         """
-        return self._portal.call(self._wrapped.load, concept, subject, scope, as_of=as_of)
+        return self._portal.call(
+            self._wrapped.load, concept, subject, scope, as_of=as_of, valid_at=valid_at
+        )
 
     def load_all(
         self,
@@ -178,15 +182,21 @@ class StoreSync(WrapsContext[S]):
         *,
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
     ) -> list[AnyFact]:
-        """Return all facts that are current, or were at `as_of`.
+        """Return all facts that are current, or were at `as_of`, or held at `valid_at`.
 
         Raises:
             StorageError: The store could not be read.
-            ValueError: `as_of` is naive.
+            ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
         """
         return self._portal.call(
-            self._wrapped.load_all, subject, scope, concepts=concepts, as_of=as_of
+            self._wrapped.load_all,
+            subject,
+            scope,
+            concepts=concepts,
+            as_of=as_of,
+            valid_at=valid_at,
         )
 
     def load_by_description(

@@ -33,6 +33,7 @@ from factmem.testing._contracts.statements import Statements
 from factmem.testing._contracts.stores import SecondInstances
 from factmem.testing._contracts.time import Clocks, Expiry, LookingBack
 from factmem.testing._contracts.turn_changes import TurnChanges
+from factmem.testing._contracts.validity import ValidTime
 from factmem.testing._contracts.values import Values
 from factmem.testing._contracts.versions import Versions
 
@@ -74,6 +75,7 @@ class FactStoreContract(
     Expiry,
     Clocks,
     LookingBack,
+    ValidTime,
     History,
     Renaming,
     Places,

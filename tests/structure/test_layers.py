@@ -55,6 +55,7 @@ SHARED = {
         "_replay",
         "_statements",
         "_undo",
+        "_validity",
     },
     "llm": {"_answer", "_api_errors", "_lenient_json", "_named", "_openai_client"},
     "memory": {"_selection"},

@@ -80,7 +80,7 @@ def take_out(session: PostgresSession, key: bytes, entries: Iterable[Entry]) -> 
     topics = numbers(map(hashed, keywords_in(purged)))
     texts = remove_items(session, key, sql.BY_TOPIC, [topics, numbers(conversations_in(purged))])
     drop_vectors(session, key, texts)
-    session.rows(sql.SET_NUMBER, [0, key])
+    session.rows(sql.SET_NUMBER, [0, None, key])
 
 
 def erase_items(session: PostgresSession, key: bytes) -> None:

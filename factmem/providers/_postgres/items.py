@@ -85,7 +85,7 @@ def item_row(
         search: The number of its place's search, the prefix of its terms.
     """
     conversation, message = message_of(fact) or (None, None)
-    expiries = [item.expires_at for item in stored.items if item.expires_at is not None]
+    expiries = [item.ends_at for item in stored.items if item.ends_at is not None]
     words, own = _words(document, search)
     row = ItemRow(
         hashed(stored.keyword),

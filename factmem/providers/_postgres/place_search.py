@@ -58,6 +58,8 @@ class _Changes(NamedTuple):
     """The facts to insert."""
     beside: list[AnyFact]
     """Neighbours that do not change, for the documents of the others."""
+    begins_at: int | None = None
+    """When the next planned value begins, in microseconds."""
 
 
 class PlaceSearch:
@@ -133,6 +135,8 @@ class PlaceSearch:
         with view.lock:
             ledger = view.ledger
             now = self._places.now(ledger)
+            keywords = None if keywords is None else keywords | ledger.begun(now)
+            begins_at = ledger.next_begin(now)
             wanted = ledger.state().by_keyword if keywords is None else keywords
             current = [each for keyword in wanted for each in current_facts(ledger, keyword, now)]
 
@@ -147,6 +151,7 @@ class PlaceSearch:
                         return False
                     session.deadline = inf  # 15 s for 100,000 facts
                     changes = self._changes(session, place, keywords, current)
+                    changes = changes._replace(begins_at=micros(begins_at) if begins_at else None)
                     self._write(session, reader, place._replace(search=search), changes, describe)
             finally:
                 session.deadline = deadline
@@ -246,4 +251,4 @@ class PlaceSearch:
         while part := list(islice(rows, _ROWS)):
             add_items(session, (key, reader.store.number), place.search, part)
         drop_vectors(session, key, texts)  # a changed neighbour keeps its text and its vector
-        session.rows(sql.SET_NUMBER, [place.extent.last, key])
+        session.rows(sql.SET_NUMBER, [place.extent.last, changes.begins_at, key])

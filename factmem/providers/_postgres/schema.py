@@ -111,6 +111,7 @@ _TABLES: tuple[str, ...] = (
         store int NOT NULL,
         made bigint NOT NULL,
         number bigint NOT NULL DEFAULT 0,
+        begins_at bigint,
         facts bigint NOT NULL DEFAULT 0,
         length float8 NOT NULL DEFAULT 0
     ) WITH (fillfactor = 80)""",

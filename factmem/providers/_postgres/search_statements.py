@@ -3,11 +3,12 @@
 READ_PLACES = """
 SELECT p.place, p.made, p.snapshot, p.last, p.bytes,
        coalesce(s.search, 0), coalesce(s.number, 0), coalesce(s.facts, 0), coalesce(s.length, 0),
-       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.expires_at <= %s),
+       s.begins_at <= n.now IS TRUE OR
+       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.expires_at <= n.now),
        row_security_active('factmem.items'), t.terms, t.holders,
        EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.item > v.upto),
        v.space, v.upto, v.counted, v.total, v.is_indexed
-FROM factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.made = p.made
+FROM (SELECT %s::bigint) n (now) CROSS JOIN factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.made = p.made
 LEFT JOIN LATERAL (
     SELECT array_agg(term) AS terms, array_agg(holders) AS holders FROM factmem.terms t
     WHERE t.place = p.place AND t.term = ANY (%s::text[])
@@ -95,7 +96,7 @@ SELECT %s::bytea, %s::int, n.term, n.holders FROM unnest(%s::text[], %s::bigint[
 ON CONFLICT (place, term) DO UPDATE SET holders = t.holders + excluded.holders
 """
 
-SET_NUMBER = "UPDATE factmem.searches SET number = %s WHERE place = %s"
+SET_NUMBER = "UPDATE factmem.searches SET number = %s, begins_at = %s WHERE place = %s"
 """With 0 the next search compares all rows with what is current."""
 
 ERASE = (

@@ -29,6 +29,7 @@ class SearchedPlace(NamedTuple):
     length: float
     """The total length of its facts."""
     has_expired: bool
+    """Whether a fact has ended or expired, or a planned one has begun."""
     is_guarded: bool
     """Whether row level security applies to its rows."""
     holders: Mapping[str, int]

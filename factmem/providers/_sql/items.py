@@ -50,8 +50,8 @@ class StoredItem(NamedTuple):
 
 
 def current_facts(ledger: Ledger, keyword: str, now: str) -> list[StoredItem]:
-    """Return the current facts of a keyword; `now` is the time for expiry."""
-    topic = ledger.state().by_keyword.get(keyword)
+    """Return the facts of a keyword that are current at `now`, a stamp."""
+    topic = ledger.at(now).get(keyword)
     items = [] if topic is None else topic.alive(now)
     if topic is None or not items:
         return []

@@ -106,7 +106,7 @@ class WordIndex:
         return State(Extent(*head["extent"]), bytes.fromhex(head["tag"]), head["size"])
 
     def is_valid(self, now: str) -> bool:
-        """Whether none of its facts has expired."""
+        """Whether none of its facts has ended or expired, and no planned one has begun."""
         until = self._head["until"]
         return until is None or now < until
 
@@ -169,8 +169,8 @@ class WordIndex:
             topic = held[keyword] = KeywordItems(description, fact_type)
             for item in (i for at in self.of_keyword(keyword) for i in self.item(at).items):
                 topic.add(canonical(item.value), item)
-                if item.expires_at is not None:
-                    expiries.append((item.expires_at, keyword))
+                if item.ends_at is not None:
+                    expiries.append((item.ends_at, keyword))
         return Ledger.restored(
             LedgerState(self._head["recorded_at"], 0, [], {}, held, {}, expiries)
         )
@@ -222,6 +222,8 @@ def encoded(
     items: Sequence[StoredItem],
     documents: Iterable[SearchDocument],
     stems: str,
+    *,
+    begins_at: str | None = None,
 ) -> bytes:
     """Return the index of a place's current facts.
 
@@ -231,6 +233,7 @@ def encoded(
         items: The facts, those of a keyword side by side.
         documents: Their terms.
         stems: What the terms depend on beside the facts.
+        begins_at: When the next planned value begins.
     """
     lengths, length, terms = list[int](), 0.0, dict[str, _Columns]()
     for number, document in enumerate(documents):
@@ -251,7 +254,8 @@ def encoded(
         for at in range(0, len(items), _BLOCK)
     ]
     packed = [zlib.compress(each, 1) for each in (*map(orjson.dumps, chunks), *blocks)]
-    expiries = [item.expires_at for each in items for item in each.items if item.expires_at]
+    expiries = [item.ends_at for each in items for item in each.items if item.ends_at]
+    expiries += [] if begins_at is None else [begins_at]
     head = {
         "extent": [*state.extent],
         "tag": state.tag.hex(),
@@ -279,7 +283,7 @@ def _topics(ledger: Ledger, items: Sequence[StoredItem]) -> dict[str, tuple[obje
             *spans.get(keyword, (0, 0)),
             held.description,
             held.fact_type,
-            bool(held.retractions or held.proposals or keyword in whole.passed),
+            bool(held.retractions or held.proposals or held.plans or keyword in whole.passed),
         )
         for keyword, held in whole.by_keyword.items()
     }

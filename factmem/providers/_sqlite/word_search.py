@@ -155,7 +155,8 @@ class WordSearch:
             ledger.apply(entry)
         items = [each for keyword in keywords for each in current_facts(ledger, keyword, now)]
         documents = describe([each.fact() for each in items], place.identity[3])
-        recent = encoded(index.state, ledger, items, documents, self._stems)
+        begins_at = ledger.next_begin(now)
+        recent = encoded(index.state, ledger, items, documents, self._stems, begins_at=begins_at)
         return [_Part(index, frozenset(hidden)), _Part(WordIndex(recent))]
 
     def _made(self, place: Place, describe: Describe) -> bytes:
@@ -170,7 +171,8 @@ class WordSearch:
             if position is not None:
                 state = State(position.extent, position.tag, position.size)
             documents = describe([each.fact() for each in items], place.identity[3])
-            return encoded(state, ledger, items, documents, self._stems)
+            begins_at = ledger.next_begin(now)
+            return encoded(state, ledger, items, documents, self._stems, begins_at=begins_at)
 
         with paused_collection(len(view)):
             return self._places.present_view(view, present)

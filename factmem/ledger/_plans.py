@@ -1,0 +1,222 @@
+"""Plans: values that begin later, beside the current values of a keyword."""
+
+from bisect import insort
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from factmem.ledger._items import Item, KeywordItems, values_of
+from factmem.ledger._proposals import waiting
+from factmem.ledger._reading import LedgerReads
+from factmem.ledger._statements import Retractions, Told, digest_of, end_of
+from factmem.ledger.entries import RetractedValue, StoredFact
+from factmem.models._values import Canonical, JsonValue, canonical
+from factmem.models.actors import By
+from factmem.models.when import begin_of
+
+__all__ = ["PROPOSED", "PlanningLedger"]
+
+
+PROPOSED = 1 << 24
+"""The first position of proposals of SINGLE facts."""
+
+_PLANNED = 1 << 25
+"""The first position of plans."""
+
+
+class Plan(NamedTuple):
+    """One value that begins later; see `PlanningLedger`."""
+
+    fact: StoredFact
+    """Its save, with no other value. Without any it replaces others, and was purged itself."""
+    item: Item
+    """What is shown of it. Its position is not that of its save: current values may have that."""
+    key: Canonical
+    at: str
+    by: By
+    first: str
+
+    @property
+    def begin(self) -> str:
+        """When it begins, a stamp."""
+        return begin_of(self.fact["since"])
+
+    @property
+    def said(self) -> Told:
+        """The place in the order at which it was planned."""
+        return min(self.fact["timestamp"], self.first), self.fact["id"]
+
+
+class PlanningLedger(LedgerReads):
+    """The part of a `Ledger` that keeps values until they begin.
+
+    A value that begins later counts as said when it begins. It is then a save like any other, which
+    replaces the value of a SINGLE keyword. Until then a later save of the same value moves it, and a
+    forgetting or a retraction cancels it.
+
+    What is applied depends on the entries only: the next entry applies what has begun. A read
+    before it looks at copies of the keywords concerned.
+    """
+
+    def _plan(self, fact: StoredFact, at: str) -> None:
+        """Keep the values of a save until they begin."""
+        keyword = fact["keyword"]
+        held = self._by_keyword.get(keyword)
+        if held is None:
+            held = self._by_keyword[keyword] = KeywordItems()
+        if not held.alive(at):
+            held.description = fact.get("description", held.description or keyword)
+            held.fact_type = fact["type"]
+        waits, late = waiting(held, fact, at, ()), 0
+        parts = list(_parts(fact))
+        for position, value, part in parts:
+            if position in waits:
+                self._propose(held, value, fact, at, position)
+                continue
+            key = canonical(value)
+            item = Item(0, value, fact, position, at, self._by, self._first)
+            item.position = _PLANNED + int(digest_of(key)[:6], 16)
+            plan = Plan(part, item, key, at, self._by, self._first)
+            if self._is_moved(held, plan):
+                self._passed_over(fact, value, position, at)
+                late += 1
+                continue
+            self._postpone(held, plan, at)
+            held.plans = [*(held.plans or ()), plan]
+            self._planned(plan, position)
+            self._note_begin(plan)
+        self._note_end(fact)
+        if late and late == len(parts):
+            self._note_late(fact["id"])
+
+    def _is_moved(self, held: KeywordItems, plan: Plan) -> bool:
+        """Return whether a plan was ended or moved by something that was said after it."""
+        if held.retractions is not None and held.retractions.has_ended(plan.said, plan.key):
+            return True
+        return any(each.said > plan.said for each in _same(held, plan))
+
+    def _postpone(self, held: KeywordItems, plan: Plan, at: str) -> None:
+        """Remove an earlier plan of the same value, or the current value that is to begin anew."""
+        for each in _same(held, plan):
+            self._drop_plan(held, each, at)
+        item = held.get(plan.key) if "values" in plan.fact or "value" in plan.fact else None
+        is_kept = item is not None and item.state == "confirmed" and "stated" in plan.fact
+        if item is not None and item.is_alive(at) and not is_kept and not _between(held, plan, at):
+            self._note(plan.fact["keyword"], None)
+            self._dropped(held.remove(plan.key), at)
+
+    def _cancel(
+        self,
+        held: KeywordItems,
+        at: str,
+        *,
+        name: tuple[str, int] | None = None,
+        retracted: RetractedValue | None = None,
+    ) -> None:
+        """Remove the plans that a forgetting or a retraction names."""
+        for plan in held.plans or ():
+            if name == (plan.item.fact_id, plan.item.position):
+                held.retractions = held.retractions or Retractions()
+                held.retractions.end(digest_of(plan.key), max((self._first, ""), plan.said))
+                self._drop_plan(held, plan, at)
+            elif retracted is not None and retracted.get("digest") == digest_of(plan.key):
+                is_kept = plan.item.state == "confirmed" and "confirmed" not in retracted
+                if not is_kept and plan.said <= end_of(retracted, self._first):
+                    self._drop_plan(held, plan, at)
+
+    def _drop_plan(self, held: KeywordItems, plan: Plan, at: str) -> None:
+        held.plans = [each for each in held.plans or () if each is not plan]
+        self._dropped(plan.item, at)
+
+    def advance(self, now: str) -> None:
+        """Apply the plans that have begun at `now`, in order."""
+        while self._begun < len(self._begins) and self._begins[self._begun][0] <= now:
+            begin, keyword = self._begins[self._begun]
+            self._begun += 1
+            held = self._by_keyword[keyword]
+            due = [plan for plan in held.plans or () if plan.begin <= begin]
+            for plan in sorted(due, key=lambda plan: (plan.begin, plan.said)):
+                held.plans = [each for each in held.plans or () if each is not plan]
+                self._begin_plan(held, plan)
+
+    def _begin_plan(self, held: KeywordItems, plan: Plan) -> None:
+        begin, item = plan.begin, held.get(plan.key)
+        is_said_again = item is not None and item.is_alive(begin) and item.last > plan.said
+        if is_said_again or not plan.item.is_alive(begin):
+            return
+        self._by, self._first, self._is_undoing = plan.by, plan.first, False
+        self._save(plan.fact, begin)
+
+    def _ahead(self, now: str) -> dict[str, KeywordItems]:
+        """Return the items at `now`, with copies of the keywords whose plans have begun."""
+        begun = self._begun_by(now)
+        if self._copies[0] != (self._applied, begun):
+            twin = type(self)()
+            due = {keyword for _, keyword in self._begins[self._begun : begun]}
+            twin._by_keyword = {each: self._by_keyword[each].copied() for each in due}
+            twin._number, twin._free, twin._passed = self._number, dict(self._free), {}
+            twin._begins, twin._begun = self._begins, self._begun
+            twin.advance(now)
+            whole = {**self._by_keyword, **twin._by_keyword}
+            self._copies = (self._applied, begun), whole
+        return self._copies[1]
+
+    def _save(self, fact: StoredFact, at: str) -> None:
+        raise NotImplementedError
+
+    def _propose(
+        self, held: KeywordItems, value: JsonValue, fact: StoredFact, at: str, position: int
+    ) -> None:
+        raise NotImplementedError
+
+    def _note_late(self, name: str) -> None:
+        raise NotImplementedError
+
+    def _note_end(self, fact: StoredFact) -> None:
+        raise NotImplementedError
+
+    def _note_begin(self, plan: Plan) -> None:
+        self.may_expire = True
+        insort(self._begins, (plan.begin, plan.fact["keyword"]))
+
+    def _note(self, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
+        """Mark a fact as changed by the current entry; None marks all facts of the keyword."""
+        if self._log is not None:
+            self._log.note(self._applied, keyword, fact_id, value)
+
+    def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
+        """Hook for subclasses: a saved value became or confirmed an item.
+
+        Called for each value of a fact in their order, with the position that the value takes.
+        """
+
+    def _planned(self, plan: Plan, position: int) -> None:
+        """Hook for subclasses: a saved value begins later."""
+
+    def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
+        """Hook for subclasses: a value of a statement was superseded at once."""
+
+    def _dropped(self, item: Item, at: str) -> None:
+        """Hook for subclasses: an item was replaced, forgotten or found expired."""
+
+
+def _parts(fact: StoredFact) -> Iterator[tuple[int, JsonValue, StoredFact]]:
+    """Yield each value of a save with its position and a save of it alone."""
+    if fact["type"] == "SINGLE":
+        yield 0, fact.get("value"), fact
+        return
+    for position, value in values_of(fact):
+        yield position, value, {**fact, "values": [value], "positions": [position]}
+
+
+def _same(held: KeywordItems, plan: Plan) -> list[Plan]:
+    """Return the plans of the same value that are moved by a plan, or that move it."""
+    alike = [each for each in held.plans or () if each.key == plan.key]
+    return [each for each in alike if not _between(held, plan, each.begin)]
+
+
+def _between(held: KeywordItems, plan: Plan, other: str) -> bool:
+    """Return whether a SINGLE keyword has another value between the begin of a plan and a time."""
+    first, last = sorted((plan.begin, other))
+    return plan.fact["type"] == "SINGLE" and any(
+        each.key != plan.key and first < each.begin < last for each in held.plans or ()
+    )

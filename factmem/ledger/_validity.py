@@ -1,0 +1,77 @@
+"""Valid time: which values held at some time, as far as it was known at another."""
+
+from collections.abc import Iterable, Sequence
+
+from factmem.ledger._items import KeywordItems
+from factmem.ledger._trace import Life, Trace
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger, LedgerState
+from factmem.models.clock import stamp
+from factmem.models.when import When, begin_of, end_of
+
+__all__ = ["held_at"]
+
+
+def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
+    """Return a ledger of the values that held at a time; read it with an empty `now`.
+
+    A value holds from its `since`, or from when it was said, until its `until`, or until what was said
+    later ended it: its retraction, or for a SINGLE keyword the begin of the next value. What was
+    forgotten has never held. If several values held in a day, month or year, a SINGLE keyword shows the
+    last of them, and of overlapping ones that which was said last.
+
+    Args:
+        entries: The entries of a place.
+        when: A moment, or a time in which the values held at least for a moment.
+        known: Only what was recorded until then counts, and what had not expired by then; a stamp.
+    """
+    trace = Trace(entry for entry in _recorded(entries, known))
+    begin, end = stamp(when.begin), stamp(when.end)
+    trace.advance(max(begin, end, known))
+    lives: dict[str, list[tuple[str, Life]]] = {}
+    for life in trace.lives:
+        first, last = _period(life)
+        expires_at, is_proposed = life.item.expires_at, life.item.state == "proposed"
+        if is_proposed or (expires_at is not None and expires_at <= known):
+            continue
+        if first < (end if begin < end else end + "~") and begin < last and first < last:
+            lives.setdefault(life.keyword, []).append((min(last, end), life))
+    found: dict[str, KeywordItems] = {}
+    for keyword, held in trace.state().by_keyword.items():
+        if keyword in lives:
+            found[keyword] = _chosen(held, lives[keyword])
+    return Ledger.restored(LedgerState(known, 0, [], {}, found, {}, []))
+
+
+def _recorded(entries: Iterable[Entry], known: str) -> Iterable[Entry]:
+    at = ""
+    for entry in entries:
+        at = max(at, entry["at"])
+        if at > known:
+            return
+        yield entry
+
+
+_NEVER = "~"
+"""Greater than any stamp."""
+
+
+def _period(life: Life) -> tuple[str, str]:
+    """Return from when until when a value held."""
+    item = life.item
+    first = life.holds_from if item.since is None else begin_of(item.since)
+    last = _NEVER if item.until is None else end_of(item.until)
+    return first, last if life.holds_until is None else min(last, life.holds_until)
+
+
+def _chosen(held: KeywordItems, lives: list[tuple[str, Life]]) -> KeywordItems:
+    """Return the items that are shown of a keyword, given until when each of its lives held."""
+    shown = KeywordItems(held.description, held.fact_type)
+    lives.sort(key=lambda each: (each[0], each[1].item.last))
+    if held.fact_type == "SINGLE":
+        shown.add(lives[-1][1].key, lives[-1][1].item)
+        return shown
+    last = {life.key: life.item for _, life in lives}
+    for key, item in sorted(last.items(), key=lambda each: each[1].number):
+        shown.add(key, item)
+    return shown

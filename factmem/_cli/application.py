@@ -1,27 +1,11 @@
 """The `factmem` command with all of its commands: the options before a command."""
 
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from factmem._cli import (  # noqa: F401 - they register their commands
-    backups,
-    changes,
-    concept_changes,
-    decisions,
-    doctor,
-    evaluating,
-    keys,
-    learning,
-    maintenance,
-    reads,
-    serving,
-    statistics,
-    timeline,
-    transfers,
-)
 from factmem._cli.commands import ASK, ENV, FILE, TEXT, app, option, with_options
 from factmem._cli.named_objects import load_concepts
 from factmem._cli.options import Options
@@ -29,6 +13,13 @@ from factmem._cli.output import print_line
 from factmem._cli.project import project_of
 
 __all__ = ["app"]
+
+_MODULES = (
+    *("backups", "changes", "concept_changes", "decisions", "doctor", "evaluating", "keys"),
+    *("learning", "maintenance", "reads", "serving", "statistics", "timeline", "transfers"),
+)
+for _module in _MODULES:
+    import_module(f"factmem._cli.{_module}")  # registers its commands
 
 
 _STORE, _STORE_NAME = "A folder or postgresql:// URL.", "The name of the store in a database."
@@ -56,14 +47,14 @@ def _version(wanted: bool) -> None:
 def _options(ctx: typer.Context, **given: Any) -> None:
     """Show, change and move the facts of AI agents, and maintain their store."""
     project = project_of(Path.cwd())
-    opened = {each: given[each] for each in ("key_env", "key_file", "passphrase", "keyring")}
-    if not any(opened.values()):
-        opened |= {each: getattr(project, each) for each in ("key_env", "key_file", "keyring")}
+    keys = {each: given[each] for each in ("key_env", "key_file", "passphrase", "keyring")}
+    if not any(keys.values()):
+        keys |= {each: getattr(project, each) for each in ("key_env", "key_file", "keyring")}
     ctx.obj = Options(
         given["store"] or project.store,
         store_name=given["store_name"] or project.store_name or "default",
         concepts=load_concepts(given["concepts"]),
         place=project.place,
         embedder=project.embedder,
-        **opened,
+        **keys,
     )

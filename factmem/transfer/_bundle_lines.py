@@ -248,6 +248,8 @@ class BundleReader:
             case [str(kind), str(scope), str(subject), None | str() as entity]:
                 with suppress(ValueError):
                     place = Place.of_identity((kind, scope, subject, entity))
+            case _:
+                pass
         if place is None or [*place.identity] != identity:
             self._fail("does not name a valid place")
         return place

@@ -14,6 +14,8 @@ from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import DecryptionError, StorageError
 from factmem.models.places import Place
+from factmem.providers._sql.session import Session
+from factmem.providers._sql.stores import Opening, StoreRow
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
 from factmem.testing._facts import AGENT, THEME, theme
@@ -75,6 +77,23 @@ async def test_a_memory_of_a_wrong_folder_does_not_open(root: Path) -> None:
             pytest.fail("it was opened")
 
     assert not root.exists()
+
+
+async def test_a_store_that_is_made_during_the_look_is_found(
+    root: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process makes its row and a place between two statements: nothing was removed."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+    row, missing = Opening.row, [True]
+
+    def late(self: Opening, session: Session, *, lock: str = "") -> StoreRow | None:
+        return None if missing and missing.pop() else row(self, session, lock=lock)
+
+    monkeypatch.setattr(Opening, "row", late)
+
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        assert await store.load(THEME, ALICE, AGENT)
 
 
 async def test_a_ping_writes_and_leaves_nothing(root: Path, storage: Storage) -> None:

@@ -6,7 +6,8 @@ place, and asks for what came later; `View` keeps that position and the ledger. 
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -123,44 +124,22 @@ class PlaceReader:
 
     def __init__(self, store: OpenStore) -> None:
         self.store = store
-        self._keys: dict[Identity, bytes] = {}
-        self._new_rows: dict[Identity, NewRow] = {}
-        self._sealers: dict[tuple[bytes, bytes | None], Sealer] = {}
-
-    def key(self, identity: Identity) -> bytes:
-        """Return the key of a place."""
-        key = self._keys.get(identity)
-        if key is None:
-            if len(self._keys) >= _MOST_KEYS:
-                self._keys.clear()
-            key = self._keys[identity] = self.store.sealing.key("place", identity)
-        return key
-
-    def new_row(self, identity: Identity) -> NewRow:
-        """Return the columns of a new row of a place.
+        cached = lru_cache(maxsize=_MOST_KEYS)
+        self.key: Callable[[Identity], bytes] = cached(partial(store.sealing.key, "place"))
+        """Returns the key of a place."""
+        self.new_row: Callable[[Identity], NewRow] = cached(self._new_row)
+        """Returns the columns of a new row of a place.
 
         Sealed names are left out, because they are sealed under the data key of an existing row.
         """
-        row = self._new_rows.get(identity)
-        if row is None:
-            if len(self._new_rows) >= _MOST_KEYS:
-                self._new_rows.clear()
-            sealing = self.store.sealing
-            owner = owner_of(identity)
-            scope = sealing.key("scope", owner[:2])
-            subject = subject_path(sealing, *owner[2:])
-            names = b"" if self.store.is_sealed else sealing.sealer(b"", None).seal_names(identity)
-            row = self._new_rows[identity] = NewRow(scope, subject, names, self.key(owner))
-        return row
+        self.sealer: Callable[[bytes, bytes | None], Sealer] = cached(store.sealing.sealer)
+        """Returns the sealer of a place's lines, by its key and its data key."""
 
-    def sealer(self, key: bytes, data_key: bytes | None) -> Sealer:
-        """Return the sealer of a place's lines."""
-        sealer = self._sealers.get((key, data_key))
-        if sealer is None:
-            if len(self._sealers) >= _MOST_KEYS:
-                self._sealers.clear()
-            sealer = self._sealers[key, data_key] = self.store.sealing.sealer(key, data_key)
-        return sealer
+    def _new_row(self, identity: Identity) -> NewRow:
+        sealing, owner = self.store.sealing, owner_of(identity)
+        scope, subject = sealing.key("scope", owner[:2]), subject_path(sealing, *owner[2:])
+        names = b"" if self.store.is_sealed else sealing.sealer(b"", None).seal_names(identity)
+        return NewRow(scope, subject, names, self.key(owner))
 
     def owners(self, rows: Iterable[Row]) -> list[Identity]:
         """Return the places of rows with key, names, data key and owner, each once.

@@ -249,8 +249,11 @@ class Opening:
 
     def _opened(self, session: Session) -> OpenStore | None:
         row = self.row(session) if self.tables.are_there(session) else None
+        if row is None and self._has_places(session):
+            row = self.row(session)  # another process may have made the store in between
+            if row is None:
+                raise TamperedError("The row of the store was removed: restore it from a backup")
         if row is None:
-            self._check_empty(session)
             return None
         if row.mode == SEALED:
             sealing: Sealing = RingSealing(row.id, self.ring(row)[0])
@@ -267,14 +270,10 @@ class Opening:
         _check_places(session, row, sealing)
         return OpenStore(row.number, row.id, row.mode, sealing, row.anchors)
 
-    def _check_empty(self, session: Session) -> None:
-        """Raise if there are places without a store: its row was removed."""
-        if (
-            self.tables.has_one_store
-            and self.tables.are_there(session)
-            and session.rows("SELECT place FROM factmem.places LIMIT 1")
-        ):
-            raise TamperedError("The row of the store was removed: restore it from a backup")
+    def _has_places(self, session: Session) -> bool:
+        """Whether there are places; only in a database with one store are they all of it."""
+        has_one, query = self.tables.has_one_store, "SELECT place FROM factmem.places LIMIT 1"
+        return has_one and self.tables.are_there(session) and bool(session.rows(query))
 
     def _new_row(self) -> tuple[str, str, str]:
         made = token_hex(16)

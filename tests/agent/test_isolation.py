@@ -3,8 +3,7 @@
 import json
 import random
 import re
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -160,12 +159,7 @@ async def test_the_check_finds_mixed_facts() -> None:
 
     class Everyone(InMemoryProvider):
         async def load_all(
-            self,
-            subject: MemorySubject,
-            scope: MemoryScope,
-            *,
-            concepts: Iterable[Concept[Any, Any]] = (),
-            as_of: datetime | None = None,
+            self, subject: MemorySubject, scope: MemoryScope, **options: Any
         ) -> list[AnyFact]:
             alice, bob = [
                 await InMemoryProvider.load_all(self, USER.of(p), PRODUCT) for p in PEOPLE

@@ -6,18 +6,8 @@ EXPLAINED: dict[str, str] = {
     ),
     "ledger/resolution.py: F_co = TypeVar('F_co', bound='AnyFact', default='AnyFact', "
     "covariant=True) [True -> False]": "only type checkers read it",
-    "models/facts.py: keyword, shown = (_cut(concept.keyword, 28), _cut(shown, 38)) [28 -> 29]": (
-        "one character more of a keyword in a repr that stays under a hundred"
-    ),
-    "models/facts.py: keyword, shown = (_cut(concept.keyword, 28), _cut(shown, 38)) [38 -> 39]": (
-        "one character more of a value in a repr that stays under a hundred"
-    ),
     "models/_values.py: errors = exc.errors(include_url=False, include_context=False, "
     "include_input=False) [False -> True]": "only the types of the errors are used",
-    "prompt/memory_message.py: left = None if room is None else room - (self._count(head) if head "
-    "else 0) [room - (self._count(head) if head else 0) -> room + (self._count(head) if head else 0)]": (
-        "the loop reduces the room until both blocks fit, in one more turn"
-    ),
     "ledger/ledger.py: fact_id, position = (fact['id'], 0) [0 -> 1]": "the loop sets it for each value",
     "recall/_ranking.py: best = [each for each in scored if each[0] >= least] "
     "[each[0] >= least -> each[0] > least]": (

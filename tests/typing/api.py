@@ -20,6 +20,7 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
+from factmem.models.when import When
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.no_memory import NoMemory
@@ -167,6 +168,7 @@ class OwnStore(FactStore):
         *,
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
+        valid_at: When | date | str | None = None,
     ) -> list[AnyFact]:
         return []
 

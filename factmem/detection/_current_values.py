@@ -222,7 +222,6 @@ def offered_concepts(
     zone: tzinfo,
     *,
     with_place: bool = False,
-    max_tokens: int = KNOWN_TOKENS,
 ) -> list[OfferedConcept]:
     """Return the concepts to show to a model, each with current values.
 
@@ -236,7 +235,6 @@ def offered_concepts(
         about: The text of the messages.
         zone: The time zone of the conversation's days.
         with_place: Whether facts can be in several places.
-        max_tokens: The budget of known values and of concepts that are not declared.
     """
     wanted = stems(about)
     newest = sorted(found, key=_heard_at, reverse=True)
@@ -246,7 +244,7 @@ def offered_concepts(
         concept.keyword: OfferedConcept(concept, has_type=True)
         for concept in {each.keyword: each for each in declared}.values()
     }
-    left = max_tokens
+    left = KNOWN_TOKENS
     for concept, known in ranked:
         shown = offered.get(concept.keyword) or OfferedConcept(concept, has_type=False)
         cost = _cost(known, shown, is_new=concept.keyword not in offered, with_place=with_place)

@@ -297,12 +297,9 @@ def _which(match: re.Match[str], on: date) -> list[_Meaning]:
     past = [span for span in spans if span[1] < on]
     ahead = [span for span in spans if span[0] > on]
     nearest = sorted(spans, key=lambda span: abs((span[0] - on).days))
+    chosen: Sequence[tuple[date, date]] = (nearest[:1], ahead[:1], past[-1:])[step]
     if step == 1 and unit == "day":  # next Friday: the next one, or that of the next week
-        chosen = [
-            span for first, _ in ahead[:1] for span in ((first,) * 2, (shifted(first, 7),) * 2)
-        ]
-    else:
-        chosen = (nearest[:1], ahead[:1], past[-1:])[step]
+        chosen = [(shifted(day, days), shifted(day, days)) for day, _ in chosen for days in (0, 7)]
     return [(*span, unit, False) for span in chosen]
 
 

@@ -224,10 +224,6 @@ class Transcript:
         place = self._places[number]
         return list(self.messages[max(place - distance, 0) : place + distance + 1])
 
-    def holds(self, number: int, quote: str) -> bool:
-        """Return whether a message that may be cited contains a quote; see `span`."""
-        return self.span(number, quote) is not None
-
     def span(self, number: int, quote: str) -> tuple[int, int] | None:
         """Return the span of a quote in the plain text of a message that may be cited, or None.
 
@@ -253,13 +249,9 @@ class Transcript:
 
     def only_holder(self, quote: str) -> int | None:
         """Return the only citable message with a quote; None if there is none or several."""
-        holders: list[int] = []
-        for number in self._citable:
-            if self.holds(number, quote):
-                holders.append(number)
-                if len(holders) > 1:
-                    return None
-        return holders[0] if holders else None
+        found = (number for number in self._citable if self.span(number, quote) is not None)
+        first = next(found, None)
+        return first if next(found, None) is None else None
 
     def lines(self, messages: Sequence[SaidMessage] | None = None) -> str:
         """Return messages as a model sees them: one line of JSON each.

@@ -34,7 +34,7 @@ from tests.world import languages, note, placed, user
     ],
 )
 def test_a_quote_is_found_however_a_model_copies_it(said: str, quote: str) -> None:
-    assert Transcript([user(said)]).holds(0, quote)
+    assert Transcript([user(said)]).span(0, quote) is not None
 
 
 @table(
@@ -52,7 +52,7 @@ def test_a_quote_is_found_however_a_model_copies_it(said: str, quote: str) -> No
     ],
 )
 def test_an_invented_quote_is_not_found(said: str, quote: str) -> None:
-    assert not Transcript([user(said)]).holds(0, quote)
+    assert Transcript([user(said)]).span(0, quote) is None
 
 
 def test_folding_twice_equals_folding_once() -> None:
@@ -64,7 +64,7 @@ def test_lone_surrogates_in_a_chat_do_no_harm() -> None:
     """A framework may cut a string inside an emoji."""
     transcript = Transcript([user("I like tea \ud83d")])
 
-    assert transcript.holds(0, "I like tea")
+    assert transcript.span(0, "I like tea") is not None
     assert "I like tea ?" in transcript.lines()
 
 
@@ -75,7 +75,7 @@ def test_text_parts_are_read_and_pictures_are_not() -> None:
         {"type": "text", "text": "tea"},
     ]
 
-    assert Transcript([{"role": "user", "content": parts}]).holds(0, "I like tea")
+    assert Transcript([{"role": "user", "content": parts}]).span(0, "I like tea") is not None
 
 
 @table(

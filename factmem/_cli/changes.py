@@ -11,11 +11,11 @@ import typer
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
-from factmem._cli.options import GIVEN, Keyword, confirm
+from factmem._cli.options import GIVEN, Keyword, Period, confirm
 from factmem._cli.output import Answer, counted
 from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.targets import facts_of, known_facts, target_of
-from factmem._cli.times import parse_age
+from factmem._cli.times import parse_age, parse_when
 from factmem._cli.value_kinds import Kind
 from factmem.models.actors import FactState
 from factmem.models.clock import stamp
@@ -38,6 +38,8 @@ async def set_(
     multiple: Annotated[
         bool, typer.Option("--multiple", help="A new keyword has many values.")
     ] = False,
+    since: Period = None,
+    until: Period = None,
 ) -> Answer:
     """Save a value: replace that of a SINGLE keyword, or add to those of a MULTIPLE keyword.
 
@@ -49,12 +51,14 @@ async def set_(
         options, keyword, known, kind=kind, description=description, multiple=multiple
     )
     given, concept = [target.value(each) for each in values], target.concept
-    source = FactSource(SourceKind.CODE, conversation="command line")
+    more: dict[str, Any] = {"since": parse_when(since), "until": parse_when(until)}
+    more["source"] = FactSource(SourceKind.CODE, conversation="command line")
+    more["state"] = FactState.CONFIRMED
     fact: AnyFact
     if concept.fact_type is FactType.MULTIPLE:
-        fact = MultipleFacts(concept, given, source=source, state=FactState.CONFIRMED)
+        fact = MultipleFacts(concept, given, **more)
     elif len(given) == 1:
-        fact = SingleFact(concept, given[0], source=source, state=FactState.CONFIRMED)
+        fact = SingleFact(concept, given[0], **more)
     else:
         raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
     await store.save(fact, where.subject, where.scope)

@@ -97,6 +97,12 @@ AsOf: TypeAlias = Annotated[
 ]
 """The option --as-of."""
 
+Period: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="WHEN", help="A year, a month, a day or a moment: 2026, 2026-03."),
+]
+"""The options --since, --until and --valid-at."""
+
 EmbedderName: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -1,6 +1,7 @@
 """Commands that show facts: places, show, history, why, recall."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +10,7 @@ from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.named_objects import load_embedder
 from factmem._cli.opening import Store, run
-from factmem._cli.options import GIVEN, AsOf, EmbedderName, Keyword, Limit
+from factmem._cli.options import GIVEN, AsOf, EmbedderName, Keyword, Limit, Period
 from factmem._cli.output import Answer, Cut, Table
 from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.records import (
@@ -22,13 +23,14 @@ from factmem._cli.records import (
     value_words,
 )
 from factmem._cli.targets import facts_of
-from factmem._cli.times import parse_time
+from factmem._cli.times import parse_time, parse_when
 from factmem.ledger._presentation import as_plain
 from factmem.ledger.history import HistoryEntry
+from factmem.ledger.ledger import Ledger
 from factmem.memory.origin import origin_of
 from factmem.models.actors import FactState
 from factmem.models.clock import stamp
-from factmem.models.facts import Concept
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Place
 from factmem.recall.match import RecallResult, TurnMatch
 
@@ -55,24 +57,38 @@ async def show(
     place: PlaceWord,
     keyword: Annotated[str | None, typer.Argument(metavar="[KEYWORD]")] = None,
     as_of: AsOf = None,
+    valid_at: Period = None,
 ) -> Answer:
-    """Show the current facts of a place, or those of one keyword."""
-    where = await find_place(store, place)
-    facts = await facts_of(store, where, keyword, parse_time(as_of))
-    _check_found(facts, where, keyword)
+    """Show the current and the planned facts of a place, or those of one keyword."""
+    where, then = await find_place(store, place), parse_when(valid_at)
+    facts = await facts_of(store, where, keyword, parse_time(as_of), valid_at=then)
+    planned: list[AnyFact] = []
+    if as_of is None and then is None:
+        ledger = Ledger(await store.entries(where.subject, where.scope))
+        planned = ledger.planned(max(stamp(datetime.now(UTC)), ledger.recorded_at))
+        planned = [fact for fact in planned if keyword in (None, fact.concept.keyword)]
+    _check_found(facts or planned, where, keyword)
     rows = (
         (
             value_words(fact.values),
             fact.concept.keyword,
             fact.timestamp,
             author(fact.actor, fact.source),
-            "✓ confirmed" if fact.state is FactState.CONFIRMED else "",
+            _state(fact, is_planned=number >= len(facts)),
             fact.expires_at,
         )
-        for fact in facts
+        for number, fact in enumerate((*facts, *planned))
     )
     columns = ("value", "keyword", "said", "by", "state", "expires")
-    return Answer((fact_record(fact, where) for fact in facts), Table(columns, rows))
+    records = [fact_record(fact, where) for fact in facts]
+    records += [{**fact_record(fact, where), "planned": True} for fact in planned]
+    return Answer(records, Table(columns, rows))
+
+
+def _state(fact: AnyFact, *, is_planned: bool) -> str:
+    if is_planned:
+        return f"planned from {fact.since}"
+    return "✓ confirmed" if fact.state is FactState.CONFIRMED else ""
 
 
 @command(reveals=True)

@@ -16,13 +16,19 @@ from factmem.models._display import shown
 from factmem.models._stored_facts import stored_concept
 from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import Place
+from factmem.models.when import When
 
 
 async def facts_of(
-    store: Store, place: Place, keyword: str | None = None, as_of: datetime | None = None
+    store: Store,
+    place: Place,
+    keyword: str | None = None,
+    as_of: datetime | None = None,
+    *,
+    valid_at: When | None = None,
 ) -> list[AnyFact]:
     """Return the facts of a place, of one keyword or of all, with plain JSON values."""
-    facts = await store.load_all(place.subject, place.scope, as_of=as_of)
+    facts = await store.load_all(place.subject, place.scope, as_of=as_of, valid_at=valid_at)
     return [fact for fact in facts if keyword in (None, fact.concept.keyword)]
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from factmem._cli.exits import CommandError
+from factmem.models.when import When
 
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 
@@ -40,6 +41,18 @@ def parse_time(text: str | None) -> datetime | None:
                 "A time must be a day, a time or a time span: 2026-03-01, 2026-03-01T09:30Z, 7d"
             ) from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def parse_when(text: str | None) -> When | None:
+    """Parse a year, a month, a day or a moment; None for None.
+
+    Raises:
+        CommandError: The string is none of these.
+    """
+    try:
+        return None if text is None else When(text)
+    except ValueError as exc:
+        raise CommandError(str(exc)) from None
 
 
 def time_words(when: datetime | None) -> str:

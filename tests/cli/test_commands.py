@@ -99,6 +99,23 @@ def test_set_show_history_forget_erase(store: list[str]) -> None:
     assert ask(*store, "places") == []
 
 
+def test_a_value_begins_and_ends(store: list[str]) -> None:
+    """A planned value is shown as such, and `--valid-at` asks about any time."""
+    call(*store, "set", ALICE, "job", "Naver", "--type", "text", "--since", "2024")
+    call(*store, "set", ALICE, "job", "Kakao", "--since", "2999-03", "--until", "2999-05")
+
+    naver, kakao = ask(*store, "show", ALICE, "job", "--reveal")
+    assert (naver["value"], "planned" in naver) == ("Naver", False)
+    assert (kakao["value"], kakao["planned"], kakao["since"]) == ("Kakao", True, "2999-03")
+    [then] = ask(*store, "show", ALICE, "--valid-at", "2999-05-31", "--reveal")
+    assert then["value"] == "Kakao"
+    actions = [each["action"] for each in ask(*store, "history", ALICE, "job", "--reveal")]
+    assert actions == ["saved", "planned"]
+    nothing = [*store, "show", ALICE, "--reveal", "--valid-at"]
+    call(*nothing, "2999-06", code=ExitCode.NOTHING)
+    call(*nothing, "soon", code=ExitCode.USAGE)
+
+
 def test_a_tenants_user_is_a_place_of_five_names(tmp_path: Path) -> None:
     """Each level is a part of the name, and its own `/` is encoded."""
     store = ["--store", str(tmp_path / "memory")]

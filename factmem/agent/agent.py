@@ -19,6 +19,7 @@ from factmem.agent.context import (
     AgentFeature,
     AgentResult,
     AgentTool,
+    StepHook,
 )
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import ToolFunction, tools_by_name
@@ -203,9 +204,7 @@ class Agent:
             subjects=concerned,
             scopes=None if scopes is None else _checked_scopes(scopes),
             conversation=conversation,
-            after_step=[
-                feature.after_step for feature in self._features if hasattr(feature, "after_step")
-            ],
+            after_step=_step_hooks(self._features),
         )
 
 
@@ -220,3 +219,8 @@ def _checked_scopes(scopes: Iterable[ScopeChoice]) -> tuple[ScopeChoice, ...]:
 def _is_own_instruction(message: Message) -> bool:
     """Return whether a message is an instruction of the application, not of factmem."""
     return is_instruction(message) and message.get("name") not in OWN_MESSAGES
+
+
+def _step_hooks(features: Iterable[AgentFeature]) -> list[StepHook]:
+    found: list[Any] = [getattr(each, "after_step", None) for each in features]
+    return [each for each in found if each is not None]

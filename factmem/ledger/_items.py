@@ -84,8 +84,11 @@ class Item:
             self.state = "confirmed"
         self.by: By = by if "actor" not in fact else _named(fact)
         self.ends_at: str | None = self.expires_at
-        if self.until is not None:
-            self.ends_at = _earlier(self.expires_at, self.until)
+        if self.until or self.since:
+            self._set_times()
+
+    def _set_times(self) -> None:
+        self.ends_at = _earlier(self.expires_at, self.until)
         if self.since is not None and (begin := begin_of(self.since)) > self.said:
             self._said = begin  # see `told`
 
@@ -197,10 +200,7 @@ class Item:
 
 
 def _earlier(expires_at: str | None, until: str | None) -> str | None:
-    if until is None:
-        return expires_at
-    end = end_of(until)
-    return end if expires_at is None or end < expires_at else expires_at
+    return expires_at if until is None else min(end_of(until), expires_at or end_of(until))
 
 
 def _named(fact: StoredFact) -> By:

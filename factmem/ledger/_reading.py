@@ -176,7 +176,8 @@ class LedgerReads:
         Raises:
             StoredFactError: A value does not fit the concept's type.
         """
-        facts: list[Any] = loaded(self.at(now), concept, now)
+        by_keyword = self.at(now) if self._begins else self._by_keyword  # no call per load
+        facts: list[Any] = loaded(by_keyword, concept, now)
         return facts
 
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:

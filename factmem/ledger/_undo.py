@@ -2,14 +2,13 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from factmem.ledger._items import Item
 from factmem.ledger._presentation import restated
 from factmem.ledger.changes import change_ids
 from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger
-from factmem.models._values import Canonical
 from factmem.models.places import Identity
 
 __all__ = ["undoing"]
@@ -37,7 +36,7 @@ class _Held:
         for plan in () if held is None else held.plans or ():
             self._add("planned", {(plan.key, plan.begin): plan.item})
 
-    def _add(self, part: str, items: Mapping[Canonical, Item]) -> None:
+    def _add(self, part: str, items: Mapping[Any, Item]) -> None:
         for key, item in items.items():
             self.items[part, key] = kept = copy(item)
             kept.sources = list(item.sources)

@@ -205,7 +205,8 @@ class Ledger(PlanningLedger):
         self._passed.pop(keyword, None)
         text = self._texts.setdefault(description, description)
         held = self._by_keyword[keyword] = KeywordItems(text, "SINGLE")
-        self._note_end(fact)
+        if "expires_at" in fact or "until" in fact:
+            self._note_end(fact)
         if self._log is not None:
             self._note(keyword, None)
         if "value" in fact:

@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from factmem.ledger._undo import undoing
+from factmem.ledger.changes import change_ids
 from factmem.models.actors import FactState
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.places import Place
 from factmem.models.when import When
 from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
@@ -332,6 +335,20 @@ class ValidStatements:
     async def test_retracted_situations(self, provider: FactStore, clock: SettableClock) -> None:
         """It held before; a planned value never will."""
         assert await _wrong(provider, clock, _steps(retracting=True)) == []
+
+    async def test_a_plan_can_be_undone(self, provider: FactStore, clock: SettableClock) -> None:
+        """Until it begins; what was current stays."""
+        job, identity = Concept("job", "Where she works"), Place(AGENT, USER).identity
+        clock.now = When("2026-01").begin
+        await provider.save(SingleFact(job, "Naver", timestamp=clock()), USER, AGENT)
+        plan = SingleFact(job, "Kakao", since="2026-03", timestamp=clock())
+        await provider.save(plan, USER, AGENT)
+        last = change_ids(identity, await provider.entries(USER, AGENT))[-1]
+
+        await provider.amend(undoing(identity, last), USER, AGENT)
+        clock.now = When("2026-04").begin
+
+        assert [fact.value for fact in await provider.load(job, USER, AGENT)] == ["Naver"]
 
 
 class ValidTime:

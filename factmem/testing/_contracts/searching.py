@@ -159,6 +159,22 @@ class Searching:
         with pytest.raises(StoredFactError):
             loaded[THEME.keyword].load({THEME.keyword: wrong})
 
+    async def test_a_value_is_found_from_its_begin_to_its_end(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Without a save in between."""
+        end = START + 2 * HOUR
+        plan = SingleFact(THEME, "light green", timestamp=clock(), since=START + HOUR, until=end)
+        await provider.save(theme("dark green"), USER, AGENT)
+        await provider.save(plan, USER, AGENT)
+        seen: list[tuple[object, ...]] = []
+        for moment in (START, START + HOUR, end):
+            clock.now = moment
+            found = (await ask(provider, asking("green"))).candidates
+            seen.append(tuple(value for each in found for value in each.load({}).values))
+
+        assert seen == [("dark green",), ("light green",), ()]
+
     async def test_limits_hold_in_each_place(self, provider: FactStore) -> None:
         """Each place returns at least `limit` candidates, those with rare words first, and not all facts."""
         for place in (HERE, ANN):

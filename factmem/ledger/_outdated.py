@@ -26,7 +26,7 @@ def outdated(held: KeywordItems | None, fact: StoredFact, at: str, first: str) -
             or (retractions is not None and retractions.has_ended(place, key))
             or (is_single and retractions is not None and place < retractions.floor)
             or (is_single and _has_later(held, key, place, at))
-            or ("until" in fact and _is_of_the_past(held.get(key), fact, place, at))
+            or _is_of_the_past(held.get(key), fact, place, at)
         ):
             found.add(position)
     return found
@@ -34,6 +34,8 @@ def outdated(held: KeywordItems | None, fact: StoredFact, at: str, first: str) -
 
 def _is_of_the_past(item: Item | None, fact: StoredFact, place: Told, at: str) -> bool:
     """Return whether a value had ended when it was said, and is not the end of the current one."""
+    if "until" not in fact:
+        return False
     end = end_of(fact["until"])
     return end <= place[0] and (item is None or not item.is_alive(at) or end <= item.holds_from)
 

@@ -38,7 +38,7 @@ class Plan(NamedTuple):
     @property
     def begin(self) -> str:
         """When it begins, a stamp."""
-        return begin_of(self.fact["since"])
+        return begin_of(self.fact.get("since", ""))
 
     @property
     def said(self) -> Told:

@@ -96,15 +96,19 @@ class Shelves:
         self._nothing = _Shelf()
         """The contents of a place that does not exist. Nothing is ever appended to it."""
 
-    @cached_property
+    @property
     def conversations(self) -> "MemoryConversations":
+        return self._conversations
+
+    @cached_property
+    def _conversations(self) -> "MemoryConversations":
         from factmem.providers._memory_conversations import MemoryConversations  # a database
 
         return MemoryConversations(self.clock)
 
     def _chats(self) -> dict[Identity, tuple[int, int]]:
         """Return the places that have conversations, with their number and size."""
-        return self.conversations.places() if "conversations" in vars(self) else {}
+        return self.conversations.places() if "_conversations" in vars(self) else {}
 
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
         return None  # each call is a checkpoint: a loop of loads must let other tasks run

@@ -23,7 +23,7 @@ class TakesNoTimeForAChange(InMemoryProvider):
     """Has a version that only writing changes: what has expired goes on to be found."""
 
     async def version(self, subject: Any, scope: Any) -> str:
-        return (await super().version(subject, scope)).rpartition(".")[0]
+        return (await super().version(subject, scope)).rsplit(".", 2)[0]
 
 
 class CountsEntries(InMemoryProvider):

@@ -135,7 +135,7 @@ async def test_a_search_in_the_store_asks_a_failing_embedder_once(new_store: New
 async def test_a_recall_in_memory_asks_about_all_places_together(
     new_store: NewStore, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eight places take two questions, one for the first and one for the others, and one each for messages."""
+    """Eight places take as many statements as one: two for the facts, one for the messages."""
     monkeypatch.setattr("factmem.recall._search._FAR", 0.0)
     store = new_store()
     people = [USER.of(f"person{number}") for number in range(8)]
@@ -147,7 +147,7 @@ async def test_a_recall_in_memory_asks_about_all_places_together(
 
     assert len(await memory.recall("number1", limit=20)) >= 8
 
-    assert len(statements) == 2 + len(people)
+    assert len(statements) == 3
 
 
 async def test_words_of_a_new_place_are_found_by_their_index(

@@ -27,8 +27,8 @@ class _Answer(BaseModel):
     items: list[dict[str, str]]
 
 
-def _quoted(text: str) -> bool:
-    return Transcript([{"role": "user", "content": text}]).holds(0, text)
+def _quoted(text: str) -> object:
+    return Transcript([{"role": "user", "content": text}]).span(0, text)
 
 
 def _known_keyword(text: str) -> str | None:

@@ -1,8 +1,8 @@
 """Rows of CSV and JSON Lines as facts.
 
-`csv_rows` and `json_rows` read the lines. `RowReader` finds the place and the concept of each row
-and parses its value as the kind of that concept. The id of a fact is a hash of its row, so that a
-second import recognises it.
+`csv_rows` and `json_rows` read the lines, and `records_in` the records of other libraries.
+`RowReader` finds the place and the concept of each row and parses its value as the kind of that
+concept. The id of a fact is a hash of its row, so that a second import recognises it.
 """
 
 import csv
@@ -25,6 +25,7 @@ from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.transfer._lines import lines_of, parsed_json
+from factmem.transfer.reports import ImportProblem
 
 COLUMNS = (
     "place",
@@ -79,6 +80,20 @@ def json_rows(path: str) -> Iterator[Row]:
             if not isinstance(columns, dict):
                 raise CommandError(f"Line {number} must be a JSON object")
             yield Row(number, columns, is_typed=True)
+
+
+def records_in(path: str) -> Iterator[Mapping[str, Any] | ImportProblem]:
+    """Yield the records of JSON Lines or of a JSON list, and a problem for each that is no object."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(lines_of(file), 1):
+            try:
+                items: Any = parsed_json(line.removeprefix(BOM_UTF8)) if line.strip() else []
+            except ValueError as exc:
+                yield ImportProblem(f"line {number}", str(exc))
+                continue
+            for item in items if isinstance(items, list) else [items]:
+                problem = ImportProblem(f"line {number}", "is not a JSON object")
+                yield item if isinstance(item, Mapping) else problem
 
 
 class RowReader:

@@ -22,14 +22,14 @@ from factmem._cli.opening import Store, run
 from factmem._cli.options import GIVEN, Reveal
 from factmem._cli.output import Answer, Problem, counted
 from factmem._cli.place_names import find_place, parse_place, place_name
-from factmem._cli.rows import RowReader, csv_rows, json_rows
+from factmem._cli.rows import RowReader, csv_rows, json_rows, records_in
 from factmem._concurrency.garbage import paused_collection
 from factmem.encryption.key import Key
 from factmem.models.actors import acting
 from factmem.models.places import Place
 from factmem.providers.results import ErasureReceipt
 from factmem.transfer.bundle import export_facts, import_facts
-from factmem.transfer.reports import ImportReport
+from factmem.transfer.reports import ImportProblem, ImportReport
 
 _MANY = 50_000
 """Rows of a large import. The collector is paused for small ones too, which costs nothing."""
@@ -44,6 +44,7 @@ class Format(StrEnum):
     KOOG = "koog"
     CREWAI = "crewai"
     MEM0 = "mem0"
+    GRAPHITI = "graphiti"
     CHATS = "chats"
 
 
@@ -92,18 +93,21 @@ def import_(
     place: PlaceOptions = None,
     user_field: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The field with the user of a memory; user_id in mem0."),
+        typer.Option(
+            metavar="NAME",
+            help="The field that names the user: user_id in mem0, group_id in Graphiti.",
+        ),
     ] = None,
     erased: Erased = None,
     key_env: Annotated[
         str | None, typer.Option(help="The environment variable with the key of Koog's files.")
     ] = None,
 ) -> Answer:
-    """Import facts from a bundle, CSV or JSON Lines, the memories of Koog, CrewAI or mem0, or chats.
+    """Import facts from a bundle, CSV or JSON Lines, memories of Koog, CrewAI, mem0 or Graphiti, or chats.
 
     Importing again changes nothing. For a bundle, `--place` selects places. For rows without a
-    column `place`, for memories of CrewAI and mem0, and for the exported chats of ChatGPT and Claude,
-    it is the target.
+    column `place`, for memories of CrewAI, mem0 and Graphiti, and for the exported chats of ChatGPT and
+    Claude, it is the target.
     """
     chosen = file_format or _format_of(file)
     only = [parse_place(each) for each in place or ()]
@@ -112,7 +116,7 @@ def import_(
         raise CommandError("--erased is for bundles and rows")
     if chosen is Format.KOOG:
         work = _koog(file, key_env)
-    elif chosen in {Format.CREWAI, Format.MEM0, Format.CHATS}:
+    elif chosen in {Format.CREWAI, Format.MEM0, Format.GRAPHITI, Format.CHATS}:
         work = _memories(file, chosen, only, user_field)
     else:
         work = _facts(file, chosen, only, receipts)
@@ -148,11 +152,10 @@ def _format_of(path: str) -> Format:
         start = file.read(64)
     if start.startswith(b'{"format":"factmem-bundle"'):
         return Format.BUNDLE
-    first = next(json_rows(path), None)
-    names = frozenset[str]() if first is None else first.columns.keys()
-    return (
-        Format.CREWAI if "content" in names else Format.MEM0 if "memory" in names else Format.JSONL
-    )
+    records = (each for each in records_in(path) if not isinstance(each, ImportProblem))
+    names = next(records, {}).keys()
+    known = {"content": Format.CREWAI, "memory": Format.MEM0, "fact": Format.GRAPHITI}
+    return next((each for name, each in known.items() if name in names), Format.JSONL)
 
 
 def _facts(path: str, chosen: Format, only: list[Place], erased: list[ErasureReceipt]) -> _Work:
@@ -189,18 +192,19 @@ def _memories(path: str, chosen: Format, only: list[Place], user_field: str | No
             "product/my-app/user/alice to import all for one user"
         )
     from factmem.transfer.chats import import_chats
-    from factmem.transfer.memories import import_crewai, import_mem0
+    from factmem.transfer.memories import import_crewai, import_graphiti, import_mem0
 
     scope, subject = only[0].scope, only[0].subject
     if chosen is Format.CHATS:
         return lambda store: import_chats(path, store, scope=scope, subject=subject)
-    if subject.entity is None and (user_field is not None or chosen is Format.MEM0):
+    if subject.entity is None and (user_field is not None or chosen is not Format.CREWAI):
         subject = replace(subject, per_entity=True)
 
-    read = import_mem0 if chosen is Format.MEM0 else import_crewai
     given: dict[str, Any] = {} if user_field is None else {"user_field": user_field}
     given |= {"scope": scope, "subject": subject, "concepts": GIVEN.get().concepts}
-    return lambda store: read([row.columns for row in json_rows(path)], store, **given)
+    readers = {Format.MEM0: import_mem0, Format.CREWAI: import_crewai}
+    read: Any = readers.get(chosen, import_graphiti)
+    return lambda store: read(records_in(path), store, **given)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Export and import of facts: bundles, imports from Koog, CrewAI and mem0, chats of ChatGPT and Claude.
+"""Export and import of facts: bundles, imports from Koog, CrewAI, mem0 and Graphiti, chats of ChatGPT and Claude.
 
 Imports providers.
 """
@@ -6,13 +6,14 @@ Imports providers.
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.chats import import_chats
 from factmem.transfer.koog import import_koog
-from factmem.transfer.memories import import_crewai, import_mem0
+from factmem.transfer.memories import import_crewai, import_graphiti, import_mem0
 
 __all__ = [
     "export_facts",
     "import_chats",
     "import_crewai",
     "import_facts",
+    "import_graphiti",
     "import_koog",
     "import_mem0",
 ]

@@ -1,4 +1,4 @@
-"""Conversion of the records of mem0 and CrewAI to memories.
+"""Conversion of the records of mem0, CrewAI and Graphiti to memories.
 
 A field of the wrong type raises `ValueError` with its name. Ignoring it could lose a time, or show
 a memory to all users.
@@ -6,7 +6,7 @@ a memory to all users.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from factmem.models.places import MemoryScope
 from factmem.models.sources import FactSource, SourceKind
+from factmem.models.when import When
 
 _RENAMED = frozenset(
     {
@@ -24,6 +25,14 @@ _RENAMED = frozenset(
     }
 )
 """mem0's fields that a fact has under another name, or that can be derived from others."""
+
+_OF_EDGES = frozenset(
+    {
+        *("uuid", "name", "fact", "fact_embedding", "episodes", "attributes"),
+        *("created_at", "reference_time", "valid_at", "invalid_at", "expired_at"),
+    }
+)
+"""Graphiti's fields that a fact has under another name, or does not need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,8 @@ class Memory:
     """Its scope, if the library has one for it; None for the scope of the import."""
     importance: float = 0.5
     expires_at: datetime | None = None
+    since: When | None = None
+    until: When | None = None
 
 
 def memory_of_mem0(fields: Mapping[str, Any]) -> Memory:
@@ -100,6 +111,35 @@ def memory_of_crewai(fields: Mapping[str, Any], user_field: str | None) -> Memor
     )
 
 
+def memories_of_graphiti(fields: Mapping[str, Any], user_field: str) -> list[Memory]:
+    """Convert an `EntityEdge` as JSON: what was said first, and what was said when it ended.
+
+    Raises:
+        ValueError: A field is missing or of the wrong type.
+    """
+    said = _moment(fields, "reference_time") or _datetime(fields, "created_at")
+    begin, expired = _moment(fields, "valid_at"), _moment(fields, "expired_at")
+    end = _moment(fields, "invalid_at") or expired
+    as_when = datetime.date if begin == end else datetime.astimezone  # an event has its day
+    metadata = _metadata({"metadata": fields.get("attributes")})
+    metadata.update({name: value for name, value in fields.items() if name not in _OF_EDGES})
+    episode = next(iter(fields.get("episodes") or ()), "graphiti")
+    memory = Memory(
+        _id({"id": fields.get("uuid"), **fields}),
+        _text(fields, "fact"),
+        said,
+        FactSource(SourceKind.DOCUMENT, str(episode)),
+        _user({**metadata, **fields}, user_field),
+        [(_string(fields, "name") or "").lower()],  # LIVES_IN
+        _present(metadata),
+        since=None if begin is None else When.of(as_when(begin), "valid_at"),
+        until=None if end is None else When.of(as_when(end), "invalid_at"),
+    )
+    if expired is None or end is None or end <= said:
+        return [memory]
+    return [replace(memory, until=None), replace(memory, said=max(expired, said))]
+
+
 def _id(fields: Mapping[str, Any]) -> str:
     """Return a unique id: the record's own, or a digest of its fields."""
     if fields.get("id") is not None:
@@ -152,6 +192,10 @@ def _datetime(fields: Mapping[str, Any], *names: str) -> datetime:
             except (ValueError, OverflowError):  # not a time, or outside the years 1 to 9999 in UTC
                 continue
     raise ValueError(f"has no time in {' or '.join(map(repr, names))}")
+
+
+def _moment(fields: Mapping[str, Any], name: str) -> datetime | None:
+    return None if fields.get(name) is None else _datetime(fields, name)
 
 
 def _utc(when: datetime) -> datetime:

@@ -1,4 +1,4 @@
-"""Imports of memories that mem0 and CrewAI return.
+"""Imports of memories that mem0, CrewAI and Graphiti return.
 
 `_memory_records` converts each record to a memory, and this module groups the memories by place and
 writes them as facts.
@@ -21,10 +21,15 @@ from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, Sing
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.providers.base import FactStore
 from factmem.transfer._checks import check_store
-from factmem.transfer._memory_records import Memory, memory_of_crewai, memory_of_mem0
+from factmem.transfer._memory_records import (
+    Memory,
+    memories_of_graphiti,
+    memory_of_crewai,
+    memory_of_mem0,
+)
 from factmem.transfer.reports import ImportProblem, ImportReport
 
-__all__ = ["import_crewai", "import_mem0"]
+__all__ = ["import_crewai", "import_graphiti", "import_mem0"]
 
 _AT_A_TIME = 10_000
 """Entries per call of the store. A call first reads the whole place, so small batches would be
@@ -70,7 +75,9 @@ async def import_mem0(
         TypeError: `into` is not a `FactStore`, or an argument is of the wrong type.
         StorageError: The store failed.
     """
-    return await _Import(into, scope, subject, concepts).run(memories, memory_of_mem0)
+    return await _Import(into, scope, subject, concepts).run(
+        memories, lambda fields: [memory_of_mem0(fields)]
+    )
 
 
 async def import_crewai(
@@ -105,7 +112,40 @@ async def import_crewai(
     importing = _Import(into, scope, subject, concepts)
     if user_field is None:
         subject.check_bound()
-    return await importing.run(memories, lambda fields: memory_of_crewai(fields, user_field))
+    return await importing.run(memories, lambda fields: [memory_of_crewai(fields, user_field)])
+
+
+async def import_graphiti(
+    edges: Iterable[Mapping[str, Any]],
+    into: FactStore,
+    *,
+    scope: MemoryScope,
+    subject: MemorySubject,
+    user_field: str = "group_id",
+    concepts: Iterable[Concept[Any, Any]] = (),
+) -> ImportReport:
+    """Import the edges of a graph of Graphiti into a store.
+
+    The `fact` of an edge becomes a value of the concept with the edge's `name` in small letters, such as
+    "lives_in". It holds from `valid_at` until `invalid_at`, or `expired_at`; an edge that began and
+    ended at one moment holds on that day. It counts as said at `reference_time`, else `created_at`, and
+    its end at `expired_at`: `as_of` before that does not know the end. The first episode is the
+    conversation of the source, and nodes and attributes become metadata. Repeated imports work as in
+    `import_mem0`, and add the ends of edges that are over since.
+
+    Args:
+        edges: The edges as JSON: `edge.model_dump(mode="json")`.
+        into: The store to import into.
+        scope: Where the facts are visible.
+        subject: The subject of the facts, as in `import_crewai`.
+        user_field: The field of an edge, or of its attributes, that names its user.
+        concepts: The application's concepts, as in `import_mem0`.
+
+    Raises:
+        TypeError, StorageError: As `import_mem0`.
+    """
+    importing = _Import(into, scope, subject, concepts)
+    return await importing.run(edges, lambda fields: memories_of_graphiti(fields, user_field))
 
 
 class _Import:
@@ -130,10 +170,10 @@ class _Import:
     async def run(
         self,
         records: Iterable[Mapping[str, Any]],
-        memory_of: Callable[[Mapping[str, Any]], Memory],
+        memories_of: Callable[[Mapping[str, Any]], list[Memory]],
     ) -> ImportReport:
         """Convert the records of a library and write them, place by place."""
-        by_place = self._by_place(records, memory_of)
+        by_place = self._by_place(records, memories_of)
         for place, memories in by_place:
             await self._write(place, memories)
         places = tuple(place for place, _ in by_place)
@@ -141,25 +181,28 @@ class _Import:
 
     def _by_place(
         self,
-        records: Iterable[Mapping[str, Any]],
-        memory_of: Callable[[Mapping[str, Any]], Memory],
+        records: Iterable[Mapping[str, Any] | ImportProblem],
+        memories_of: Callable[[Mapping[str, Any]], list[Memory]],
     ) -> list[tuple[Place, list[Memory]]]:
         """Return the memories of each place, ordered by the time they were said."""
         found: dict[Identity, tuple[Place, list[Memory]]] = {}
         for number, fields in enumerate(records, 1):
+            if isinstance(fields, ImportProblem):  # a line of a file that could not be read
+                self._problems.append(fields)
+                continue
             if not isinstance(fields, Mapping):
                 raise TypeError(
                     f"memories must be mappings, not {kind_of(fields)}: [{{'id': ...}}]"
                 )
             try:
-                memory = memory_of(fields)
-                place = self._place_of(memory)
+                converted = memories_of(fields)
+                place = self._place_of(converted[0])
             except ValueError as exc:
-                named = fields.get("id")
+                named = fields.get("id", fields.get("uuid"))
                 item = f"number {number}" if named is None else str(named)
                 self._problems.append(ImportProblem(item, str(exc)))
             else:
-                found.setdefault(place.identity, (place, []))[1].append(memory)
+                found.setdefault(place.identity, (place, []))[1].extend(converted)
         for _, memories in found.values():  # entries of a place are recorded in order of time
             memories.sort(key=lambda memory: memory.said)
         return [*found.values()]
@@ -201,15 +244,16 @@ class _Import:
         first = _fact_id(memory.id)
         fact = stored(self._fact_of(memory, first))
         older = held.setdefault(first, [])
-        if any(_text(each) == _text(fact) for each in older):
+        if any(_said(each) == _said(fact) for each in older):
             return None
         if older:
-            fact["id"] = f"{first}{_VERSION}{_digest(memory.text)}"
+            fact["id"] = f"{first}{_VERSION}{_digest(repr(_said(fact)))}"
         fact["stated"] = True  # ordered by the time of the statement, not by that of the import
         # No fact is recorded in the future: otherwise no later save could be recorded before it.
         entry: Entry = {"at": min(fact["timestamp"], stamp(datetime.now(UTC))), "facts": [fact]}
-        if older:
-            entry["forget"] = [(each["keyword"], each["id"], 0) for each in older]
+        replaced = [each for each in older if _text(each) != _text(fact)]
+        if replaced:
+            entry["forget"] = [(each["keyword"], each["id"], 0) for each in replaced]
         older.append(fact)
         return entry
 
@@ -222,6 +266,8 @@ class _Import:
             "importance": memory.importance,
             "source": memory.source,
             "expires_at": memory.expires_at,
+            "since": memory.since,
+            "until": memory.until,
             "id": fact_id,
             "metadata": checked_metadata(metadata),
         }
@@ -252,6 +298,11 @@ class _Import:
 def _text(fact: StoredFact) -> JsonValue:
     values = fact.get("values")
     return fact.get("value") if not values else values[0]
+
+
+def _said(fact: StoredFact) -> tuple[JsonValue, str | None, str | None]:
+    """Return what an import compares: the text, and from when until when it holds."""
+    return _text(fact), fact.get("since"), fact.get("until")
 
 
 def _fact_id(memory_id: str) -> str:

@@ -522,6 +522,29 @@ def test_memories_of_mem0_are_imported_once(store: list[str]) -> None:
     assert (fact["keyword"], fact["values"]) == ("preferences", ["Prefers Kotlin to Java"])
 
 
+@pytest.mark.parametrize("is_list", [True, False])
+def test_edges_of_graphiti_are_imported_once(
+    store: list[str], tmp_path: Path, is_list: bool
+) -> None:
+    """From a JSON list or JSON Lines. A broken line is a problem, and the rest is imported."""
+    file = tmp_path / "edges.json"
+    edge = {"uuid": "e1", "fact": "Lives in Busan", "name": "LIVES_IN", "group_id": "alice"}
+    edge |= {"created_at": "2024-03-01T09:00:00Z", "valid_at": "2023-01-01T00:00:00Z"}
+    items = [edge, {**edge, "uuid": "e2", "fact": "Works at Kakao", "name": "WORKS_AT"}]
+    lines = "".join(f"{json.dumps(each)}\n" for each in items)
+    file.write_text(json.dumps([*items, 3]) if is_list else f"{lines}{{broken\n")
+    command = [*store, "import", str(file), "--place", "product/my-app/user"]
+
+    report = ask(*command)
+
+    assert (report["format"], report["read"], report["new"]) == ("graphiti", 2, 2)
+    reason = "'line 1': is not a JSON object" if is_list else "'line 3': is not JSON"
+    assert report["problems"] == [reason]
+    assert ask(*command)["new"] == 0
+    shown = ask(*store, "show", ALICE, "--valid-at", "2023-06", "--reveal")
+    assert [each["values"] for each in shown] == [["Lives in Busan"], ["Works at Kakao"]]
+
+
 def test_memories_of_crewai_are_imported_once(store: list[str], tmp_path: Path) -> None:
     """The newest value of each of the application's concepts wins; the user is in a field."""
     file = tmp_path / "records.jsonl"

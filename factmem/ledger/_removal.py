@@ -216,6 +216,12 @@ class Rest:
         self._current = frozenset(current)
         self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless}
         """The values whose retractions lose their digests: they are purged."""
+        self._waiting = {
+            life.keyword
+            for life in trace.lives
+            if life.item.state == "proposed" and life not in gone
+        }
+        """The keywords with proposals: each save before one may have decided what waits."""
         self._births: dict[str, list[str]] = {}
         self._deaths: dict[str, list[str]] = {}
         for life in trace.lives:
@@ -330,7 +336,8 @@ class Rest:
             return False
         if any(life not in self._gone for life in saved.replaced):
             return True
-        if at <= self._cutoff and all(last.get(keyword) is not saved for last in self._last):
+        is_last = any(last.get(keyword) is saved for last in self._last)
+        if at <= self._cutoff and not is_last and keyword not in self._waiting:
             return False
         born = bisect_right(self._births.get(keyword, []), at)
         return born > bisect_right(self._deaths.get(keyword, []), at)

@@ -35,9 +35,9 @@ class _Shelf:
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
-        self.ledger = Ledger()
+        self.ledger: Ledger = Ledger()
         self.index: bytes | None = None
-        self.life = object()
+        self.life: object = object()
         """Replaced by a new object whenever entries are physically removed."""
 
     def append(self, line: bytes) -> None:
@@ -92,7 +92,7 @@ class Shelves:
         self.clock = clock
         self.by_place: dict[Identity, _Shelf] = {}
         self._lock = Lock()
-        self.erasures = 0
+        self.erasures: int = 0
         self._nothing = _Shelf()
         """The contents of a place that does not exist. Nothing is ever appended to it."""
 

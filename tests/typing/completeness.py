@@ -12,6 +12,7 @@ UNTYPED = (
     "factmem.integrations.agent_framework",
     "factmem.integrations.crewai",
     "factmem.integrations.google_adk",
+    "factmem.integrations.hermes",
     "factmem.integrations.llama_index",
     "factmem.integrations.strands",
 )

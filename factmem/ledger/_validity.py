@@ -18,7 +18,8 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
     A value holds from its `since`, or from when it was said, until its `until`, or until what was said
     later ended it: its retraction, or for a SINGLE keyword the begin of the next value. What was
     forgotten has never held. If several values held in a day, month or year, a SINGLE keyword shows the
-    last of them, and of overlapping ones that which was said last.
+    last of them, and of overlapping ones that which was said last. Of a time `between` two moments all
+    are shown, as a MULTIPLE keyword, and what was replaced has the time of that as its `until`.
 
     Args:
         entries: The entries of a place.
@@ -26,7 +27,7 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
         known: Only what was recorded until then counts, and what had not expired by then; a stamp.
     """
     trace = Trace(entry for entry in _recorded(entries, known))
-    begin, end = stamp(when.begin), stamp(when.end)
+    begin, end, is_between = stamp(when.begin), stamp(when.end), "/" in when.text
     trace.advance(max(begin, end, known))
     lives: dict[str, list[tuple[str, Life]]] = {}
     for life in trace.lives:
@@ -36,10 +37,13 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
             continue
         if first < (end if begin < end else end + "~") and begin < last and first < last:
             lives.setdefault(life.keyword, []).append((min(last, end), life))
+            if is_between and life.holds_until is not None:
+                life.item.since, life.item.until = life.item.since or first, last
     found: dict[str, KeywordItems] = {}
     for keyword, held in trace.state().by_keyword.items():
         if keyword in lives:
-            found[keyword] = _chosen(held, lives[keyword])
+            kind = "MULTIPLE" if is_between else held.fact_type
+            found[keyword] = _chosen(KeywordItems(held.description, kind), lives[keyword])
     return Ledger.restored(LedgerState(known, 0, [], {}, found, {}, []))
 
 
@@ -64,11 +68,10 @@ def _period(life: Life) -> tuple[str, str]:
     return first, last if life.holds_until is None else min(last, life.holds_until)
 
 
-def _chosen(held: KeywordItems, lives: list[tuple[str, Life]]) -> KeywordItems:
-    """Return the items that are shown of a keyword, given until when each of its lives held."""
-    shown = KeywordItems(held.description, held.fact_type)
+def _chosen(shown: KeywordItems, lives: list[tuple[str, Life]]) -> KeywordItems:
+    """Add the items that are shown of a keyword, given until when each of its lives held."""
     lives.sort(key=lambda each: (each[0], each[1].item.last))
-    if held.fact_type == "SINGLE":
+    if shown.fact_type == "SINGLE":
         shown.add(lives[-1][1].key, lives[-1][1].item)
         return shown
     last = {life.key: life.item for _, life in lives}

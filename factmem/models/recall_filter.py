@@ -12,6 +12,7 @@ from factmem.models._metadata import NO_METADATA, checked_metadata
 from factmem.models._values import JsonValue
 from factmem.models.clock import utc
 from factmem.models.facts import AnyFact, Concept
+from factmem.models.when import When, WhenLike
 
 __all__ = ["RecallFilter"]
 
@@ -31,6 +32,9 @@ class RecallFilter:
     """Only facts said at this time or later."""
     until: datetime | None = None
     """Only facts said before this time."""
+    valid_at: WhenLike | None = None
+    """What held at this time, such as "2026-06", and not what is current. It reads the places anew, and
+    compares words alone."""
     metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
     """Only facts whose metadata has all of these keys, with equal values."""
 
@@ -48,6 +52,8 @@ class RecallFilter:
             put("since", utc(self.since, "time range's begin"))
         if self.until is not None:
             put("until", utc(self.until, "time range's end"))
+        if self.valid_at is not None:
+            put("valid_at", When.of(self.valid_at, "valid_at"))
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise ValueError("since must be before until; the time range is empty")
         if self.metadata is not NO_METADATA:

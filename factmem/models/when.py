@@ -82,6 +82,14 @@ class When:
         )
 
 
+def between(begin: datetime, end: datetime) -> When:
+    """Return the time between two moments: what held in it are all values that held at any of it."""
+    span = object.__new__(When)
+    for name, value in (("text", f"{stamp(begin)}/{stamp(end)}"), ("begin", begin), ("end", end)):
+        object.__setattr__(span, name, value)
+    return span
+
+
 WhenLike: TypeAlias = When | date | str
 """What `since` and `until` accept: a `When`, its text, a date or an aware datetime."""
 

@@ -80,7 +80,7 @@ _WORTH_NUMPY = 256
 adds 0.1 s to the first recall."""
 
 
-_DESCRIBED = 0.4
+_DESCRIBED = 0.5
 """The least share of a clause's words that the fact has whose period the clause means."""
 
 
@@ -305,12 +305,12 @@ class FactIndex:
             )  # with a wider number numpy takes three times as long
             # 1 for the named entity, 2 for others, 0 without one
             named = self._where(self._entity_of, lambda of: (of >= 0) * two - (of == number))
-        spans = [*asked_spans(question, now), *self._periods_of(clause_of_time(question))]
+        spans = [*asked_spans(question, now), *self.periods_of(clause_of_time(question))]
         if spans:
             times = self._timely(spans)
         return Hints(named, times)
 
-    def _periods_of(self, clause: str) -> list[Span]:
+    def periods_of(self, clause: str) -> list[Span]:
         """Return the period of the fact that a clause describes, such as "she lived in Busan"."""
         if not clause or not self._lasting:
             return []

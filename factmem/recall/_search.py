@@ -16,10 +16,11 @@ from factmem.ledger.resolution import UnreadableConcept
 from factmem.models.clock import TimeProvider
 from factmem.models.places import Identity, Place
 from factmem.providers._reader import FactReader, each_of
-from factmem.providers.base import FactStore
+from factmem.providers.base import FactStore, is_complete
 from factmem.recall._arrays import numpy_or_none
 from factmem.recall._embedding_requests import EmbeddingCost
 from factmem.recall._index_cache import IndexCache
+from factmem.recall._past_search import MOST_FACTS, asks_of_time, held_beside, held_then
 from factmem.recall._place_cache import PlaceCache, PlaceSnapshot
 from factmem.recall._places_index import PlacesIndex, Snapshots
 from factmem.recall._semantic import FactEmbedding
@@ -136,17 +137,25 @@ class FactSearch:
             )
         progress = _Progress()
         try:
+            if queries[0].filter.valid_at is not None:
+                now, concepts = self._clock(), self._reader.concepts.values()
+                found = await held_then(
+                    self._store, self._cache, places, queries, now=now, concepts=concepts
+                )
+                return progress.result(found, (), queries[0].limit, is_semantic=False)
             if not self._is_renaming and await self._store.is_searched(places):
                 return await self._search_store(places, queries, progress)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
             snapshots = await self._snapshots(index)
-            if not any(each.topics for each in snapshots.values()):
-                return RecallResult(unreadable=index.unreadable(snapshots))
-            vectors = await self._try_embedding(
-                lambda embedding, texts: embedding.vectors(texts, index, snapshots, progress.cost),
-                queries,
-                progress,
-            )
+            vectors = None
+            if any(each.topics for each in snapshots.values()):
+                vectors = await self._try_embedding(
+                    lambda embedding, texts: embedding.vectors(
+                        texts, index, snapshots, progress.cost
+                    ),
+                    queries,
+                    progress,
+                )
             return await self._search_index(index, snapshots, queries, vectors, progress)
         finally:
             operation.embedding_calls = progress.cost.calls
@@ -275,9 +284,16 @@ class FactSearch:
     ) -> RecallResult:
         now = self._clock()
         async with index.turn.get():
-            matches, unreadable = await self._cache.work(
-                lambda: index.search(snapshots, queries, now, vectors)
+            (matches, unreadable), timed = await self._cache.work(
+                lambda: (
+                    index.search(snapshots, queries, now, vectors),
+                    [each for each in queries if asks_of_time(each, now)],
+                )
             )
+        if timed and len(index) <= MOST_FACTS and is_complete(self._store):
+            places = [*index.places.values()]
+            past = await held_beside(self._store, self._cache, places, timed, now)
+            matches.append([each for each in past if not _is_current(each, snapshots)])
         caches = () if self._embedding is None else index.caches.values()
         return progress.result(
             matches,
@@ -286,6 +302,11 @@ class FactSearch:
             is_semantic=vectors is not None,
             refused=sum(cache.vectors.refused for cache in caches),
         )
+
+
+def _is_current(match: Match, snapshots: Snapshots) -> bool:
+    known = snapshots[match.place.identity].facts(match.fact.concept.keyword)
+    return match.fact.id in known
 
 
 def _merged(found: Sequence[list[Match]], limit: int) -> list[Match]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC
 from math import exp
 from typing import Any
 
@@ -11,6 +12,7 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt._escaping import harmless, value_text
 from factmem.prompt.memory_message import LoadReport
+from factmem.prompt.message_form import period_text
 from factmem.providers.conversations import Turn
 from factmem.recall._documents import plain_values
 
@@ -26,7 +28,10 @@ def prompt_line(fact: AnyFact) -> str:
     """Return a fact on one line for a prompt; see `Match.text`."""
     concept = fact.concept
     values = ", ".join(map(value_text, plain_values(fact)))
-    return f"{harmless(' '.join((concept.description or concept.keyword).split()))}: {values}"
+    period = "" if fact.until is None else period_text(fact, UTC)
+    return (
+        f"{harmless(' '.join((concept.description or concept.keyword).split()))}: {values}{period}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

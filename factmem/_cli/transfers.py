@@ -93,10 +93,7 @@ def import_(
     place: PlaceOptions = None,
     user_field: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The field that names the user: user_id in mem0, group_id in Graphiti.",
-        ),
+        typer.Option(metavar="NAME", help="The field with the user of a memory; user_id in mem0."),
     ] = None,
     erased: Erased = None,
     key_env: Annotated[

@@ -31,7 +31,9 @@ _NO_VALUES = (
     "`values` is empty: leave it out to forget all of the concept, or name the values to forget."
 )
 
-_NO_DAY = "`since` and `until` are days, such as 2026-05-17: leave out what is not known."
+_NO_DAY = (
+    "`since`, `until` and `valid_at` are days, such as 2026-05-17: leave out what is not known."
+)
 _NO_TIME = "`since` must not be later than `until`."
 
 LARGEST = 16 * 1024
@@ -143,6 +145,9 @@ class RecallArguments(_Arguments):
         "", description="The first day, as 2026-05-17."
     )
     until: Annotated[str, BeforeValidator(_one_day)] = Field("", description="The last day.")
+    valid_at: Annotated[str, BeforeValidator(_one_day)] = Field(
+        "", description="What held on this day, not now."
+    )
 
     @property
     def begin(self) -> datetime | None:

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
+from datetime import UTC
 from functools import cache
 from typing import Any, TypeAlias
 from unicodedata import normalize
@@ -263,7 +264,7 @@ class _Tools:
         found = await self._recall(
             asked.query,
             limit=_ALL,
-            where=RecallFilter(concepts=keywords, since=asked.begin, until=asked.end),
+            where=RecallFilter(keywords, asked.begin, asked.end, asked.valid_at or None),
         )
         shown = found[: int(min(max(asked.limit, 1), MAX_FACTS))]
         most = _WHOLE if asked.limit <= 1 else _MAX_TEXT
@@ -349,6 +350,8 @@ def _row(fact: AnyFact, about: Mapping[str, JsonValue], most: int) -> dict[str, 
         **about,
         "said": fact.timestamp.date().isoformat(),
     }
+    for name, when in (("since", fact.since), ("until", fact.until)):
+        row |= {} if when is None else {name: when.day_in(UTC)}
     return row | {"more_values": len(values) - _MAX_VALUES} if values[_MAX_VALUES:] else row
 
 

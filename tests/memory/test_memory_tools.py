@@ -227,6 +227,24 @@ async def test_days_filter_a_search(store: InMemoryProvider) -> None:
         assert "`since`" in told
 
 
+async def test_a_model_can_ask_what_held_then(store: InMemoryProvider) -> None:
+    """Rows show from when until when, and a time counts as its day."""
+    city = Concept("city", "The city in which the user lives")
+    for value, since, until in (("Busan", "2025-05", "2025-08"), ("Seoul", "2025-09", None)):
+        fact = SingleFact(city, value, since=since, until=until, timestamp=SAID)
+        await store.save(fact, ALICE, AGENT)
+
+    async def asked(day: object) -> Any:
+        return await call(memory_of(store), "recall", query="city where she lives", valid_at=day)
+
+    [row] = (await asked("2025-06-15T10:00:00Z"))["facts"]
+    assert (row["values"], row["since"], row["until"]) == (["Busan"], "2025-05", "2025-08")
+    assert [row["values"] for row in (await asked(None))["facts"]] == [["Seoul"]]
+    assert (await asked("2024-01-01"))["found"] == 0
+    told = await tool(memory_of(store), "recall").call({"query": "a", "valid_at": "June"})
+    assert told.startswith("Error: nothing was done. `since`, `until` and `valid_at` are days")
+
+
 @pytest.mark.parametrize(
     "arguments",
     ["[1]", "{}", "7", "", '{"query": {}}', '{"query": " "}', '{"query": "a", "limit": NaN}'],

@@ -216,11 +216,8 @@ class Rest:
         self._current = frozenset(current)
         self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless}
         """The values whose retractions lose their digests: they are purged."""
-        self._waiting = {
-            life.keyword
-            for life in trace.lives
-            if life.item.state == "proposed" and life not in gone
-        }
+        proposed = [life for life in trace.lives if life.item.state == "proposed"]
+        self._waiting = {life.keyword for life in proposed if life not in gone}
         """The keywords with proposals: each save before one may have decided what waits."""
         self._births: dict[str, list[str]] = {}
         self._deaths: dict[str, list[str]] = {}

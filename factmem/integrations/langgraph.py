@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from langgraph.store.base import (
     BaseStore,
     GetOp,
+    IndexConfig,
     Item,
     ListNamespacesOp,
     MatchCondition,
@@ -25,6 +26,7 @@ from langgraph.store.base import (
 )
 from pydantic import JsonValue
 
+from factmem.integrations._langgraph_fields import FieldVectors, ItemPath
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
@@ -43,7 +45,7 @@ _ABOUT = "An item of a LangGraph store"
 _ALL = 100_000
 _INDEXED = "indexed"
 _UPDATED = "updated_at"
-"""The metadata of items that `query` does not find, and of those that a read has refreshed."""
+"""The metadata of an item: False or its own fields to index; its last put before a refresh."""
 _ONE_VALUE = FactType(FactType.SINGLE)  # not a literal type, because values have any type
 _EQUAL: dict[str, Callable[[object, object], bool]] = {"$eq": eq, "$ne": ne}
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
@@ -54,7 +56,8 @@ class FactmemStore(BaseStore):
 
     Each namespace is a place, in an encrypted store with its own key. The key of an item is a
     concept; its value is a JSON object. `ttl` is the expiry of the fact; a read that refreshes it
-    confirms the fact. A search ranks by words, and by meaning if the memory has an embedder. It
+    confirms the fact. A search ranks by words, and by meaning if the memory has an embedder; with
+    an `index`, by the cosine of the best indexed field alone, as LangGraph's own stores do. It
     reads the namespaces below its prefix and no others.
 
     The async methods run in the caller's loop. The sync methods run in a portal and can be called
@@ -66,6 +69,10 @@ class FactmemStore(BaseStore):
         scope: The scope of the items; do not store other facts in it.
         ttl: LangGraph's configuration of the times to live. Expired items are never returned, so
             there is no sweep: `sweep_interval_minutes` and `omit_expired` change nothing.
+        index: LangGraph's configuration of an index. A search embeds the fields that are new to this
+            process, in one request, and raises the embedder's errors. The vectors of 1,000
+            namespaces are kept, in memory only; `dims` changes nothing. Items without an indexed
+            field are returned last.
         portal: The portal in which the sync methods run.
 
     Raises:
@@ -76,7 +83,7 @@ class FactmemStore(BaseStore):
     """
 
     supports_ttl = True
-    __slots__ = ("_memory", "_portal", "_scope", "_store", "ttl_config")
+    __slots__ = ("_fields", "_memory", "_portal", "_scope", "_store", "ttl_config")
 
     def __init__(
         self,
@@ -84,6 +91,7 @@ class FactmemStore(BaseStore):
         scope: MemoryScope = ITEMS,
         *,
         ttl: TTLConfig | None = None,
+        index: IndexConfig | None = None,
         portal: Portal = SHARED_PORTAL,
     ) -> None:
         if not isinstance(memory, AgentMemory):
@@ -92,6 +100,7 @@ class FactmemStore(BaseStore):
         self._store = self._memory.store
         self._scope = scope
         self._portal = portal
+        self._fields = FieldVectors(index) if index else None
         self.ttl_config: TTLConfig | None = ttl
 
     @staticmethod
@@ -173,35 +182,37 @@ class FactmemStore(BaseStore):
             await self._store.save_many(renewed, subject, self._scope)
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
-        found: list[tuple[Namespace, AnyFact]] = []
+        items: dict[ItemPath, AnyFact] = {}
         for subject in await self._below(op.namespace_prefix):
-            facts, namespace = await self._store.load_all(subject, self._scope), subject.levels
-            found += [(namespace, fact) for fact in facts if _has(fact.values[0], op.filter or {})]
-        scores = await self._scores(op.query, {namespace for namespace, _ in found})
+            facts = await self._store.load_all(subject, self._scope)
+            items |= {(subject.levels, fact.concept.keyword): fact for fact in facts}
+        wanted = op.filter or {}
+        found = [path for path, fact in items.items() if _has(fact.values[0], wanted)]
+        scores = await self._scores(op.query, items) if found else {}
         if scores:
-            found.sort(key=lambda each: -scores.get((each[0], each[1].concept.keyword), -1.0))
+            found.sort(key=lambda path: -scores.get(path, -1.0))
         shown = found[op.offset : op.offset + op.limit]
         if op.refresh_ttl:
-            for namespace, fact in shown:
-                await self._refresh([fact], self.subject(namespace))
+            for path in shown:
+                await self._refresh([items[path]], self.subject(path[0]))
         return [
-            SearchItem(
-                **_fields(namespace, fact), score=scores.get((namespace, fact.concept.keyword))
-            )
-            for namespace, fact in shown
+            SearchItem(**_fields(path[0], items[path]), score=scores.get(path)) for path in shown
         ]
 
     async def _scores(
-        self, query: str | None, namespaces: Iterable[Namespace]
-    ) -> dict[tuple[Namespace, str], float]:
-        subjects = [self.subject(namespace) for namespace in namespaces]
-        if not query or not query.strip() or not subjects:
+        self, query: str | None, items: Mapping[ItemPath, AnyFact]
+    ) -> dict[ItemPath, float]:
+        if not query or not query.strip():
             return {}
+        if self._fields is not None:
+            marked = {p: (f.values[0], f.metadata.get(_INDEXED)) for p, f in items.items()}
+            return await self._fields.scores(query, marked)
+        subjects = [self.subject(each) for each in dict.fromkeys(path[0] for path in items)]
         found = await self._memory.recall(query, limit=_ALL, subjects=subjects)
         return {
             (match.place.subject.levels, match.fact.concept.keyword): match.score
             for match in found
-            if not match.fact.metadata.get("indexed") is False
+            if match.fact.metadata.get(_INDEXED) is not False
         }
 
     async def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
@@ -230,12 +241,11 @@ def _concept(key: str) -> Concept[Any, Any]:
 
 def _fact(op: PutOp, before: AnyFact | None) -> SingleFact[Any]:
     now = datetime.now(UTC)
-    is_indexed = op.index is not False
     # A save does not remove metadata: the marks of the item before must be overridden.
     marks = {} if before is None else before.metadata
     metadata: dict[str, JsonValue] = {}
-    if not is_indexed or _INDEXED in marks:
-        metadata[_INDEXED] = is_indexed
+    if op.index is not None or _INDEXED in marks:
+        metadata[_INDEXED] = list[JsonValue](op.index) if op.index else op.index is None
     if _UPDATED in marks:
         metadata[_UPDATED] = None
     return SingleFact(

@@ -19,9 +19,8 @@ from typing import Any
 import langgraph.store.memory
 import pytest
 from anyio.lowlevel import checkpoint
-from langgraph.store.base import ensure_embeddings
 
-from factmem import AgentMemory, CallableEmbedder, InMemoryProvider, LocalFileMemoryProvider
+from factmem import AgentMemory, InMemoryProvider, LocalFileMemoryProvider
 from factmem.integrations.langgraph import FactmemStore
 
 
@@ -29,13 +28,9 @@ class Replacement(FactmemStore):
     """A store with the signature of `InMemoryStore`."""
 
     def __init__(self, *, index: Any = None, provider: Any = None, ttl: Any = None) -> None:
-        embedder = None
-        if index:
-            embeddings = ensure_embeddings(index["embed"])
-            embedder = CallableEmbedder(
-                lambda texts: embeddings.embed_documents(list(texts)), model="test"
-            )
-        super().__init__(AgentMemory(provider or InMemoryProvider(), embedder=embedder), ttl=ttl)
+        if index:  # the name in SqliteStore's configuration differs
+            index = {"fields": index.get("text_fields"), **index}
+        super().__init__(AgentMemory(provider or InMemoryProvider()), index=index, ttl=ttl)
 
 
 class SqliteReplacement(Replacement):

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.tools import ToolRuntime, tool
+from langchain_core.embeddings import Embeddings
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, IndexConfig, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from factmem import (
@@ -153,6 +154,87 @@ async def test_search_ranks_by_words_and_by_meaning() -> None:
 
         assert found[0].key == "router"
         assert found[0].score is not None
+
+
+class Letters(Embeddings):
+    """An embedder that counts letters, and records the texts that it got."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.texts += texts
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(text.lower().count(each)) for each in "abcdefgxyz"]
+
+
+FIELDS = ["title", "notes[*].text", "deep.{a,b}"]
+
+
+def index(embed: Letters, *fields: str) -> IndexConfig:
+    return {"dims": 10, "embed": embed, "fields": list(fields) or None}
+
+
+async def test_an_index_scores_by_the_best_field_as_langgraphs_own_store_does() -> None:
+    stores: list[BaseStore] = [
+        InMemoryStore(index=index(Letters(), *FIELDS)),
+        FactmemStore(
+            AgentMemory(InMemoryProvider()),
+            index=index(Letters(), *FIELDS),
+        ),
+    ]
+    found: list[Any] = []
+    for store in stores:
+        await store.aput(("n",), "one", {"title": "abc", "notes": [{"text": "xx"}, {"text": "gg"}]})
+        await store.aput(("n",), "two", {"title": "xyz", "deep": {"a": "aab", "b": "x"}})
+        await store.aput(("n", "m"), "own", {"title": "zz", "other": "ccd"}, index=["other"])
+        await store.aput(("n",), "title", {"title": "abg", "kind": 1})
+        await store.aput(("n",), "title", {"title": "def", "kind": 1})  # replaces the vector
+        found += [
+            [
+                (item.key, pytest.approx(item.score, abs=1e-6))
+                for item in await store.asearch(("n",), query=query, filter=wanted)
+            ]
+            for query in ("x", "aab", "gg", "ccd", "def")
+            for wanted in (None, {"kind": 1})
+        ]
+    half = len(found) // 2
+    assert found[:half] == found[half:]
+    assert found[0][0][0] in ("one", "two")
+    assert [each[0] for each in found[half + 1]] == ["title"]
+
+
+async def test_an_index_embeds_a_field_once_and_keeps_namespaces_apart() -> None:
+    letters = Letters()
+    store = FactmemStore(AgentMemory(InMemoryProvider()), index=index(letters, "text"))
+    await store.aput(("alice",), "a", {"text": "aaa"})
+    await store.aput(("alice",), "hidden", {"text": "bbb"}, index=False)
+    await store.aput(("bob",), "b", {"text": "ccc"})
+    assert [each.key for each in await store.asearch(("alice",), query="b")] == ["a", "hidden"]
+    assert (await store.asearch(("alice",), query="b"))[1].score is None
+    assert "ccc" not in letters.texts
+    assert letters.texts.count("aaa") == 1
+
+    await store.aput(("alice",), "hidden", {"text": "bbb"})
+    assert [each.key for each in await store.asearch(("alice",), query="b")] == ["hidden", "a"]
+    await store.adelete(("alice",), "a")
+    assert [each.key for each in await store.asearch((), query="c")] == ["b", "hidden"]
+    assert letters.texts.count("aaa") == letters.texts.count("bbb") == 1
+
+
+async def test_an_index_forgets_the_vectors_of_the_namespaces_searched_long_ago(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("factmem.integrations._langgraph_fields._MOST_NAMESPACES", 1)
+    letters = Letters()
+    store = FactmemStore(AgentMemory(InMemoryProvider()), index=index(letters))
+    for name in ("one", "two"):
+        await store.aput((name,), "k", {"text": name})
+    for name in ("one", "one", "two", "one"):
+        assert (await store.asearch((name,), query="x"))[0].key == "k"
+    assert [text for text in letters.texts if "one" in text] == ['{"text": "one"}'] * 2
 
 
 async def test_ttl_expires_and_is_refreshed() -> None:

@@ -132,15 +132,15 @@ class FactmemSessionService(BaseSessionService):
         Raises:
             AlreadyExistsError: There is a session with this id.
         """
-        name = session_id.strip() if session_id and session_id.strip() else uuid4().hex
         given = state or {}
         own = {k: v for k, v in given.items() if not k.startswith((*_SHARED, State.TEMP_PREFIX))}
+        chat = self._chat(app_name, user_id, (session_id or "").strip() or uuid4().hex)
         first = {"role": "system", "content": "", _STATE: own}
-        if not await self._chat(app_name, user_id, name).append(_json(first), ids=[_STATE]):
-            raise AlreadyExistsError(f"Session with id {name} already exists.")
-        await self._save_shared(app_name, user_id, given)
-        found = await self.get_session(app_name=app_name, user_id=user_id, session_id=name)
-        return found or Session(id=name, app_name=app_name, user_id=user_id)
+        if not await chat.append(_json(first), ids=[_STATE]):
+            raise AlreadyExistsError(f"Session with id {chat.id} already exists.")
+        await self._share(app_name, user_id, given)
+        state = own | await self._shared(app_name, user_id)
+        return Session(id=chat.id, app_name=app_name, user_id=user_id, state=_json(state))
 
     async def get_session(
         self,
@@ -151,30 +151,25 @@ class FactmemSessionService(BaseSessionService):
         config: GetSessionConfig | None = None,
     ) -> Session | None:
         """Return a session with its state and events; None if there is none."""
-        turns = await self._chat(app_name, user_id, session_id.strip()).turns()
+        chat = self._chat(app_name, user_id, session_id)
+        turns = await chat.turns()
         if not turns:
             return None
-        state: dict[str, Any] = {}
-        events: list[Event] = []
-        for message in (turn.message for turn in turns):
-            state |= message.get(_STATE, {})
-            if _EVENT in message:
-                events.append(Event.model_validate_json(orjson.dumps(message[_EVENT])))
-                state |= events[-1].actions.state_delta or {}
-        state = {key: value for key, value in state.items() if not key.startswith(_SHARED)}
+        messages = [turn.message for turn in turns]
+        said = [orjson.dumps(each[_EVENT]) for each in messages if _EVENT in each]
+        events = [Event.model_validate_json(each) for each in said]
+        state = dict(messages[0].get(_STATE, {}))
+        for event in events:
+            state |= event.actions.state_delta
         at = events[-1].timestamp if events else turns[-1].said_at.timestamp()
         if config and config.after_timestamp is not None:
             events = [each for each in events if each.timestamp >= config.after_timestamp]
         if config and config.num_recent_events is not None:
             events = events[max(len(events) - config.num_recent_events, 0) :]
-        return Session(
-            id=session_id.strip(),
-            app_name=app_name,
-            user_id=user_id,
-            state=state | await self._shared(app_name, user_id),
-            events=events,
-            last_update_time=at,
-        )
+        own = {key: value for key, value in state.items() if not key.startswith(_SHARED)}
+        state = own | await self._shared(app_name, user_id)
+        given: dict[str, Any] = {"state": state, "events": events, "last_update_time": at}
+        return Session(id=chat.id, app_name=app_name, user_id=user_id, **given)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
@@ -187,25 +182,22 @@ class FactmemSessionService(BaseSessionService):
         if user_id is None:
             raise ValueError("list_sessions needs the user: user_id='alice'")
         infos = await self._runs.view((app_name, user_id)).conversations.infos()
-        sessions = [
-            Session(
-                id=info.id,
-                app_name=app_name,
-                user_id=user_id,
-                last_update_time=info.last_at.timestamp(),
-            )
-            for info in infos
-        ]
-        return ListSessionsResponse(sessions=sorted(sessions, key=lambda s: s.last_update_time))
+        times = sorted((info.last_at.timestamp(), info.id) for info in infos)
+        return ListSessionsResponse(
+            sessions=[
+                Session(id=name, app_name=app_name, user_id=user_id, last_update_time=at)
+                for at, name in times
+            ]
+        )
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session physically. Facts that were learnt from it stay."""
-        await self._chat(app_name, user_id, session_id.strip()).clear()
+        await self._chat(app_name, user_id, session_id).clear()
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the state that all sessions of a user share, without the prefix."""
-        (subject,) = self._runs.view((app_name, user_id)).subjects[:1]
-        return await self._state(app_name, subject)
+        shared, mine = await self._shared(app_name, user_id), State.USER_PREFIX
+        return {k.removeprefix(mine): value for k, value in shared.items() if k.startswith(mine)}
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event, and change the session and its state. A repeated call changes nothing.
@@ -224,36 +216,31 @@ class FactmemSessionService(BaseSessionService):
         (said,) = chat_of([event]) or [{"role": "tool", "content": ""}]
         whole = orjson.loads(event.model_dump_json(exclude_none=True))
         if await chat.append({**said, _EVENT: whole}, ids=[event.id]):
-            delta = event.actions.state_delta or {}
-            await self._save_shared(session.app_name, session.user_id, delta)
+            await self._share(session.app_name, session.user_id, event.actions.state_delta)
         session.last_update_time = event.timestamp
         return event
 
     def _chat(self, app_name: str, user_id: str, session_id: str) -> Conversation:
-        return self._runs.view((app_name, user_id)).conversation(session_id)
+        return self._runs.view((app_name, user_id)).conversation(session_id.strip())
+
+    def _subjects(self, app_name: str, user_id: str) -> dict[str, MemorySubject]:
+        """Return the subjects of the shared state, by its prefix."""
+        (user,) = self._runs.view((app_name, user_id)).subjects[:1]
+        return {State.USER_PREFIX: user, State.APP_PREFIX: MemorySubject.EVERYTHING}
 
     async def _shared(self, app_name: str, user_id: str) -> dict[str, Any]:
-        of_user = await self.get_user_state(app_name=app_name, user_id=user_id)
-        of_app = await self._state(app_name, MemorySubject.EVERYTHING)
-        return {f"{State.USER_PREFIX}{key}": value for key, value in of_user.items()} | {
-            f"{State.APP_PREFIX}{key}": value for key, value in of_app.items()
-        }
-
-    async def _state(self, app_name: str, subject: MemorySubject) -> dict[str, Any]:
-        facts = await self._memory.store.load_all(subject, _scope(app_name))
+        store, subjects = self._memory.store, self._subjects(app_name, user_id).values()
+        facts = [f for each in subjects for f in await store.load_all(each, _scope(app_name))]
         return {fact.concept.keyword: fact.values[0] for fact in facts}
 
-    async def _save_shared(self, app_name: str, user_id: str, delta: Mapping[str, Any]) -> None:
-        (user,) = self._runs.view((app_name, user_id)).subjects[:1]
-        subjects = {State.USER_PREFIX: user, State.APP_PREFIX: MemorySubject.EVERYTHING}
-        for prefix, subject in subjects.items():
+    async def _share(self, app_name: str, user_id: str, delta: Mapping[str, Any]) -> None:
+        store, scope = self._memory.store, _scope(app_name)
+        for prefix, subject in self._subjects(app_name, user_id).items():
             for key in (each for each in delta if each.startswith(prefix)):
-                concept, value = _kept(key.removeprefix(prefix)), _json(delta[key])
-                if value is None:
-                    await self._memory.store.forget(subject, _scope(app_name), concept=concept)
+                if delta[key] is None:
+                    await store.forget(subject, scope, concept=_kept(key))
                 else:
-                    fact = SingleFact(concept, value)
-                    await self._memory.store.save(fact, subject, _scope(app_name))
+                    await store.save(SingleFact(_kept(key), _json(delta[key])), subject, scope)
 
 
 _STATE, _EVENT = "adk_state", "adk_event"

@@ -198,6 +198,9 @@ async def test_the_state_belongs_to_the_session_the_user_or_the_application() ->
 
     second = await service.create_session(**shop, user_id="alice")
     assert second.state == {"user:age": 30, "app:tax": 0.19}
+    assert await service.get_user_state(**shop, user_id="alice") == {"age": 30}
+    padded = await service.get_session(**shop, user_id="alice", session_id=" s1 ")
+    assert padded == stale
     bobs = await service.create_session(**shop, user_id="bob", session_id="s1")
     assert (bobs.state, bobs.events) == ({"app:tax": 0.19}, [])
     other = await service.create_session(app_name="bank", user_id="alice", session_id="s1")

@@ -174,6 +174,10 @@ class Trace(Ledger):
             self._saving, self._beginning = known[0], (plan, known[1])
         super()._begin_plan(held, plan)
         self._saving = self._beginning = None
+        if (
+            life := self._lives.get(id(plan.item))
+        ) is not None:  # it was said again before, or expired
+            life.end(plan.begin, "")
 
     def _began(self, item: Item, plan: Plan, value: SavedValue) -> None:
         """Give the life of a plan the item that it became."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, TypeAlias
+from typing import Any
 
 from langgraph.store.base import (
     BaseStore,
@@ -26,16 +26,13 @@ from langgraph.store.base import (
 )
 from pydantic import JsonValue
 
-from factmem.integrations._langgraph_fields import FieldVectors, ItemPath
+from factmem.integrations._langgraph_fields import FieldVectors, ItemPath, Namespace
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["ITEMS", "FactmemStore"]
-
-Namespace: TypeAlias = tuple[str, ...]
-"""The labels of a namespace: `("users", "alice")`."""
 
 ITEMS = MemoryScope.Feature("langgraph")
 """The default scope of the items."""
@@ -188,7 +185,7 @@ class FactmemStore(BaseStore):
             items |= {(subject.levels, fact.concept.keyword): fact for fact in facts}
         wanted = op.filter or {}
         found = [path for path, fact in items.items() if _has(fact.values[0], wanted)]
-        scores = await self._scores(op.query, items) if found else {}
+        scores = await self._scores(op, items, found)
         if scores:
             found.sort(key=lambda path: -scores.get(path, -1.0))
         shown = found[op.offset : op.offset + op.limit]
@@ -200,14 +197,17 @@ class FactmemStore(BaseStore):
         ]
 
     async def _scores(
-        self, query: str | None, items: Mapping[ItemPath, AnyFact]
+        self, op: SearchOp, items: Mapping[ItemPath, AnyFact], wanted: Iterable[ItemPath]
     ) -> dict[ItemPath, float]:
+        query = op.query
         if not query or not query.strip():
             return {}
         if self._fields is not None:
             marked = {p: (f.values[0], f.metadata.get(_INDEXED)) for p, f in items.items()}
-            return await self._fields.scores(query, marked)
-        subjects = [self.subject(each) for each in dict.fromkeys(path[0] for path in items)]
+            return await self._fields.scores(query, tuple(op.namespace_prefix), marked)
+        subjects = [self.subject(each) for each in dict.fromkeys(path[0] for path in wanted)]
+        if not subjects:
+            return {}
         found = await self._memory.recall(query, limit=_ALL, subjects=subjects)
         return {
             (match.place.subject.levels, match.fact.concept.keyword): match.score

@@ -223,6 +223,11 @@ async def test_an_index_embeds_a_field_once_and_keeps_namespaces_apart() -> None
     assert [each.key for each in await store.asearch((), query="c")] == ["b", "hidden"]
     assert letters.texts.count("aaa") == letters.texts.count("bbb") == 1
 
+    await store._store.erase(FactmemStore.subject(("alice",)), ITEMS)
+    assert await store.asearch(("alice",), query="b") == []
+    assert store._fields
+    assert set(store._fields._kept) == {("bob",)}
+
 
 async def test_an_index_forgets_the_vectors_of_the_namespaces_searched_long_ago(
     monkeypatch: pytest.MonkeyPatch,

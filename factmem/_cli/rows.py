@@ -69,31 +69,31 @@ def csv_rows(path: str) -> Iterator[Row]:
 
 def json_rows(path: str) -> Iterator[Row]:
     """Yield the rows of a JSON Lines file, which has an object on each line."""
-    with open(path, "rb") as file:
-        for number, line in enumerate(lines_of(file), 1):
-            if not line.strip():
-                continue
-            try:
-                columns = parsed_json(line.removeprefix(BOM_UTF8))
-            except ValueError as exc:
-                raise CommandError(f"Line {number} {exc}") from None
-            if not isinstance(columns, dict):
-                raise CommandError(f"Line {number} must be a JSON object")
-            yield Row(number, columns, is_typed=True)
+    for number, columns in _json_lines(path):
+        if isinstance(columns, ValueError):
+            raise CommandError(f"Line {number} {columns}")
+        if not isinstance(columns, dict):
+            raise CommandError(f"Line {number} must be a JSON object")
+        yield Row(number, columns, is_typed=True)
 
 
 def records_in(path: str) -> Iterator[Mapping[str, Any] | ImportProblem]:
     """Yield the records of JSON Lines or of a JSON list, and a problem for each that is no object."""
+    for number, items in _json_lines(path):
+        for item in items if isinstance(items, list) else [items]:
+            reason = str(item) if isinstance(item, ValueError) else "is not a JSON object"
+            yield item if isinstance(item, dict) else ImportProblem(f"line {number}", reason)
+
+
+def _json_lines(path: str) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the value of each line, or a `ValueError` for one that is not JSON."""
     with open(path, "rb") as file:
         for number, line in enumerate(lines_of(file), 1):
             try:
-                items: Any = parsed_json(line.removeprefix(BOM_UTF8)) if line.strip() else []
+                if line.strip():
+                    yield number, parsed_json(line.removeprefix(BOM_UTF8))
             except ValueError as exc:
-                yield ImportProblem(f"line {number}", str(exc))
-                continue
-            for item in items if isinstance(items, list) else [items]:
-                problem = ImportProblem(f"line {number}", "is not a JSON object")
-                yield item if isinstance(item, Mapping) else problem
+                yield number, exc
 
 
 class RowReader:

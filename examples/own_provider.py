@@ -32,6 +32,7 @@ from factmem.providers import (
 )
 
 R = TypeVar("R")
+_Edit = Callable[[Sequence[Entry]], Sequence[Entry | None]]
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS lines (number INTEGER PRIMARY KEY, place TEXT, made INTEGER, line BLOB);
@@ -92,6 +93,14 @@ class _StoredPlace:
         made = self.erasures if self.made is None else self.made
         insert = "INSERT INTO lines (place, made, line) VALUES (?, ?, ?)"
         self._database.executemany(insert, [(self.key, made, line) for line in lines])
+
+    def write(self, lines: Sequence[bytes], edit: _Edit | None) -> None:
+        """Add lines, and write all anew if there is an edit: other processes read all again."""
+        if edit is not None:
+            edited = edit([*self.entries, *map(decoded, lines)])
+            self.erase()
+            lines = [_line(entry) for entry in edited if entry]
+        self.add(lines)
 
     def erase(self) -> None:
         self._database.execute("INSERT INTO erasures DEFAULT VALUES")
@@ -175,20 +184,17 @@ class _SqliteBackend:
             lines: list[bytes] = []
             if change.facts or change.forget:
                 lines = [stamped(encoded(change.facts, change.forget), self._recording(place))]
-            if change.edit is not None:
-                edited = change.edit([*place.entries, *map(decoded, lines)])
-                place.erase()
-                lines = [_line(entry) for entry in edited if entry]
-            place.add(lines)
+            place.write(lines, change.edit)
             return len(change.forget)
 
         return await self._at(identity, write)
 
     async def extend(self, identity: Identity, extend: Extension) -> int:
         def write(place: _StoredPlace) -> int:
-            new = extend(place.entries, self._recording(place))
-            place.add([_line(entry) for entry in new])
-            return len(new)
+            change = extend(place.entries, self._recording(place))
+            lines = [_line(entry) for entry in change.entries]
+            place.write(lines, change.edit)
+            return len(change.entries)
 
         return await self._at(identity, write)
 

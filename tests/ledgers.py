@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from factmem.ledger._condition import Condition
+from factmem.ledger._items import name_of
 from factmem.ledger._statements import digest_of
 from factmem.ledger.entries import (
     Entry,
@@ -50,6 +51,11 @@ def saved(
     if values:
         fact |= {"value": values[0]} if kind == "SINGLE" else {"values": list(values)}
     return fact | more
+
+
+def forgotten(value: Any, fact_id: str = "one", keyword: str = "k") -> ForgottenItem:
+    """Return the name of an item, as a forgetting has it."""
+    return keyword, fact_id, digest_of(canonical(value))
 
 
 def entry(second: int, *facts: Any) -> Entry:
@@ -200,11 +206,7 @@ def _place(waiting: tuple[str, Any, list[Any]]) -> tuple[str, str]:
 
 def names(ledger: Ledger, now: str) -> list[ForgottenItem]:
     """The ids of the current items, as `forget` takes them, in the same order."""
-    return [
-        (keyword, item.fact_id, item.position)
-        for keyword, _, items in _current(ledger, now)
-        for item in items
-    ]
+    return [name_of(keyword, item) for keyword, _, items in _current(ledger, now) for item in items]
 
 
 def last_said(ledger: Ledger, keyword: str, now: str) -> list[tuple[str, Any]]:
@@ -237,7 +239,6 @@ class NaiveItem:
     keyword: str
     value: Any
     fact: StoredFact
-    position: int
     latest: StoredFact
     confirmed_at: str
     sources: list[Any] = field(default_factory=list)
@@ -380,7 +381,7 @@ class NaiveStore:
             else:
                 self.items.append(
                     NaiveItem(
-                        fact["keyword"], value, fact, 0, fact, self.now, [fact.get("source")], said
+                        fact["keyword"], value, fact, fact, self.now, [fact.get("source")], said
                     )
                 )
 
@@ -411,7 +412,7 @@ class NaiveStore:
                     item.sources.append(fact.get("source"))
                 return
         sources = [fact.get("source")]
-        new = NaiveItem(fact["keyword"], value, fact, 0, fact, self.now, sources, said, "proposed")
+        new = NaiveItem(fact["keyword"], value, fact, fact, self.now, sources, said, "proposed")
         self.waiting.append(new)
 
     def settle(self, fact: StoredFact, given: list[Any]) -> None:

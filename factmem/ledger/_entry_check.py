@@ -72,10 +72,6 @@ def _whole(fact: "_Fact") -> "_Fact":
     single, many = "value" in fact, "values" in fact
     if (single and fact["type"] != "SINGLE") or (many and fact["type"] != "MULTIPLE"):
         raise ValueError("values of the other type")
-    if "positions" in fact:
-        positions = fact["positions"]
-        if positions != sorted(set(positions)) or len(positions) != len(fact.get("values", ())):
-            raise ValueError("positions that fit no values")
     return fact
 
 
@@ -85,6 +81,7 @@ _When = Annotated[str, AfterValidator(lambda text: When(text).text)]
 _Stamp = Annotated[str, AfterValidator(_time)]
 _Count = Annotated[int, Field(ge=0)]
 _Value = Annotated[Any, AfterValidator(_value)]
+_AnyDigest = Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
 
 _CONFIG = ConfigDict(strict=True, extra="allow")
 
@@ -111,7 +108,6 @@ class _Fact(TypedDict):
     timestamp: _Stamp
     value: NotRequired[_Value]
     values: NotRequired[list[_Value]]
-    positions: NotRequired[list[_Count]]
     importance: NotRequired[Annotated[float, Field(ge=0, le=1)]]
     expires_at: NotRequired[_Stamp]
     since: NotRequired[_When]
@@ -119,6 +115,7 @@ class _Fact(TypedDict):
     source: NotRequired[_Source]
     metadata: NotRequired[Annotated[dict[str, Any], AfterValidator(checked_metadata)]]
     stated: NotRequired[Literal[True]]
+    purged: NotRequired[Literal[True]]
     superseded: NotRequired[list[_Count]]
     confirmed: NotRequired[Literal[True]]
     proposed: NotRequired[list[_Count]]
@@ -143,9 +140,9 @@ class _Entry(TypedDict):
     __pydantic_config__ = _CONFIG  # type: ignore[misc]
 
     at: _Stamp
-    origin: NotRequired[_Stamp]
+    tie: NotRequired[_Count]
     facts: NotRequired[list[Annotated[_Fact, AfterValidator(_whole)]]]
-    forget: NotRequired[list[Annotated[tuple[_Name, _Name, _Count], Strict(False)]]]
+    forget: NotRequired[list[Annotated[tuple[_Name, _Name, _AnyDigest], Strict(False)]]]
     retract: NotRequired[list[_Retracted]]
     actor: NotRequired[_Text]
     reason: NotRequired[_Text]

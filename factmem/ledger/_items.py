@@ -1,13 +1,13 @@
 """The current values of a ledger: Item, and KeywordItems for the items of one keyword."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from factmem.ledger._statements import Retractions, Told, digest_of, told
-from factmem.ledger.entries import RetractedValue, SourceEntry, StoredFact
-from factmem.models._values import Canonical, JsonValue
+from factmem.ledger.entries import ForgottenItem, RetractedValue, SourceEntry, StoredFact
+from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import By
 from factmem.models.clock import moment, stamp
 from factmem.models.when import begin_of, end_of
@@ -15,7 +15,7 @@ from factmem.models.when import begin_of, end_of
 if TYPE_CHECKING:
     from factmem.ledger._plans import Plan
 
-__all__ = ["Item", "KeywordItems", "Proposals", "values_of"]
+__all__ = ["Item", "KeywordItems", "Proposals", "name_of", "values_of", "with_values"]
 
 
 ItemState: TypeAlias = Literal["saved", "learnt", "confirmed", "proposed"]
@@ -39,7 +39,6 @@ class Item:
         "importance",
         "metadata",
         "number",
-        "position",
         "since",
         "source_keys",
         "sources",
@@ -49,25 +48,22 @@ class Item:
         "value",
     )
 
-    def __init__(  # noqa: PLR0917 - keyword arguments would take a fifth of its time
+    def __init__(
         self,
         number: int,
         value: JsonValue,
         fact: StoredFact,
-        position: int,
         at: str,
         by: By,
-        first: str,
     ) -> None:
         self.number: int = number
         self.value: JsonValue = value
         self.fact_id: str = fact["id"]
-        self.position: int = position
         timestamp = fact["timestamp"]
         self.timestamp: datetime = moment(timestamp)
         """When it was first said; all facts of this item share the object."""
-        is_said_before = timestamp <= first and "confirmed" not in fact  # see `told`
-        self._said: str | None = None if is_said_before else first
+        is_said_before = timestamp <= at and "confirmed" not in fact  # see `told`
+        self._said: str | None = None if is_said_before else at
         self._last: str | None = None
         """The id of the last save, if that is another one."""
         self.importance: float = fact.get("importance", 0.5)
@@ -94,7 +90,7 @@ class Item:
 
     @property
     def said(self) -> str:
-        """When it was last said, but no later than it was first recorded; a stamp."""
+        """When it was last said, but no later than it was recorded; a stamp."""
         return stamp(self.timestamp) if self._said is None else self._said
 
     @property
@@ -108,7 +104,6 @@ class Item:
             self.number,
             self.value,
             self.fact_id,
-            self.position,
             stamp(self.timestamp),
             self._said,
             self.importance,
@@ -130,7 +125,6 @@ class Item:
             item.number,
             item.value,
             item.fact_id,
-            item.position,
             timestamp,
             item._said,
             item.importance,
@@ -159,13 +153,13 @@ class Item:
         said = min(stamp(self.timestamp), self.said)
         return "" if self.until is not None and end_of(self.until) <= said else said
 
-    def confirm(self, fact: StoredFact, at: str, by: By, first: str) -> None:
+    def confirm(self, fact: StoredFact, at: str, by: By) -> None:
         """Apply another save of the same value; the item stays in its own save.
 
         What was said earlier does not change importance and expiry, and neither does what a model
         learnt of a confirmed value.
         """
-        place, last = told(fact, first), self.last
+        place, last = told(fact, at), self.last
         if "confirmed" in fact:
             self.state, self.by = "confirmed", by if "actor" not in fact else _named(fact)
         elif self.state == "learnt" and "stated" not in fact and "proposed" not in fact:
@@ -225,13 +219,6 @@ class Proposals:
     def __bool__(self) -> bool:
         return bool(self.values or self.endings)
 
-    def named(self, fact_id: str, position: int) -> Canonical | None:
-        """Return the key of the proposed value that a forgetting names, or None."""
-        for key, item in self.values.items():
-            if (item.fact_id, item.position) == (fact_id, position):
-                return key
-        return None
-
     def settle(self, key: Canonical, *, all_values: bool = False) -> Iterator[Item]:
         """Remove the proposals about a value that was saved, or all; yield the removed values."""
         if all_values:
@@ -243,12 +230,9 @@ class Proposals:
         for each in gone:
             yield self.values.pop(each)
 
-    def withdrawn(self, digest: str) -> Item | None:
-        """Remove and return the proposed value that a retraction names, if there is one."""
-        for key in self.values:
-            if digest_of(key) == digest:
-                return self.values.pop(key)
-        return None
+    def digested(self, digest: str) -> Canonical | None:
+        """Return the key of the proposed value with a digest, or None."""
+        return next((key for key in self.values if digest_of(key) == digest), None)
 
 
 class KeywordItems:
@@ -261,7 +245,6 @@ class KeywordItems:
     __slots__ = (
         "_digests",
         "_items",
-        "_names",
         "description",
         "fact_type",
         "key",
@@ -286,7 +269,6 @@ class KeywordItems:
         self.only: Item | None = None
         """The item if there never was a second one, else None."""
         self._items: dict[Canonical, Item] | None = None
-        self._names: dict[tuple[str, int], Canonical] | None = None
 
     def is_wide(self, now: str) -> bool:
         """Return whether also a SINGLE save adds to the values."""
@@ -304,7 +286,7 @@ class KeywordItems:
         found = list(self.items.items())
         if self.proposals is not None:
             found += self.proposals.values.items()
-        return found + [(plan.key, plan.item) for plan in self.plans or ()]
+        return found + [(plan.key, plan.item) for plan in self.plans or () if not plan.is_stub]
 
     def copied(self) -> "KeywordItems":
         """Return a copy that a save may change."""
@@ -339,8 +321,6 @@ class KeywordItems:
             self.key, self.only = key, item
         else:
             self._as_dictionary()[key] = item
-        if self._names is not None:
-            self._names[item.fact_id, item.position] = key
         if self._digests is not None:
             self._digests[digest_of(key)] = key
 
@@ -354,47 +334,45 @@ class KeywordItems:
         if self.only is None and self._items is None:
             return {}
         items = self.items
-        self.only = self._items = self._names = self._digests = None
+        self.only = self._items = self._digests = None
         return items
 
     def remove(self, key: Canonical) -> Item:
         """Remove an item."""
         item = self._as_dictionary().pop(key)
-        if self._names is not None:
-            self._names.pop((item.fact_id, item.position), None)
         if self._digests is not None:
             self._digests.pop(digest_of(key), None)
         return item
 
-    def named(self, fact_id: str, position: int) -> Canonical | None:
-        """Return the key of the item that a forgetting names, or None."""
-        if self._names is None:
-            self._names = {(item.fact_id, item.position): key for key, item in self.items.items()}
-        return self._names.get((fact_id, position))
-
     def digested(self, digest: str) -> Canonical | None:
-        """Return the key of the item that a retraction names, or None."""
+        """Return the key of the item with the digest of a forgetting or retraction, or None."""
         if self._digests is None:
             self._digests = {digest_of(key): key for key in self.items}
         return self._digests.get(digest)
 
-    def free_position(self, fact_id: str, free: int, at: str) -> int:
-        """Return the first position that no current item of a fact has.
 
-        `free` is the next position after MULTIPLE saves. A SINGLE save takes position 0 and does not
-        count; its item is always the first.
-        """
-        first = self.only if self._items is None else next(iter(self._items.values()), None)
-        if first is not None and first.fact_id == fact_id and first.is_alive(at):
-            return max(free, first.position + 1)
-        return free
+def name_of(keyword: str, item: Item) -> ForgottenItem:
+    """Return the name that a forgetting uses for an item."""
+    return keyword, item.fact_id, digest_of(canonical(item.value))
 
 
 def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
     """Yield the values of a stored fact, each with its position."""
     if "value" in fact:
         yield 0, fact["value"]
-    elif "positions" in fact and "values" in fact:
-        yield from zip(fact["positions"], fact["values"], strict=True)
     elif "values" in fact:
         yield from enumerate(fact["values"])
+
+
+def with_values(fact: StoredFact, kept: Sequence[int]) -> StoredFact:
+    """Return a MULTIPLE fact with some of its values, by their positions, and the marks of these."""
+    rest: Any = fact.copy()
+    rest["values"] = [rest["values"][number] for number in kept]
+    for name in ("superseded", "proposed"):
+        marked = rest.pop(name, ())
+        if marks := [at for at, number in enumerate(kept) if number in marked]:
+            rest[name] = marks
+    if not kept:
+        del rest["values"]
+    found: StoredFact = rest
+    return found

@@ -18,7 +18,6 @@ class KeywordSearch:
     def __init__(self, keyword: str) -> None:
         self._keyword = keyword
         self._ledger = Ledger()
-        self._has_forgetting = self._has_positions = False
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Apply the next entries, in order; parts about other keywords are ignored."""
@@ -28,16 +27,10 @@ class KeywordSearch:
             forget = [name for name in entry.get("forget", ()) if name[0] == keyword]
             retract = [each for each in entry.get("retract", ()) if each["keyword"] == keyword]
             if facts or forget or retract:
-                self._has_forgetting |= bool(forget)
-                self._has_positions |= any(fact["type"] == "MULTIPLE" for fact in facts)
                 part: Entry = {**entry, "facts": facts, "forget": forget}
                 ledger.apply({**part, "retract": retract})
             ledger.recorded_at = max(ledger.recorded_at, entry["at"])
 
-    def ledger(self) -> Ledger | None:
-        """Return a ledger of this keyword only; None if that takes a fold of all keywords.
-
-        A forgetting names a value by its position. The positions of a fact continue from an earlier
-        save of its id, which may have another keyword.
-        """
-        return None if self._has_forgetting and self._has_positions else self._ledger
+    def ledger(self) -> Ledger:
+        """Return a ledger of this keyword only."""
+        return self._ledger

@@ -11,12 +11,12 @@ from factmem.models.when import end_of
 __all__ = ["outdated"]
 
 
-def outdated(held: KeywordItems | None, fact: StoredFact, at: str, first: str) -> Collection[int]:
+def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection[int]:
     """Return the positions of the values of a save that later statements supersede."""
     marked = fact.get("superseded", ())
     if held is None:
         return marked
-    place = told(fact, first)
+    place = told(fact, at)
     is_single, retractions = fact["type"] == "SINGLE" and not held.is_wide(at), held.retractions
     found: set[int] = set()
     for position, value in values_of(fact):

@@ -1,10 +1,10 @@
 """Plans: values that begin later, beside the current values of a keyword."""
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from factmem.ledger._items import Item, KeywordItems, values_of
+from factmem.ledger._items import Item, KeywordItems, values_of, with_values
 from factmem.ledger._proposals import waiting
 from factmem.ledger._reading import LedgerReads
 from factmem.ledger._statements import Retractions, Told, digest_of, end_of
@@ -13,14 +13,7 @@ from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import By
 from factmem.models.when import begin_of
 
-__all__ = ["PROPOSED", "PlanningLedger"]
-
-
-PROPOSED = 1 << 24
-"""The first position of proposals of SINGLE facts."""
-
-_PLANNED = 1 << 25
-"""The first position of plans."""
+__all__ = ["Plan", "PlanningLedger"]
 
 
 class Plan(NamedTuple):
@@ -29,11 +22,10 @@ class Plan(NamedTuple):
     fact: StoredFact
     """Its save, with no other value. Without any it replaces others, and was purged itself."""
     item: Item
-    """What is shown of it. Its position is not that of its save: current values may have that."""
+    """What is shown of it."""
     key: Canonical
     at: str
     by: By
-    first: str
 
     @property
     def begin(self) -> str:
@@ -41,9 +33,14 @@ class Plan(NamedTuple):
         return begin_of(self.fact.get("since", ""))
 
     @property
+    def is_stub(self) -> bool:
+        """Whether its value was removed; no other save and no forgetting is about it."""
+        return "value" not in self.fact and not self.fact.get("values")
+
+    @property
     def said(self) -> Told:
         """The place in the order at which it was planned."""
-        return min(self.fact["timestamp"], self.first), self.fact["id"]
+        return min(self.fact["timestamp"], self.at), self.fact["id"]
 
 
 class PlanningLedger(LedgerReads):
@@ -66,23 +63,22 @@ class PlanningLedger(LedgerReads):
         if not held.alive(at):
             held.description = fact.get("description", held.description or keyword)
             held.fact_type = fact["type"]
-        waits, late = waiting(held, fact, at, ()), 0
+        past: Collection[int] = fact.get("superseded", ())
+        waits, late = waiting(held, fact, at, past), 0
         parts = list(_parts(fact))
         for position, value, part in parts:
             if position in waits:
-                self._propose(held, value, fact, at, position)
+                self._propose(held, value, fact, at)
                 continue
             key = canonical(value)
-            item = Item(0, value, fact, position, at, self._by, self._first)
-            item.position = _PLANNED + int(digest_of(key)[:6], 16)
-            plan = Plan(part, item, key, at, self._by, self._first)
-            if self._is_moved(held, plan):
-                self._passed_over(fact, value, position, at)
+            plan = Plan(part, Item(0, value, fact, at, self._by), key, at, self._by)
+            if position in past or self._is_moved(held, plan):
+                self._passed_over(fact, value, at)
                 late += 1
                 continue
             self._postpone(held, plan, at)
             held.plans = [*(held.plans or ()), plan]
-            self._planned(plan, position)
+            self._planned(plan)
             self._note_begin(plan)
         self._note_end(fact)
         if late and late == len(parts):
@@ -90,7 +86,8 @@ class PlanningLedger(LedgerReads):
 
     def _is_moved(self, held: KeywordItems, plan: Plan) -> bool:
         """Return whether a plan was ended or moved by something that was said after it."""
-        if held.retractions is not None and held.retractions.has_ended(plan.said, plan.key):
+        retractions = None if self._is_undoing or plan.is_stub else held.retractions
+        if retractions is not None and retractions.has_ended(plan.said, plan.key):
             return True
         return any(each.said > plan.said for each in _same(held, plan))
 
@@ -98,7 +95,7 @@ class PlanningLedger(LedgerReads):
         """Remove an earlier plan of the same value, or the current value that is to begin anew."""
         for each in _same(held, plan):
             self._drop_plan(held, each, at)
-        item = held.get(plan.key) if "values" in plan.fact or "value" in plan.fact else None
+        item = None if plan.is_stub else held.get(plan.key)
         is_kept = item is not None and item.state == "confirmed" and "stated" in plan.fact
         if item is not None and item.is_alive(at) and not is_kept and not _between(held, plan, at):
             self._note(plan.fact["keyword"], None)
@@ -109,18 +106,19 @@ class PlanningLedger(LedgerReads):
         held: KeywordItems,
         at: str,
         *,
-        name: tuple[str, int] | None = None,
+        digest: str | None = None,
         retracted: RetractedValue | None = None,
     ) -> None:
         """Remove the plans that a forgetting or a retraction names."""
-        for plan in held.plans or ():
-            if name == (plan.item.fact_id, plan.item.position):
+        for plan in [each for each in held.plans or () if not each.is_stub]:
+            name = digest_of(plan.key)
+            if digest == name:
                 held.retractions = held.retractions or Retractions()
-                held.retractions.end(digest_of(plan.key), max((self._first, ""), plan.said))
+                held.retractions.end(name, max((at, ""), plan.said))
                 self._drop_plan(held, plan, at)
-            elif retracted is not None and retracted.get("digest") == digest_of(plan.key):
+            elif retracted is not None and retracted.get("digest") == name:
                 is_kept = plan.item.state == "confirmed" and "confirmed" not in retracted
-                if not is_kept and plan.said <= end_of(retracted, self._first):
+                if not is_kept and plan.said <= end_of(retracted, at):
                     self._drop_plan(held, plan, at)
 
     def _drop_plan(self, held: KeywordItems, plan: Plan, at: str) -> None:
@@ -139,11 +137,14 @@ class PlanningLedger(LedgerReads):
                 self._begin_plan(held, plan)
 
     def _begin_plan(self, held: KeywordItems, plan: Plan) -> None:
-        begin, item = plan.begin, held.get(plan.key)
+        begin, item = plan.begin, None if plan.is_stub else held.get(plan.key)
         is_said_again = item is not None and item.is_alive(begin) and item.last > plan.said
-        if is_said_again or not plan.item.is_alive(begin):
+        if not plan.item.is_alive(begin):
             return
-        self._by, self._first, self._is_undoing = plan.by, plan.first, False
+        if is_said_again:
+            self._dropped(plan.item, begin)
+            return
+        self._by, self._is_undoing = plan.by, False
         self._save(plan.fact, begin)
 
     def _ahead(self, now: str) -> dict[str, KeywordItems]:
@@ -153,7 +154,7 @@ class PlanningLedger(LedgerReads):
             twin = type(self)()
             due = {keyword for _, keyword in self._begins[self._begun : begun]}
             twin._by_keyword = {each: self._by_keyword[each].copied() for each in due}
-            twin._number, twin._free, twin._passed = self._number, dict(self._free), {}
+            twin._number, twin._passed = self._number, {}
             twin._begins, twin._begun = self._begins, self._begun
             twin.advance(now)
             whole = {**self._by_keyword, **twin._by_keyword}
@@ -163,9 +164,7 @@ class PlanningLedger(LedgerReads):
     def _save(self, fact: StoredFact, at: str) -> None:
         raise NotImplementedError
 
-    def _propose(
-        self, held: KeywordItems, value: JsonValue, fact: StoredFact, at: str, position: int
-    ) -> None:
+    def _propose(self, held: KeywordItems, value: JsonValue, fact: StoredFact, at: str) -> None:
         raise NotImplementedError
 
     def _note_late(self, name: str) -> None:
@@ -183,16 +182,16 @@ class PlanningLedger(LedgerReads):
         if self._log is not None:
             self._log.note(self._applied, keyword, fact_id, value)
 
-    def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
+    def _touched(self, item: Item, fact: StoredFact) -> None:
         """Hook for subclasses: a saved value became or confirmed an item.
 
-        Called for each value of a fact in their order, with the position that the value takes.
+        Called for each value of a fact in their order.
         """
 
-    def _planned(self, plan: Plan, position: int) -> None:
+    def _planned(self, plan: Plan) -> None:
         """Hook for subclasses: a saved value begins later."""
 
-    def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
+    def _passed_over(self, fact: StoredFact, value: JsonValue, at: str) -> None:
         """Hook for subclasses: a value of a statement was superseded at once."""
 
     def _dropped(self, item: Item, at: str) -> None:
@@ -200,17 +199,18 @@ class PlanningLedger(LedgerReads):
 
 
 def _parts(fact: StoredFact) -> Iterator[tuple[int, JsonValue, StoredFact]]:
-    """Yield each value of a save with its position and a save of it alone."""
-    if fact["type"] == "SINGLE":
+    """Yield each value of a save with its position and a save of it alone; one of those without any."""
+    if not fact.get("values"):
         yield 0, fact.get("value"), fact
         return
     for position, value in values_of(fact):
-        yield position, value, {**fact, "values": [value], "positions": [position]}
+        yield position, value, with_values(fact, [position])
 
 
 def _same(held: KeywordItems, plan: Plan) -> list[Plan]:
     """Return the plans of the same value that are moved by a plan, or that move it."""
-    alike = [each for each in held.plans or () if each.key == plan.key]
+    plans = () if plan.is_stub else held.plans or ()
+    alike = [each for each in plans if each.key == plan.key and not each.is_stub]
     return [each for each in alike if not _between(held, plan, each.begin)]
 
 

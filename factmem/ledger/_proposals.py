@@ -66,8 +66,8 @@ def waiting(
     return found
 
 
-def is_contested(item: Item, retracted: RetractedValue, first: str) -> bool:
+def is_contested(item: Item, retracted: RetractedValue, at: str) -> bool:
     """Return whether a retraction of a current value waits for a decision."""
-    if "confirmed" in retracted or item.last > end_of(retracted, first):
+    if "confirmed" in retracted or item.last > end_of(retracted, at):
         return False
     return item.state == "confirmed" or "proposed" in retracted

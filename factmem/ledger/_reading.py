@@ -10,7 +10,7 @@ from typing import Any
 from factmem._concurrency.garbage import paused_collection
 from factmem.ledger._change_log import ChangeLog, Touched
 from factmem.ledger._condition import Condition
-from factmem.ledger._items import Item, KeywordItems, values_of
+from factmem.ledger._items import Item, KeywordItems, name_of, values_of
 from factmem.ledger._presentation import (
     all_changed,
     all_presented,
@@ -19,7 +19,7 @@ from factmem.ledger._presentation import (
     loaded,
     presented,
 )
-from factmem.ledger._statements import name_of
+from factmem.ledger._statements import retraction_name
 from factmem.ledger.entries import ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.proposals import Proposal, proposed
 from factmem.models._values import Canonical, canonical
@@ -45,9 +45,6 @@ class LedgerReads:
         """Whether any value ever had an expiry; if not, reading does not need the time."""
         self._by_keyword: dict[str, KeywordItems] = {}
         self._number = 0
-        self._free: dict[str, int] = {}
-        """The next free position of each fact ever saved as MULTIPLE, about 120 bytes each, until a
-        compaction: forgettings on disk name positions, so none is ever reused."""
         self._texts: dict[str, str] = {}
         self._passed: dict[str, str] = {}
         """The last descriptions of keywords that came with superseded statements."""
@@ -55,8 +52,6 @@ class LedgerReads:
         """The latest superseded statements, for the callers that just recorded them."""
         self._by: By = NOBODY
         """Who made the entry that is applied."""
-        self._first: str = ""
-        """When that entry was first recorded, in this store or another."""
         self._is_undoing: bool = False
         """Whether it restores what was said before."""
         self._serial = next(_serials)
@@ -88,7 +83,7 @@ class LedgerReads:
         return [
             fact
             for plan, held in plans
-            if plan.item.is_alive(now) and ("value" in plan.fact or "values" in plan.fact)
+            if plan.item.is_alive(now) and not plan.is_stub
             for fact in presented(concept_of(plan.fact["keyword"], held, [plan.item]), [plan.item])
         ]
 
@@ -99,7 +94,7 @@ class LedgerReads:
             held = by_keyword.get(condition.keyword)
             by_keyword = {} if held is None else {condition.keyword: held}
         found = [
-            (keyword, item.fact_id, item.position)
+            name_of(keyword, item)
             for keyword, held in by_keyword.items()
             for key, item in held.all_items()
             if item.is_alive(now) and condition.is_met_by(keyword, key, item)
@@ -107,20 +102,9 @@ class LedgerReads:
         is_wide = any(self.is_wide(each, now) for each in condition.keywords or ())
         if found and condition.is_single and not is_wide:
             family = in_order_of_statement(by_keyword, condition.keywords or ())
-            names = [(keyword, item.fact_id, item.position) for keyword, _, item in family]
+            names = [name_of(keyword, item) for keyword, _, item in family]
             return [*dict.fromkeys([*names, *found])] if names[-1] in found else found
         return found
-
-    def is_current(self, name: ForgottenItem, now: str) -> bool:
-        """Return whether an item named by a forgetting is current."""
-        keyword, fact_id, position = name
-        held = self.at(now).get(keyword)
-        if held is None or (key := held.named(fact_id, position)) is None:
-            plans = () if held is None else held.plans or ()
-            return (fact_id, position) in {
-                (each.item.fact_id, each.item.position) for each in plans
-            }
-        return held.items[key].is_alive(now)
 
     def is_wide(self, keyword: str, now: str) -> bool:
         """Return whether also a SINGLE save adds to the values of a keyword."""
@@ -133,7 +117,7 @@ class LedgerReads:
 
     def is_refused(self, retracted: RetractedValue) -> bool:
         """Return whether a recent retraction had no effect, as its value was said later."""
-        return name_of(retracted) in self._late
+        return retraction_name(retracted) in self._late
 
     def is_proposed(self, fact: StoredFact) -> bool:
         """Return whether a value of a fact waits for a decision."""

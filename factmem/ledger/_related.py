@@ -110,7 +110,7 @@ def refolded(
         known = whole.by_keyword.get(keyword)
         for key, item in held.items.items():
             old = None if known is None else known.get(key)
-            if old is None or (old.fact_id, old.position) != (item.fact_id, item.position):
+            if old is None or old.fact_id != item.fact_id:
                 return None
             numbers.append((item, old.number))
     for item, number in numbers:
@@ -120,7 +120,6 @@ def refolded(
             recorded_at=times[-1] if times else "",
             passed=_replaced(whole.passed, part.passed, touched.names),
             by_keyword=_replaced(whole.by_keyword, part.by_keyword, touched.names),
-            free=_replaced(whole.free, part.free, touched.names),
             expiries=[each for each in whole.expiries if each[1] not in touched.names]
             + part.expiries,
             begins=[each for each in whole.begins if each[1] not in touched.names] + [*part.begins],

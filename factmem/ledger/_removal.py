@@ -1,29 +1,19 @@
-"""Removal of history from ledgers: compaction, tidying and purging.
+"""Removal of history from ledgers: compaction and tidying; `_purging` builds on it.
 
 Pure functions on entries. A changed entry keeps its position and its time, so that a store can
 rewrite it alone.
 
 Each function traces the entries, chooses the lives of values to remove, and lets `Rest` write the
 entries without them. What other entries depend on stays: the stub of a save that replaced something,
-the floor of a retraction, the mark of a superseded value.
+the floor of a retraction, the mark of a superseded value. Each purged save leaves its stub, so that no
+import brings it back: see `_merging`.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any
 
-from pydantic_core import from_json
-
-from factmem._concurrency.garbage import paused_collection
-from factmem.ledger._condition import Condition
-from factmem.ledger._items import values_of
-from factmem.ledger._quotes import (
-    QuotedValues,
-    mentioning_facts,
-    quoting_facts,
-    without_values,
-)
-from factmem.ledger._related import KINDS, RelatedEntries
+from factmem.ledger._related import KINDS
 from factmem.ledger._statements import NEVER, digest_of
 from factmem.ledger._trace import Life, SavedFact, Trace
 from factmem.ledger.entries import (
@@ -33,9 +23,9 @@ from factmem.ledger.entries import (
     SourceEntry,
     StoredFact,
 )
-from factmem.models._values import Canonical, JsonValue
+from factmem.models._values import Canonical
 
-__all__ = ["Purged", "Rest", "compacted", "purged", "tidied"]
+__all__ = ["Rest", "compacted", "tidied"]
 
 
 def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
@@ -72,122 +62,6 @@ def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) ->
     return Rest(trace, gone, cutoff=cutoff).of(entries)
 
 
-class Purged(NamedTuple):
-    """A ledger without purged values."""
-
-    entries: list[Entry | None]
-    """For each entry the same object if nothing of it was removed, a changed entry, or None."""
-    quoting: tuple[str, ...]
-    """The ids of remaining facts whose quotes contain a purged value."""
-    mentioning: tuple[str, ...]
-    """The ids of remaining facts whose keyword, description or metadata contains a purged value."""
-    values: QuotedValues
-    """The purged values, to be removed from the messages of conversations too."""
-
-
-def purged(
-    entries: Sequence[Entry], condition: Condition, now: str, *, quotes: bool = False
-) -> Purged:
-    """Return a ledger without the values that meet a condition and are not current at `now`.
-
-    It removes every such value from the history, and the same value elsewhere in the history of the
-    same keyword. It also removes the quotes of their sources, and the `before` of all later sources
-    in the same conversations, which may contain the words of a purged fact. Other current values are
-    unchanged: forget them first. Reads with `as_of` change only by these values.
-
-    Args:
-        entries: The ledger.
-        condition: The values.
-        now: The time, as a stamp.
-        quotes: Whether the values are also removed from the quotes of all other facts.
-    """
-    with paused_collection(len(entries)):
-        related = RelatedEntries(entries)
-        now = max(now, related.recorded_at)
-        doomed = _Doomed.of(related, condition, now)
-        if doomed.sources and condition.names is not None:
-            names = condition.names | related.sharing(doomed.sources)
-            doomed = _Doomed.of(related, condition, now, names)
-        keys = doomed.keys | _retracted_alone(condition)
-        rest = doomed.rest(related, keys)
-        proofs = [quote for source in doomed.sources if (quote := source.get("quote"))]
-        values = QuotedValues(map(_value_of, {key for _, key in keys}), proofs)
-        quoting = tuple({fact["id"]: None for fact in quoting_facts(rest, values)})
-        mentioning = tuple({fact["id"]: None for fact in mentioning_facts(rest, values)})
-        if not quotes or not quoting:
-            return Purged(rest, quoting, mentioning, values)
-        unquoted = [each and without_values(each, values) for each in rest]
-        return Purged(unquoted, (), mentioning, values)
-
-
-class _Doomed(NamedTuple):
-    """The lives that a purge removes, among the entries that it must check."""
-
-    numbers: Sequence[int]
-    """The numbers of these entries."""
-    trace: Trace
-    gone: set[Life]
-    current: list[Life]
-    keys: set[tuple[str, Canonical]]
-    """The purged values, each with its keyword."""
-    sources: list[SourceEntry]
-    """The sources that stated them."""
-
-    @classmethod
-    def of(
-        cls,
-        related: RelatedEntries,
-        condition: Condition,
-        now: str,
-        names: frozenset[str] | None = None,
-    ) -> "_Doomed":
-        """Return what a condition removes; `names` limits the checked entries, if given."""
-        names = condition.names if names is None else names
-        numbers = range(len(related.recorded)) if names is None else related.to(names).numbers
-        trace = Trace(related.at(numbers))
-        dead = [life for life in trace.lives if life.is_dead(now)]
-        keys = {
-            (life.keyword, life.key)
-            for life in dead
-            if condition.is_met_by(life.keyword, life.key, life.item)
-        }
-        gone = {life for life in dead if (life.keyword, life.key) in keys}
-        sources = [
-            saved.fact["source"]
-            for saves in trace.saved
-            for saved in saves
-            if "source" in saved.fact and any(value.life in gone for value in saved.values)
-        ]
-        current = [life for life in trace.lives if not life.is_dead(now)]
-        return cls(numbers, trace, gone, current, keys, sources)
-
-    def rest(
-        self, related: RelatedEntries, keys: Iterable[tuple[str, Canonical]]
-    ) -> list[Entry | None]:
-        """Return all entries without the removed values."""
-        rest = Rest(
-            self.trace, self.gone, sources=self.sources, current=self.current, nameless=keys
-        )
-        after: list[Entry | None] = list(related.at(range(len(related.recorded))))
-        entries = related.at(self.numbers)
-        for number, entry in zip(self.numbers, rest.of(entries), strict=True):
-            after[number] = entry
-        return after
-
-
-def _value_of(key: Canonical) -> JsonValue:
-    value: JsonValue = key if isinstance(key, str) else from_json(key)
-    return value
-
-
-def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:
-    """Return the value of a condition; it may have been retracted and never saved."""
-    if condition.key is None:
-        return set()
-    named = condition.keywords if condition.keyword is None else [condition.keyword]
-    return {(keyword, condition.key) for keyword in named or ()}
-
-
 class Rest:
     """A ledger without some of its lives."""
 
@@ -199,7 +73,7 @@ class Rest:
         cutoff: str = "",
         sources: Iterable[SourceEntry] = (),
         current: Iterable[Life] = (),
-        nameless: Iterable[tuple[str, Canonical]] = (),
+        nameless: Iterable[tuple[str, Canonical]] | None = None,
     ) -> None:
         self._trace = trace
         self._gone = gone
@@ -214,8 +88,9 @@ class Rest:
             talk, message = source.get("conversation"), source.get("message", 0)
             self._first[talk] = min(self._first.get(talk, message), message)
         self._current = frozenset(current)
-        self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless}
-        """The values whose retractions lose their digests: they are purged."""
+        self._is_purge = nameless is not None
+        self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless or ()}
+        """The values whose forgettings and retractions lose their digests: they are purged."""
         proposed = [life for life in trace.lives if life.item.state == "proposed"]
         self._waiting = {life.keyword for life in proposed if life not in gone}
         """The keywords with proposals: each save before one may have decided what waits."""
@@ -269,58 +144,49 @@ class Rest:
         ended = self._trace.retracted[number]
         for record, (life, floor) in zip(entry.get("retract", ()), ended, strict=True):
             rest = record.copy()
-            if floor > NEVER and life in self._gone:
+            if floor > NEVER and life in self._gone and not self._is_purge:
                 rest["floor"] = floor
             is_needed = life is not None and life not in self._gone
             if not is_needed and (record["keyword"], record.get("digest", "")) in self._nameless:
                 rest.pop("digest", None)
-            if "digest" in rest or "floor" in rest:
-                records.append(rest)
+            records.append(rest)
         return records
 
     def _forget(self, number: int, entry: Entry) -> list[ForgottenItem]:
-        lives = self._trace.forgotten[number]
-        return [
-            name
-            for name in entry.get("forget", ())
-            if (life := lives.get((name[0], name[1], name[2]))) and life not in self._gone
-        ]
+        """Return the forgettings: in a purge all of them, those of purged values without digests."""
+        lives, names = self._trace.forgotten[number], list[ForgottenItem]()
+        for keyword, fact_id, digest in entry.get("forget", ()):
+            life = lives.get((keyword, digest))
+            if not digest or (life is not None and life not in self._gone):
+                names.append((keyword, fact_id, digest))
+            elif self._is_purge:
+                is_nameless = (keyword, digest) in self._nameless
+                names.append((keyword, fact_id, "" if is_nameless else digest))
+        return names
 
     def _fact(self, saved: SavedFact) -> StoredFact | None:
         values = [each for each in saved.values if each.life not in self._gone]
+        if not values and self._is_purge:
+            return self._as_applied(saved, self._stub(saved)) if saved.values else saved.fact
         if not values:
-            return (
-                self._as_applied(saved, self._stub(saved.fact)) if self._is_needed(saved) else None
-            )
+            is_kept = "purged" in saved.fact or self._is_needed(saved)
+            return self._as_applied(saved, self._stub(saved)) if is_kept else None
         fact = self._as_applied(saved, self._unquoted(saved))
-        if fact["type"] == "SINGLE":
-            waits = [0] if saved.is_proposed or "proposed" in fact else []
-            return self._marked(fact, [0] if saved.is_superseded else [], waits)
-        natural = [position for position, _ in values_of(fact)]
-        is_renamed = any(
-            each.is_new and each.position != position
-            for each, position in zip(saved.values, natural, strict=True)
-        )
-        marks = [
-            each.position if is_renamed else position
-            for each, position in zip(saved.values, natural, strict=True)
-            if each.is_superseded and each.life not in self._gone
-        ]
+        kept = [number for number, each in enumerate(saved.values) if each.life not in self._gone]
+        marks = [at for at, number in enumerate(kept) if saved.values[number].is_superseded]
         waits = [
-            each.position if is_renamed else position
-            for each, position in zip(saved.values, natural, strict=True)
-            if (each.is_proposed or position in fact.get("proposed", ()))
-            and each.life not in self._gone
+            at
+            for at, number in enumerate(kept)
+            if saved.values[number].is_proposed or number in fact.get("proposed", ())
         ]
         fact = self._marked(fact, marks, waits)
-        if len(values) == len(saved.values) and not is_renamed:
+        if len(kept) == len(saved.values):
             return fact
-        kept = [
-            (each.position if is_renamed else position, value)
-            for each, (position, value) in zip(saved.values, values_of(fact), strict=True)
-            if each.life not in self._gone
-        ]
-        return {**fact, "positions": [at for at, _ in kept], "values": [v for _, v in kept]}
+        given = fact.get("values", [])
+        rest: StoredFact = {**fact, "values": [given[number] for number in kept]}
+        if self._is_purge:
+            rest["purged"] = True
+        return rest
 
     def _is_needed(self, saved: SavedFact) -> bool:
         """Return whether current items still depend on a save whose values are all removed.
@@ -333,6 +199,8 @@ class Rest:
             return False
         if any(life not in self._gone for life in saved.replaced):
             return True
+        if saved.is_planned:
+            return False
         is_last = any(last.get(keyword) is saved for last in self._last)
         if at <= self._cutoff and not is_last and keyword not in self._waiting:
             return False
@@ -341,15 +209,17 @@ class Rest:
 
     def _as_applied(self, saved: SavedFact, fact: StoredFact) -> StoredFact:
         """Return a SINGLE fact that was added to many as a MULTIPLE one: those may be removed."""
-        is_other = saved.is_added and fact["type"] == "SINGLE" and not saved.is_proposed
-        if not self._gone or not is_other:
+        is_added = saved.is_added and not (saved.is_proposed or saved.is_planned)
+        if not self._gone or not is_added or fact["type"] != "SINGLE":
             return fact
         many: StoredFact = {**fact, "type": "MULTIPLE"}
         if "value" in many:
             many["values"] = [many.pop("value")]
         return many
 
-    def _stub(self, fact: StoredFact) -> StoredFact:
+    def _stub(self, saved: SavedFact) -> StoredFact:
+        """Return a save without its values; that of a purge travels to the other copies."""
+        fact = saved.fact
         stub: StoredFact = {
             "id": fact["id"],
             "keyword": fact["keyword"],
@@ -359,8 +229,19 @@ class Rest:
         }
         if "confirmed" in fact:
             stub["confirmed"] = True  # it has decided the proposals before it
-        if "since" in fact:
+        if "since" in fact and not saved.is_planned:
             stub["since"] = fact["since"]  # it replaces other values when it begins
+        if self._is_purge or "purged" in fact:
+            marks = "stated", "expires_at", "superseded", "proposed"
+            given: Any = {name: each for name, each in fact.items() if name in marks}
+            stub.update(given | {"purged": True})
+        if self._is_purge and (saved.is_superseded or saved.is_planned):
+            stub["superseded"] = [0]
+        if self._is_purge and saved.is_proposed:
+            stub["proposed"] = [0]
+        ended = saved.values[0].life if self._is_purge and "since" not in fact else None
+        if ended is not None and not ended.is_withdrawn and ended.died is not None:
+            stub["expires_at"] = ended.died  # it ends nothing that is recorded after that
         return stub
 
     def _marked(self, fact: StoredFact, superseded: list[int], waits: list[int]) -> StoredFact:

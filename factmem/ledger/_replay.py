@@ -1,11 +1,10 @@
-"""Entries from outside the store: validation, and selection of those new to a place.
+"""Entries from outside the store, which are checked before they are recorded.
 
-Imports use `unknown_entries`, which makes a second import of the same entries add nothing. The
-functions of an application that add or edit entries go through `amended` and `edited`.
+Imports use `received`. The functions of an application that add or edit entries go through `amended`
+and `edited`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from factmem._arguments import expect_all, expect_function
@@ -14,9 +13,6 @@ from factmem.ledger.entries import (
     Amendment,
     Edit,
     Entry,
-    ForgottenItem,
-    RetractedValue,
-    StoredFact,
     decoded,
     encoded_entry,
     sign,
@@ -25,16 +21,11 @@ from factmem.ledger.entries import (
 from factmem.ledger.ledger import Ledger
 from factmem.models.actors import NOBODY, By
 
-__all__ = ["CurrentChange", "amended", "edited", "unknown_entries"]
+__all__ = ["CurrentChange", "amended", "edited", "received"]
 
 
 CurrentChange: TypeAlias = Callable[[Ledger, str], Entry | None]
 """A function of a place's ledger and the time that returns one entry, or None."""
-
-_Mark: TypeAlias = tuple[object, ...]
-
-_PARTS = {"facts", "forget", "retract"}
-"""The parts of entries that this version knows."""
 
 
 def amended(known: Sequence[Entry], now: str, change: Amendment, by: By = NOBODY) -> list[Entry]:
@@ -74,18 +65,10 @@ def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
     ]
 
 
-def unknown_entries(
-    known: Iterable[Entry], entries: Sequence[Entry], by: By = NOBODY
-) -> list[Entry]:
-    """Return the entries that a replay of `entries` adds to a place with the entries `known`.
+def received(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries that were recorded elsewhere as a store would read them back.
 
-    Entries without an actor are signed by `by`.
-
-    A saved fact is known if the place has it, by keyword and id, as often as the entries up to that
-    point. A forgetting is known if the place has it as often, or if its item is not current at that
-    point. An entry of an unknown kind is known if the place has an equal one. Known facts are omitted
-    from an entry with several. An entry counts as recorded no earlier than the place's last entry, and keeps in
-    `origin` when it was first recorded.
+    An entry counts as recorded no earlier than the one before it.
 
     Raises:
         ValueError: A store could not have recorded one of `entries`.
@@ -93,75 +76,10 @@ def unknown_entries(
     """
     given: tuple[Any, ...] = expect_all(entries, object, "entries", "await store.entries(...)")
     checked = [_checked_entry(entry, number) for number, entry in enumerate(given)]
-    known = list(known)
-    # Only a forgetting depends on current items, and folding a place costs more than the rest.
-    ledger = Ledger(known) if any("forget" in entry for entry in checked) else None
-    recorded_at = max((entry["at"] for entry in known), default="")
-    rest = Counter(mark for entry in known for mark in _marks(entry))
-    unknown: list[Entry] = []
+    at = ""
     for entry in checked:
-        if entry["at"] < recorded_at:
-            entry.setdefault("origin", entry["at"])
-            entry["at"] = recorded_at
-        if _reduce(entry, rest, ledger):
-            recorded_at = entry["at"]
-            sign(entry, by)
-            unknown.append(entry)
-            if ledger is not None:
-                ledger.apply(entry)
-    return unknown
-
-
-def _reduce(entry: Entry, rest: Counter[_Mark], ledger: Ledger | None) -> bool:
-    """Remove the known parts from an entry; return whether anything remains."""
-    if not _PARTS & entry.keys():
-        return not _is_known(_other(entry), rest)
-    facts = [fact for fact in entry.pop("facts", []) if not _is_known(_saved(fact), rest)]
-    forget = [
-        name
-        for name in entry.pop("forget", ())
-        if not _is_known(_forgotten(name), rest)
-        and (facts or (ledger is not None and ledger.is_current(name, entry["at"])))
-    ]
-    if facts:
-        entry["facts"] = facts
-    if forget:
-        entry["forget"] = forget
-    if retract := [r for r in entry.pop("retract", ()) if not _is_known(_retracted(r), rest)]:
-        entry["retract"] = retract
-    return bool(facts or forget or retract)
-
-
-def _is_known(mark: _Mark, rest: Counter[_Mark]) -> bool:
-    if rest[mark] <= 0:
-        return False
-    rest[mark] -= 1
-    return True
-
-
-def _marks(entry: Entry) -> Iterator[_Mark]:
-    """Yield the identities of an entry's parts, independent of when they were recorded."""
-    if not _PARTS & entry.keys():
-        yield _other(entry)
-    yield from map(_saved, entry.get("facts", ()))
-    yield from map(_forgotten, entry.get("forget", ()))
-    yield from map(_retracted, entry.get("retract", ()))
-
-
-def _saved(fact: StoredFact) -> _Mark:
-    return "saved", fact["keyword"], fact["id"]
-
-
-def _forgotten(name: ForgottenItem) -> _Mark:
-    return "forgotten", *name
-
-
-def _retracted(retracted: RetractedValue) -> _Mark:
-    return "retracted", retracted["keyword"], retracted.get("digest"), retracted["timestamp"]
-
-
-def _other(entry: Entry) -> _Mark:
-    return "other", encoded_entry(entry)
+        at = entry["at"] = max(entry["at"], at)
+    return checked
 
 
 def _checked_entry(entry: Entry, number: int) -> Entry:

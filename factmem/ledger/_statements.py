@@ -13,7 +13,16 @@ from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models._values import Canonical
 from factmem.models.when import begin_of
 
-__all__ = ["NEVER", "Retractions", "Told", "digest_of", "end_of", "name_of", "said_at", "told"]
+__all__ = [
+    "NEVER",
+    "Retractions",
+    "Told",
+    "digest_of",
+    "end_of",
+    "retraction_name",
+    "said_at",
+    "told",
+]
 
 
 Told: TypeAlias = tuple[str, str]
@@ -22,24 +31,24 @@ Told: TypeAlias = tuple[str, str]
 NEVER: Told = ("", "")
 
 
-def said_at(said: StoredFact | RetractedValue, first: str) -> str:
-    """Return when a statement that was first recorded at `first` was said: then or earlier."""
-    return min(said["timestamp"], first)
+def said_at(said: StoredFact | RetractedValue, at: str) -> str:
+    """Return when a statement that was recorded at `at` was said: then or earlier."""
+    return min(said["timestamp"], at)
 
 
-def told(fact: StoredFact, first: str) -> Told:
+def told(fact: StoredFact, at: str) -> Told:
     """Return the place of a save in the order.
 
     A decision of a person counts as said when it is recorded: it settles what was said before. A value
     that begins later counts as said when it begins.
     """
-    said = first if "confirmed" in fact else said_at(fact, first)
+    said = at if "confirmed" in fact else said_at(fact, at)
     return max(said, begin_of(fact["since"])) if "since" in fact else said, fact["id"]
 
 
-def end_of(retracted: RetractedValue, first: str) -> Told:
+def end_of(retracted: RetractedValue, at: str) -> Told:
     """Return the last place in the order whose value a retraction ends."""
-    return said_at(retracted, first), retracted.get("id", "")
+    return said_at(retracted, at), retracted.get("id", "")
 
 
 def digest_of(key: Canonical) -> str:
@@ -60,12 +69,12 @@ class Retractions:
         self.rejected: set[str] = set()
         """The digests of values that a person retracted."""
 
-    def add(self, retracted: RetractedValue, first: str) -> None:
-        """Apply a retraction that was first recorded at `first`."""
+    def add(self, retracted: RetractedValue, at: str) -> None:
+        """Apply a retraction that was recorded at `at`."""
         said, fact_id = retracted.get("floor", NEVER)
         self.floor = max(self.floor, (said, fact_id))
         if (digest := retracted.get("digest")) is not None:
-            self.end(digest, end_of(retracted, first))
+            self.end(digest, end_of(retracted, at))
             if "confirmed" in retracted:
                 self.rejected.add(digest)
 
@@ -78,6 +87,6 @@ class Retractions:
         return bool(self._by_digest) and place <= self._by_digest.get(digest_of(key), NEVER)
 
 
-def name_of(retracted: RetractedValue) -> str:
+def retraction_name(retracted: RetractedValue) -> str:
     """Return the name of a retraction among the latest superseded statements."""
     return f"{retracted.get('digest')} {retracted['timestamp']} {retracted['keyword']}"

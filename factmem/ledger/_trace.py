@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from factmem.ledger._items import Item, KeywordItems
 from factmem.ledger._plans import Plan
-from factmem.ledger._statements import NEVER, Told, said_at
-from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
+from factmem.ledger._statements import NEVER, Told, digest_of, said_at
+from factmem.ledger.entries import Entry, RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import By
@@ -17,13 +17,12 @@ __all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
 class SavedFact:
     """The effect of one saved fact when it was recorded."""
 
-    __slots__ = ("at", "by", "fact", "first", "is_added", "replaced", "values")
+    __slots__ = ("at", "by", "fact", "is_added", "replaced", "values")
 
-    def __init__(self, fact: StoredFact, at: str, by: By, first: str) -> None:
+    def __init__(self, fact: StoredFact, at: str, by: By) -> None:
         self.fact: StoredFact = fact
         self.at: str = at
         self.by: By = by
-        self.first: str = first
         self.values: list[SavedValue] = []
         self.replaced: list[Life] = []
         self.is_added: bool = False
@@ -39,27 +38,40 @@ class SavedFact:
         """Whether all of its values wait for a decision."""
         return bool(self.values) and all(value.is_proposed for value in self.values)
 
+    @property
+    def is_planned(self) -> bool:
+        """Whether none of its values has begun."""
+        return bool(self.values) and all(value.is_planned for value in self.values)
+
 
 class SavedValue:
     """A value of a saved fact, and the life that it began or confirmed."""
 
-    __slots__ = ("is_new", "is_proposed", "is_superseded", "life", "position")
+    __slots__ = ("is_new", "is_planned", "is_proposed", "is_superseded", "life")
 
-    def __init__(
-        self, life: "Life", position: int, *, is_new: bool, is_superseded: bool = False
-    ) -> None:
+    def __init__(self, life: "Life", *, is_new: bool, is_superseded: bool = False) -> None:
         self.life: Life = life
-        self.position: int = position
         self.is_new: bool = is_new
         self.is_superseded: bool = is_superseded
         """Whether the life ended at once, because a later statement superseded it."""
         self.is_proposed: bool = life.item.state == "proposed"
+        self.is_planned: bool = False
+        """Whether it begins later, or was to begin and did not."""
 
 
 class Life:
     """One item, from its first save until it was replaced or forgotten, ended or expired."""
 
-    __slots__ = ("_ended", "born", "holds_from", "holds_until", "item", "key", "keyword")
+    __slots__ = (
+        "_ended",
+        "born",
+        "holds_from",
+        "holds_until",
+        "is_withdrawn",
+        "item",
+        "key",
+        "keyword",
+    )
 
     def __init__(self, keyword: str, item: Item) -> None:
         self.keyword: str = keyword
@@ -70,12 +82,14 @@ class Life:
         """From when on it held, if it had no other `since` later; a stamp."""
         self.holds_until: str | None = None
         """When what was said of it later ended it, a stamp; empty if it was forgotten."""
+        self.is_withdrawn: bool = False
+        """Whether a forgetting or a retraction ended it."""
         self._ended: str | None = None
 
     @property
-    def name(self) -> ForgottenItem:
-        """The name that a forgetting uses for it."""
-        return (self.keyword, self.item.fact_id, self.item.position)
+    def name(self) -> tuple[str, str]:
+        """What a forgetting of it names: the keyword, and the digest of the value."""
+        return self.keyword, digest_of(self.key)
 
     @property
     def died(self) -> str | None:
@@ -107,7 +121,7 @@ class Trace(Ledger):
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.recorded: list[str] = []
         self.saved: list[list[SavedFact]] = []
-        self.forgotten: list[dict[ForgottenItem, Life]] = []
+        self.forgotten: list[dict[tuple[str, str], Life]] = []
         self.retracted: list[list[tuple[Life | None, Told]]] = []
         """For each retraction the life that it ended, if any, and the floor after it."""
         self._lives: dict[int, Life] = {}  # by the id() of their items, which they reference
@@ -146,10 +160,9 @@ class Trace(Ledger):
 
     def _save(self, fact: StoredFact, at: str) -> None:
         if self._beginning is None:
-            self._saving = SavedFact(fact, at, self._by, self._first)
+            self._saving = SavedFact(fact, at, self._by)
             self.saved[-1].append(self._saving)
-        since = begin_of(fact["since"]) if "since" in fact else said_at(fact, self._first)
-        self._holds_until = since
+        self._holds_until = begin_of(fact["since"]) if "since" in fact else said_at(fact, at)
         super()._save(fact, at)
         self._holds_until = ""
         held = self._by_keyword.get(fact["keyword"])
@@ -161,11 +174,14 @@ class Trace(Ledger):
         self._holds_until = ""  # it drops earlier plans of the same value
         super()._plan(fact, at)
 
-    def _planned(self, plan: Plan, position: int) -> None:
-        life = self._lives[id(plan.item)] = Life(plan.fact["keyword"], plan.item)
+    def _planned(self, plan: Plan) -> None:
+        life = Life(plan.fact["keyword"], plan.item)
+        value = SavedValue(life, is_new=True)
+        value.is_planned = True
+        if not plan.is_stub:
+            self._lives[id(plan.item)] = life
         if self._saving is not None:
-            value = SavedValue(life, position, is_new=True)
-            self._saving.values.append(value)
+            self._saving.values += [] if plan.is_stub else [value]
             self._plans[id(plan.item)] = self._saving, value
 
     def _begin_plan(self, held: KeywordItems, plan: Plan) -> None:
@@ -174,13 +190,10 @@ class Trace(Ledger):
             self._saving, self._beginning = known[0], (plan, known[1])
         super()._begin_plan(held, plan)
         self._saving = self._beginning = None
-        if (
-            life := self._lives.get(id(plan.item))
-        ) is not None:  # it was said again before, or expired
-            life.end(plan.begin, "")
 
     def _began(self, item: Item, plan: Plan, value: SavedValue) -> None:
         """Give the life of a plan the item that it became."""
+        value.is_planned = False
         planned = self._lives.pop(id(plan.item), value.life)
         value.is_proposed = item.state == "proposed"
         if (life := self._lives.get(id(item))) is None:
@@ -188,7 +201,7 @@ class Trace(Ledger):
             self._lives[id(item)] = life
         value.is_new, value.life = life is planned, life
 
-    def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
+    def _touched(self, item: Item, fact: StoredFact) -> None:
         if self._beginning is not None:
             self._began(item, *self._beginning)
             return
@@ -197,11 +210,11 @@ class Trace(Ledger):
         if life is None:
             life = self._lives[id(item)] = Life(fact["keyword"], item)
         if self._saving is not None:
-            self._saving.values.append(SavedValue(life, position, is_new=is_new))
+            self._saving.values.append(SavedValue(life, is_new=is_new))
 
     def _retract(self, retracted: RetractedValue, at: str) -> None:
         before = len(self.forgotten[-1])
-        self._holds_until = said_at(retracted, self._first)
+        self._holds_until = said_at(retracted, at)
         super()._retract(retracted, at)
         self._holds_until = ""
         ended = list(self.forgotten[-1].values())[before:]
@@ -209,15 +222,15 @@ class Trace(Ledger):
         floor = NEVER if retractions is None else retractions.floor
         self.retracted[-1].append((ended[0] if ended else None, floor))
 
-    def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
+    def _passed_over(self, fact: StoredFact, value: JsonValue, at: str) -> None:
         if self._beginning is not None:
             self._beginning[1].life.end(at, "")
             return
-        item = Item(0, value, fact, position, at, self._by, self._first)
+        item = Item(0, value, fact, at, self._by)
         life = self._lives[id(item)] = Life(fact["keyword"], item)
         life.end(at, self._followed(life))
         if self._saving is not None:
-            self._saving.values.append(SavedValue(life, position, is_new=True, is_superseded=True))
+            self._saving.values.append(SavedValue(life, is_new=True, is_superseded=True))
 
     def _followed(self, life: Life) -> str | None:
         """Return until when a value holds that was superseded at once; empty if it was retracted."""
@@ -229,9 +242,15 @@ class Trace(Ledger):
 
     def _dropped(self, item: Item, at: str) -> None:
         life = self._lives[id(item)]
+        if self._beginning is not None and item is self._beginning[0].item:
+            life.end(at, "")  # it was said again, and does not begin
+            return
         was_alive = item.is_alive(at)
         life.end(at, self._holds_until)
         if self._saving is None:
-            self.forgotten[-1][life.name] = life
+            life.is_withdrawn = was_alive
+            known = self.forgotten[-1].setdefault(life.name, life)
+            if str(known.died) < str(life.died):  # a plan of the value was cancelled, too
+                self.forgotten[-1][life.name] = life
         elif was_alive:
             self._saving.replaced.append(life)

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, TypeAlias
 
-from factmem.ledger._items import Item
+from factmem.ledger._items import Item, name_of
 from factmem.ledger._presentation import restated
 from factmem.ledger.changes import change_ids
 from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
@@ -34,7 +34,8 @@ class _Held:
             for key, (retracted, _, _) in held.proposals.endings.items():
                 self.endings["ending", key] = retracted
         for plan in () if held is None else held.plans or ():
-            self._add("planned", {(plan.key, plan.begin): plan.item})
+            if not plan.is_stub:
+                self._add("planned", {(plan.key, plan.begin): plan.item})
 
     def _add(self, part: str, items: Mapping[Any, Item]) -> None:
         for key, item in items.items():
@@ -68,12 +69,12 @@ def undoing(identity: Identity, change_id: str) -> Amendment:
 
     def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
         ids = change_ids(identity, entries)
-        if change_id not in ids:
+        number = ids.index(change_id) if change_id in ids else -1
+        if number < 0 or _is_purged(entries[number]):
             raise ValueError(
                 f"No change has the id {change_id!r}: it was of a place that was erased, or of "
                 f"values that were purged, and neither can be undone"
             )
-        number = ids.index(change_id)
         ledger = Ledger(entries[:number])
         keywords = _keywords(entries[number])
         before = {each: _Held(ledger, each) for each in keywords}
@@ -96,6 +97,11 @@ def undoing(identity: Identity, change_id: str) -> Amendment:
         yield _restoring(change_id, now, touched, before, after=ledger)
 
     return change
+
+
+def _is_purged(entry: Entry) -> bool:
+    names = entry.get("forget", ())
+    return any("purged" in fact for fact in entry.get("facts", ())) or not all(n[2] for n in names)
 
 
 def _keywords(entry: Entry) -> list[str]:
@@ -149,7 +155,12 @@ def _restoring(
         present, then = _Held(after, keyword), before[keyword]
         for part, item in present.items.items():
             if part in parts:
-                forget.append((keyword, item.fact_id, item.position))
+                forget.append(name_of(keyword, item))
+        gone = {(name[0], name[2]) for name in forget}
+        for part, item in present.items.items():  # a forgetting ends all that is the same value
+            is_gone = (keyword, name_of(keyword, item)[2]) in gone
+            if is_gone and part not in parts and item.is_alive(now):
+                facts += _saves(keyword, present, item)
         for part, item in then.items.items():
             if part in parts and item.is_alive(now):
                 facts += _saves(keyword, then, item)

@@ -44,7 +44,7 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
         if keyword in lives:
             kind = "MULTIPLE" if is_between else held.fact_type
             found[keyword] = _chosen(KeywordItems(held.description, kind), lives[keyword])
-    return Ledger.restored(LedgerState(known, 0, [], {}, found, {}, []))
+    return Ledger.restored(LedgerState(known, 0, [], {}, found, []))
 
 
 def _recorded(entries: Iterable[Entry], known: str) -> Iterable[Entry]:

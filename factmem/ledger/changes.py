@@ -102,8 +102,8 @@ class ChangeIds:
         named = [
             entry["at"],
             [(fact["keyword"], fact["id"]) for fact in entry.get("facts", ())],
-            entry.get("forget", ()),
-            [(each["keyword"], each.get("digest")) for each in entry.get("retract", ())],
+            [name[:2] for name in entry.get("forget", ())],
+            [(each["keyword"], each["timestamp"]) for each in entry.get("retract", ())],
         ]
         body = orjson.dumps(named)
         digits = blake2b(body).hexdigest()[:_DIGITS]
@@ -221,9 +221,9 @@ class _Effects:
 
     def _facts(self, saved: SavedFact, part: str) -> list[AnyFact]:
         items: list[Item] = []
-        for (position, value), each in zip(values_of(saved.fact), saved.values, strict=False):
+        for (_, value), each in zip(values_of(saved.fact), saved.values, strict=False):
             if part == _part_of(each.is_superseded, each.is_proposed, each.is_new):
-                item = Item(0, value, saved.fact, position, saved.at, saved.by, saved.first)
+                item = Item(0, value, saved.fact, saved.at, saved.by)
                 item.state = "proposed" if each.is_proposed else item.state
                 items.append(item)
         return self._shown(saved.fact["keyword"], items)

@@ -1,7 +1,7 @@
 """The entries of a ledger: plain JSON, encoded from facts and parsed back.
 
 An entry is one save call (`facts`: one or more of them), one forgetting (`forget`: the items it
-removes, by keyword, fact id and position, never by value), or the result of one detection: facts
+removes, by keyword, fact id and digest, never by value), or the result of one detection: facts
 that are statements, and retractions (`retract`). Each carries the time at which it was recorded.
 Times are strings in UTC, always with six digits and a Z, so that they sort as strings.
 """
@@ -40,8 +40,8 @@ class SourceEntry(TypedDict):
 class StoredFact(TypedDict):
     """One saved fact. A SINGLE fact has `value`, a MULTIPLE one `values`.
 
-    If some values of a fact were purged, `positions` gives the original positions of the others; a
-    fact without values keeps only the keyword's description and type.
+    If values of a fact were removed from the ledger, it has only the others. A fact without values
+    keeps the keyword's description and type, and still replaces what it replaced.
     """
 
     id: str
@@ -51,7 +51,6 @@ class StoredFact(TypedDict):
     timestamp: str
     value: NotRequired[JsonValue]
     values: NotRequired[list[JsonValue]]
-    positions: NotRequired[list[int]]
     importance: NotRequired[float]
     expires_at: NotRequired[str]
     since: NotRequired[str]
@@ -61,6 +60,8 @@ class StoredFact(TypedDict):
     """Missing if a save does not change it; empty if a save removes it."""
     stated: NotRequired[Literal[True]]
     """Whether a model learnt it."""
+    purged: NotRequired[Literal[True]]
+    """Whether values were purged from it: no import brings them back."""
     superseded: NotRequired[list[int]]
     """The positions of values that were superseded at once, if the superseding values may have been
     removed from the ledger."""
@@ -77,7 +78,7 @@ class StoredFact(TypedDict):
 class RetractedValue(TypedDict):
     """A statement that a value is no longer true. The value is named by a digest.
 
-    A retraction whose value was purged has no digest, and is kept only for its floor.
+    A retraction whose value was purged has no digest.
     """
 
     keyword: str
@@ -95,16 +96,17 @@ class RetractedValue(TypedDict):
     """Where it was said, without the words."""
 
 
-ForgottenItem: TypeAlias = tuple[str, str, int]
-"""An item, named by its keyword, the id of its fact, and its position among the fact's values."""
+ForgottenItem: TypeAlias = tuple[str, str, str]
+"""An item, named by its keyword, the id of its fact, and the digest of its value, which is empty if
+the value was purged."""
 
 
 class Entry(TypedDict):
     """One entry of a ledger: a save, a forgetting, or a kind of a later version, which is ignored."""
 
     at: str
-    origin: NotRequired[str]
-    """When the first store recorded it, if that was another time."""
+    tie: NotRequired[int]
+    """Its place among the entries of this time, if that is not the one after the entry before it."""
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
     retract: NotRequired[list[RetractedValue]]

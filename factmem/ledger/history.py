@@ -112,14 +112,14 @@ def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:
                 kind = (fact["description"], fact["type"])
                 as_saved = concepts.get(kind) or concepts.setdefault(kind, _as_saved(concept, fact))
                 events.append(_event(saved, as_saved))
-        ended = [name[1] for name in entry.get("forget", ())]
+        ended = [name[1] for name in entry.get("forget", ()) if name[2]]
         ended += [life.item.fact_id for life, _ in trace.retracted[number] if life is not None]
         if ended:
             ids = tuple(dict.fromkeys(ended))
             events.append(
                 HistoryEntry(HistoryAction.FORGOTTEN, moment(at), None, ids, False, *by_of(entry))
             )
-        elif trace.retracted[number]:
+        elif any("digest" in each for each in entry.get("retract", ())):
             action = HistoryAction.SUPERSEDED
             events.append(HistoryEntry(action, moment(at), None, (), False, *by_of(entry)))
     return events
@@ -249,10 +249,7 @@ def _as_saved(concept: Concept[Any, Any], fact: StoredFact) -> Concept[Any, Any]
 
 def _event(saved: SavedFact, concept: Concept[Any, Any]) -> HistoryEntry:
     is_new = any(value.is_new for value in saved.values)
-    items = [
-        Item(0, value, saved.fact, position, saved.at, saved.by, saved.first)
-        for position, value in values_of(saved.fact)
-    ]
+    items = [Item(0, value, saved.fact, saved.at, saved.by) for _, value in values_of(saved.fact)]
     for item, value in zip(items, saved.values, strict=True):
         if value.is_proposed:
             item.state = "proposed"

@@ -31,10 +31,10 @@ from factmem.ledger._items import (
     values_of,
 )
 from factmem.ledger._outdated import outdated
-from factmem.ledger._plans import PROPOSED, PlanningLedger
+from factmem.ledger._plans import PlanningLedger
 from factmem.ledger._proposals import is_contested, is_of_one_value, waiting
 from factmem.ledger._reading import NONE_LATE
-from factmem.ledger._statements import Retractions, digest_of, end_of, name_of, told
+from factmem.ledger._statements import Retractions, digest_of, end_of, retraction_name, told
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact, by_of
 from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.when import begin_of
@@ -58,8 +58,6 @@ class LedgerState(NamedTuple):
     passed: dict[str, str]
     """The last descriptions of keywords, if they are not current."""
     by_keyword: dict[str, KeywordItems]
-    free: dict[str, int]
-    """The next free position of each fact."""
     expiries: list[tuple[str, str]]
     """The expiries of current values and possibly of others, each with its keyword."""
     begins: Sequence[tuple[str, str]] = ()
@@ -88,7 +86,6 @@ class Ledger(PlanningLedger):
         if self._begins:
             self.advance(self.recorded_at)
         self._by = by_of(entry)
-        self._first = entry.get("origin", self.recorded_at)
         self._is_undoing = "undoes" in entry
         if self._is_undoing:
             self._forget(entry.get("forget", ()), self.recorded_at)
@@ -103,14 +100,14 @@ class Ledger(PlanningLedger):
         """Return the ledger's state, not copied: do not modify it."""
         at, late, held = self.recorded_at, list(self._late), self._by_keyword
         expiries, begins = self._expiries, self._begins
-        return LedgerState(at, self._number, late, self._passed, held, self._free, expiries, begins)
+        return LedgerState(at, self._number, late, self._passed, held, expiries, begins)
 
     @classmethod
     def restored(cls, state: LedgerState) -> "Ledger":
         """Return a ledger with this state, which must not be used elsewhere."""
         ledger = cls()
         ledger.recorded_at, ledger._number, late = state[:3]
-        ledger._passed, ledger._by_keyword, ledger._free = state[3:6]
+        ledger._passed, ledger._by_keyword = state[3:5]
         ledger._late = deque(late, maxlen=_MOST_LATE) if late else NONE_LATE
         ledger._expiries = sorted(state.expiries)
         ledger._begins = sorted(state.begins)
@@ -120,7 +117,8 @@ class Ledger(PlanningLedger):
 
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
-        if "since" in fact and begin_of(fact["since"]) > at and "superseded" not in fact:
+        is_past = "superseded" in fact and "values" not in fact
+        if "since" in fact and begin_of(fact["since"]) > at and not is_past:
             self._plan(fact, at)
             return
         held = self._by_keyword.get(keyword)
@@ -128,15 +126,16 @@ class Ledger(PlanningLedger):
         if description is None:
             description = self.last_description(keyword) or keyword
         is_plain = "superseded" not in fact and "proposed" not in fact
+        is_stub = "value" not in fact and not fact.get("values")
+        if is_stub and (not is_plain or (held is not None and self._is_idle(held, fact, at))):
+            return
         if held is None and fact["type"] == "SINGLE" and is_plain:
             self._begin(keyword, description, fact, at)
             return
-        past = () if self._is_newest(held, fact) else outdated(held, fact, at, self._first)
-        if "value" not in fact and fact["type"] == "SINGLE" and self._is_late_stub(held, fact, at):
-            return
+        past = () if self._is_newest(held, fact) else outdated(held, fact, at)
         if past and len(past) == sum(1 for _ in values_of(fact)):
-            for position, value in values_of(fact):
-                self._passed_over(fact, value, position, at)
+            for _, value in values_of(fact):
+                self._passed_over(fact, value, at)
             self._note_late(fact["id"])
             if held is None or held.description != description:
                 self._passed[keyword] = description
@@ -171,12 +170,15 @@ class Ledger(PlanningLedger):
             return True  # only a retraction or a forgetting ends one of many
         only = held.only
         # An item was said before it was recorded.
-        return only is not None and only.confirmed_at < fact["timestamp"] <= self._first
+        return only is not None and only.confirmed_at < fact["timestamp"] <= self.recorded_at
 
-    def _is_late_stub(self, held: KeywordItems | None, fact: StoredFact, at: str) -> bool:
-        """Return whether a save whose value was removed had replaced nothing that is current."""
-        place = told(fact, self._first)
-        return held is not None and any(item.last > place for item in held.alive(at))
+    def _is_idle(self, held: KeywordItems, fact: StoredFact, at: str) -> bool:
+        """Return whether a save whose values were removed had replaced nothing that is current."""
+        place = told(fact, at)
+        return fact["type"] == "SINGLE" and any(
+            item.last > place or ("stated" in fact and item.state == "confirmed")
+            for item in held.alive(at)
+        )
 
     def _is_waiting(
         self,
@@ -213,8 +215,16 @@ class Ledger(PlanningLedger):
             value = fact["value"]
             self._number += 1
             held.key = value if type(value) is str else canonical(value)
-            held.only = item = Item(self._number, value, fact, 0, at, self._by, self._first)
-            self._touched(item, fact, 0)
+            held.only = item = Item(self._number, value, fact, at, self._by)
+            self._touched(item, fact)
+        else:
+            self._raise_floor(held, fact, at)
+
+    def _raise_floor(self, held: KeywordItems, fact: StoredFact, at: str) -> None:
+        """Keep what a purged value had replaced from coming back with a later import."""
+        if "purged" in fact and "expires_at" not in fact:
+            held.retractions = held.retractions or Retractions()
+            held.retractions.floor = max(held.retractions.floor, told(fact, at))
 
     def _note_end(self, fact: StoredFact) -> None:
         if "expires_at" in fact:
@@ -236,15 +246,17 @@ class Ledger(PlanningLedger):
             item = replaced.get(key) if replaced else None
             if item is not None and item.is_alive(at):
                 del replaced[key]
-                item.confirm(fact, at, self._by, self._first)
+                item.confirm(fact, at, self._by)
             else:
                 self._number += 1
-                item = Item(self._number, value, fact, 0, at, self._by, self._first)
+                item = Item(self._number, value, fact, at, self._by)
             held.add(key, item)
-            self._touched(item, fact, 0)
+            self._touched(item, fact)
             self._settle(held, key, fact, at)
-        elif held.proposals is not None:
-            self._settle(held, "", fact, at)
+        else:
+            self._raise_floor(held, fact, at)
+            if held.proposals is not None:
+                self._settle(held, "", fact, at)
         for gone in replaced.values():
             self._dropped(gone, at)
 
@@ -257,26 +269,19 @@ class Ledger(PlanningLedger):
         if held.retractions is not None and "stated" not in fact:
             held.retractions.rejected.discard(digest_of(key))
 
-    def _propose(
-        self, held: KeywordItems, value: JsonValue, fact: StoredFact, at: str, position: int
-    ) -> None:
+    def _propose(self, held: KeywordItems, value: JsonValue, fact: StoredFact, at: str) -> None:
         if held.proposals is None:
             held.proposals = Proposals()
         key = canonical(value)
-        if fact["type"] == "SINGLE":
-            # A current value of the same id may have position 0, and forgettings name positions.
-            position = PROPOSED + int(digest_of(key)[:6], 16)
         item = held.proposals.values.get(key)
         if item is not None and item.is_alive(at):
-            item.confirm(fact, at, self._by, self._first)
+            item.confirm(fact, at, self._by)
         else:
             if item is not None:
                 self._dropped(item, at)
-            item = held.proposals.values[key] = Item(
-                0, value, fact, position, at, self._by, self._first
-            )
+            item = held.proposals.values[key] = Item(0, value, fact, at, self._by)
         item.state = "proposed"
-        self._touched(item, fact, position)
+        self._touched(item, fact)
 
     def _add(
         self,
@@ -286,62 +291,51 @@ class Ledger(PlanningLedger):
         past: Collection[int],
         waits: Collection[int] = (),
     ) -> None:
-        values = fact.get("values") or ([fact["value"]] if "value" in fact else ())
-        if not values:
-            return
-        fact_id, position = fact["id"], 0
-        positions = fact.get("positions") or range(len(values))
-        shift, is_alone = 0, bool(waits) and fact["type"] == "SINGLE"
-        if not is_alone:
-            shift = held.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
-        for said_position, value in zip(positions, values, strict=True):
-            # Shifted if the id was saved before: its positions are taken.
-            position = said_position + max(shift, 0)
-            if said_position in past:
-                self._passed_over(fact, value, position, at)
+        for position, value in values_of(fact):
+            if position in past:
+                self._passed_over(fact, value, at)
                 continue
-            if said_position in waits:
-                self._propose(held, value, fact, at, position)
+            if position in waits:
+                self._propose(held, value, fact, at)
                 continue
             key = canonical(value)
             item = held.get(key)
             if item is not None and item.is_alive(at):
-                item.confirm(fact, at, self._by, self._first)
+                item.confirm(fact, at, self._by)
             else:
                 if item is not None:
                     self._note(fact["keyword"], item.fact_id, value)
                     self._dropped(held.remove(key), at)
                 self._number += 1
-                item = Item(self._number, value, fact, position, at, self._by, self._first)
+                item = Item(self._number, value, fact, at, self._by)
                 held.add(key, item)
             self._note(fact["keyword"], item.fact_id, value)
-            self._touched(item, fact, position)
+            self._touched(item, fact)
             if held.proposals is not None or held.retractions is not None:
                 self._settle(held, key, fact, at)
-        if not is_alone:
-            self._free[fact_id] = position + 1
 
     def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
-        for keyword, fact_id, position in forgotten:
+        for keyword, _, digest in forgotten:
             held = self._by_keyword.get(keyword)
-            key = None if held is None else held.named(fact_id, position)
-            if held is not None and key is not None:
-                item = held.remove(key)
-                self._note(keyword, fact_id, item.value)
-                self._end(held, key, item)
+            if held is None:
+                continue
+            key = held.digested(digest)
+            item = None if key is None else held.get(key)
+            if key is not None and item is not None and item.is_alive(at):
+                held.remove(key)
+                self._note(keyword, item.fact_id, item.value)
+                self._end(held, key, item, at)
                 self._ended(held, key, item, at)
-            elif held is not None and held.proposals is not None:
-                waits = held.proposals.named(fact_id, position)
-                for gone in () if waits is None else held.proposals.settle(waits):
-                    self._dropped(gone, at)
-            if held is not None and held.plans:
-                self._cancel(held, at, name=(fact_id, position))
+            if held.proposals is not None:
+                self._withdraw(held.proposals, digest, at)
+            if held.plans:
+                self._cancel(held, at, digest=digest)
 
-    def _end(self, held: KeywordItems, key: Canonical, item: Item) -> None:
+    def _end(self, held: KeywordItems, key: Canonical, item: Item, at: str) -> None:
         """End what was said of a forgotten value until now, also if it is recorded later."""
         if held.retractions is None:
             held.retractions = Retractions()
-        held.retractions.end(digest_of(key), max((self._first, ""), item.last))
+        held.retractions.end(digest_of(key), max((at, ""), item.last))
         if held.fact_type == "SINGLE":
             held.retractions.floor = max(held.retractions.floor, item.last)
 
@@ -358,29 +352,32 @@ class Ledger(PlanningLedger):
         digest = retracted.get("digest")
         key = None if digest is None else held.digested(digest)
         item = None if key is None else held.get(key)
-        if key is not None and item is not None and is_contested(item, retracted, self._first):
+        if key is not None and item is not None and is_contested(item, retracted, at):
             held.proposals = held.proposals or Proposals()
             held.proposals.endings.setdefault(key, (retracted, at, self._by))
             return
         if held.retractions is None:
             held.retractions = Retractions()
-        held.retractions.add(retracted, self._first)
+        held.retractions.add(retracted, at)
         if digest is not None and held.proposals is not None:
-            withdrawn = held.proposals.withdrawn(digest)
-            if withdrawn is not None:
-                self._dropped(withdrawn, at)
+            self._withdraw(held.proposals, digest, at)
         if held.plans:
             self._cancel(held, at, retracted=retracted)
         if key is None or item is None:
             return
-        if item.last > end_of(retracted, self._first):
-            self._note_late(name_of(retracted))
+        if item.last > end_of(retracted, at):
+            self._note_late(retraction_name(retracted))
             return
         held.remove(key)
         if held.fact_type == "SINGLE" and item.is_alive(at):
             held.retractions.floor = max(held.retractions.floor, item.last)
         self._note(keyword, item.fact_id, item.value)
         self._ended(held, key, item, at)
+
+    def _withdraw(self, proposals: Proposals, digest: str, at: str) -> None:
+        key = proposals.digested(digest)
+        if key is not None:
+            self._dropped(proposals.values.pop(key), at)
 
     def _note_late(self, name: str) -> None:
         if self._late is NONE_LATE:

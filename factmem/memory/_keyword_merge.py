@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import expect_all
-from factmem.ledger._items import Item
+from factmem.ledger._items import Item, name_of
 from factmem.ledger._presentation import last_said, restated
 from factmem.ledger.entries import Entry, ForgottenItem, StoredFact
 from factmem.ledger.ledger import Ledger
@@ -174,7 +174,7 @@ class KeywordMerge:
         own = {canonical(item.value): item for item in held.get(self._concept.keyword, ())}
         ids = {item.fact_id for item in own.values()}
         gone: list[ForgottenItem] = [
-            (keyword, item.fact_id, item.position)
+            name_of(keyword, item)
             for keyword, items in held.items()
             for item in items
             if keyword in self._former or canonical(item.value) not in wanted
@@ -200,8 +200,8 @@ class KeywordMerge:
             ]
         if forget := entry.get("forget"):
             entry["forget"] = [
-                (keyword if name in self._former else name, fact_id, position)
-                for name, fact_id, position in forget
+                (keyword if name in self._former else name, fact_id, digest)
+                for name, fact_id, digest in forget
             ]
         if retracted := entry.get("retract"):
             entry["retract"] = [

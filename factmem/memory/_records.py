@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from factmem.ledger._condition import Condition
+from factmem.ledger._items import name_of
 from factmem.ledger._presentation import last_said
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
@@ -91,11 +92,7 @@ async def update_record(
             fact["timestamp"] = now
         if update.metadata is not ...:
             fact["metadata"] = dict(checked_metadata(update.metadata))
-        gone = {
-            (keyword, item.fact_id, item.position)
-            for item in own
-            if canonical(item.value) not in kept
-        }
+        gone = {name_of(keyword, item) for item in own if canonical(item.value) not in kept}
         former = [name for name in names if name[0] != keyword]
         forget = (
             former

@@ -14,6 +14,7 @@ from pydantic.annotated_handlers import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from factmem.detection.report import RejectedItem, RejectionReason
+from factmem.ledger._items import name_of
 from factmem.ledger.changes import change_ids
 from factmem.ledger.entries import Amendment, Entry, SourceEntry, StoredFact
 from factmem.ledger.ledger import Ledger
@@ -241,7 +242,7 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
         fact if source is None else {**fact, "source": source}
         for source in new or kept.sources[-1:]
     ]
-    forget = [(merge.keyword, item.fact_id, item.position) for item in dropped]
+    forget = [name_of(merge.keyword, item) for item in dropped]
     return {"at": now, "facts": facts, "forget": forget}
 
 

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from factmem._arguments import expect, expect_function
 from factmem.ledger._condition import Condition
-from factmem.ledger.entries import Entry, stored
+from factmem.ledger._items import name_of
+from factmem.ledger.entries import Entry, ForgottenItem, stored
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.ledger import Ledger
 from factmem.models._names import MAX_NAME, checked_name
@@ -233,6 +234,6 @@ def _text(ledger: Ledger, path: str, now: str) -> str:
     raise FileNotFoundError(path)
 
 
-def _name(ledger: Ledger, path: str, now: str) -> tuple[str, str, int]:
+def _name(ledger: Ledger, path: str, now: str) -> ForgottenItem:
     (item,) = ledger.items(path, now).values()
-    return path, item.fact_id, item.position
+    return name_of(path, item)

@@ -28,9 +28,6 @@ R = TypeVar("R")
 Present: TypeAlias = Callable[[Ledger, str], R]
 """A pure function of the ledger of a place and the time for expiry, as a stamp."""
 
-Extension: TypeAlias = Callable[[list[Entry], str], Sequence[Entry]]
-"""A pure function of the entries of a place and the recording time, which returns new entries."""
-
 
 class ErasedSinceError(Exception):
     """A place was erased after the moment given to `append`. Stores do not raise it to callers."""
@@ -43,13 +40,15 @@ class Change(NamedTuple):
     forget: Sequence[ForgottenItem] = ()
     """Appended with `facts` as one entry; nothing is appended if all are empty."""
     edit: Edit | None = None
-    """Applied to all entries, including the new one. The result replaces them."""
+    """Applied to all entries, including the new ones. The result replaces them."""
     turns: Edit | None = None
     """Applied after `edit` to the messages of each conversation of the place."""
     retract: Sequence[RetractedValue] = ()
     """Appended with `facts`."""
     by: By = NOBODY
     """Who makes the change: a backend calls `decide` where the caller's context is unknown."""
+    entries: Sequence[Entry] = ()
+    """Of an `Extension`: appended before `edit`, each at its own time."""
 
     def body(self) -> bytes | None:
         """Return the entry to append without its time; None if there is none."""
@@ -60,6 +59,9 @@ class Change(NamedTuple):
 
 Decision: TypeAlias = Callable[[Ledger, str], Change]
 """A pure function that computes a change from a ledger. A backend may call it again."""
+
+Extension: TypeAlias = Callable[[list[Entry], str], Change]
+"""A pure function of the entries of a place and the recording time, which returns new `entries`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +147,10 @@ class Backend(Protocol):
         ...
 
     async def extend(self, identity: Identity, extend: Extension) -> int:
-        """Append the entries that `extend` returns, each at its own time; return their number.
+        """Append the `entries` that `extend` returns, apply its edits, and return how many entries.
 
         No other write to the place happens in between. A place that does not exist has no entries.
+        An edit with `turns` is a purge, and leaves no copy of removed values.
         """
         ...
 

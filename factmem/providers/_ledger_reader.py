@@ -29,7 +29,7 @@ from factmem.models.places import (
 )
 from factmem.models.when import When, WhenLike
 from factmem.providers._arguments import stamp_of
-from factmem.providers._backend import Backend, Present
+from factmem.providers._backend import Backend, Change, Present
 from factmem.providers._place_lists import checked_page, in_order
 from factmem.providers.base import FactStore
 from factmem.providers.results import PlaceChanges, PlaceInfo
@@ -205,17 +205,19 @@ class LedgerReader(FactStore):
             return new_definitions(ledger, told, now)
 
         if await self._backend.present(DEFINITIONS, present):
-            await self._backend.extend(DEFINITIONS, lambda known, now: present(Ledger(known), now))
+            await self._backend.extend(
+                DEFINITIONS, lambda known, now: Change(entries=present(Ledger(known), now))
+            )
 
     @override
     async def begin(self, operation: str) -> datetime:
         self._check_open()
         begun: list[str] = []
 
-        def extend(known: list[Entry], now: str) -> list[Entry]:
+        def extend(known: list[Entry], now: str) -> Change:
             marked = [each["at"] for each in known if operation in each.get("operations", ())]
             begun[:] = marked or [now]
-            return [] if marked else [{"at": now, "operations": [operation]}]
+            return Change(entries=[] if marked else [{"at": now, "operations": [operation]}])
 
         await self._backend.extend(DEFINITIONS, extend)
         return moment(begun[0])

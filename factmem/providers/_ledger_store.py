@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from typing_extensions import override
 
 from factmem._arguments import expect, expect_function
-from factmem.ledger._replay import CurrentChange, amended, edited, unknown_entries
+from factmem.ledger._replay import CurrentChange, amended, edited, received
 from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, encoded_entry
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import JsonValue
@@ -153,8 +153,8 @@ class LedgerStore(LedgerReader):
             forgotten = ledger.matching(condition, now)
             if not purge:
                 return Change(forget=forgotten, by=by)
+            from factmem.ledger._purging import purged
             from factmem.ledger._quotes import QuotedValues, turn_without  # slow to import
-            from factmem.ledger._removal import purged
 
             values = QuotedValues(())
 
@@ -196,20 +196,28 @@ class LedgerStore(LedgerReader):
         if not entries:
             await checkpoint_if_cancelled()
             return 0
-        return await self._backend.extend(
-            identity,
-            lambda known, now: self._fitting(
-                identity, known, unknown_entries(known, entries, by), now
-            ),
-        )
+
+        def extend(known: list[Entry], now: str) -> Change:
+            from factmem.ledger._merging import merged  # slow to import
+
+            found = merged(known, received(entries), by)
+            self._check_fitting(identity, known, found.new, now)
+            is_edited, is_purge = found.order is not None, found.purged is not None
+            edit, turns = found.edit if is_edited else None, found.turns if is_purge else None
+            return Change(entries=found.new, edit=edit, turns=turns)
+
+        return await self._backend.extend(identity, extend)
 
     @override
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         identity, by = self._enter(subject, scope), present_actor()
-        return await self._backend.extend(
-            identity,
-            lambda known, now: self._fitting(identity, known, amended(known, now, change, by), now),
-        )
+
+        def extend(known: list[Entry], now: str) -> Change:
+            new = amended(known, now, change, by)
+            self._check_fitting(identity, known, new, now)
+            return Change(entries=new)
+
+        return await self._backend.extend(identity, extend)
 
     @override
     async def amend_current(
@@ -268,10 +276,10 @@ class LedgerStore(LedgerReader):
             size = sum(info.bytes for info in await self._backend.places(boundary))
             limit.check_bytes(identity, size + len(body))
 
-    def _fitting(
+    def _check_fitting(
         self, identity: Identity, known: list[Entry], new: list[Entry], now: str
-    ) -> list[Entry]:
-        """Return new entries that a place has room for; forgettings always fit."""
+    ) -> None:
+        """Raise `PlaceFullError` if a place has no room for new entries; forgettings always fit."""
         facts = [fact for entry in new for fact in entry.get("facts", ())]
         if self._limit is not None and facts:
             forget = [name for entry in new for name in entry.get("forget", ())]
@@ -279,7 +287,6 @@ class LedgerStore(LedgerReader):
             self._limit.check_values(identity, ledger, facts, now)
             lines = sum(len(encoded_entry(entry)) for entry in (*known, *new))
             self._limit.check_bytes(identity, lines)
-        return new
 
 
 def _listed(entry: Entry | None) -> list[Entry]:

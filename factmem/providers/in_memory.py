@@ -12,7 +12,14 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
+from factmem.providers._backend import (
+    Change,
+    Decision,
+    Erased,
+    ErasedSinceError,
+    Extension,
+    Present,
+)
 from factmem.providers._clock import StoreClock
 from factmem.providers._conversations import ConversingStore
 from factmem.providers._place_lists import page_of, place_info
@@ -160,25 +167,32 @@ class Shelves:
             if (body := change.body()) is not None:
                 shelf.append(stamped(body, self.clock.recording(shelf.ledger.recorded_at)))
             if change.edit is not None:
-                self.erasures += 1
-                shelf.life = object()
-                shelf.edit(change.edit)
-                if change.turns is not None and self._chats():
-                    self.conversations.edit(identity, change.turns)
-                if not shelf.lines:
-                    del self.by_place[identity]
+                self._edit(identity, shelf, change, is_purge=True)
             return len(change.forget)
 
     async def extend(self, identity: Identity, extend: Extension) -> int:
         await checkpoint()
         with self._lock:
             shelf = self.by_place.get(identity, _Shelf())
-            new = extend(shelf.entries(), self.clock.recording(shelf.ledger.recorded_at))
-            for entry in new:
+            change = extend(shelf.entries(), self.clock.recording(shelf.ledger.recorded_at))
+            for entry in change.entries:
                 shelf.append(_line(entry))
-            if new:
+            if change.entries:
                 self.by_place[identity] = shelf
-            return len(new)
+            if change.edit is not None:
+                self._edit(identity, shelf, change, is_purge=change.turns is not None)
+            return len(change.entries)
+
+    def _edit(self, identity: Identity, shelf: _Shelf, change: Change, *, is_purge: bool) -> None:
+        if is_purge:
+            self.erasures += 1
+            shelf.life = object()
+        if change.edit is not None:
+            shelf.edit(change.edit)
+        if change.turns is not None and self._chats():
+            self.conversations.edit(identity, change.turns)
+        if not shelf.lines:
+            del self.by_place[identity]
 
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         await checkpoint()

@@ -1,7 +1,7 @@
 """A store in a folder: one SQLite database, durable when a save returns."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from factmem.models._display import Displayed
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import DEFINITIONS, Identity, Place
 from factmem.providers._arguments import check_span
+from factmem.providers._backend import Change
 from factmem.providers._clock import StoreClock
 from factmem.providers._sql.backend import SqlBackend
 from factmem.providers._sql.store import SqlStore
@@ -219,8 +220,8 @@ class LocalFileMemoryProvider(SqlStore):
             await self.replay(entries, place.subject, place.scope)
         else:
 
-            def given(*_: object) -> Sequence[Entry]:
-                return entries
+            def given(*_: object) -> Change:
+                return Change(entries=entries)
 
             await self._database.work(lambda: self._places.extend(identity, given))
 

@@ -71,9 +71,11 @@ def _unknown(known: Sequence[Entry], facts: Sequence[StoredFact]) -> list[Entry]
     # A row with a future time is recorded now. Otherwise no later save could be recorded before it.
     now = stamp(datetime.now(UTC))
     saved = {_content(fact) for entry in known for fact in entry.get("facts", ())}
+    ids = {(fact["keyword"], fact["id"]) for entry in known for fact in entry.get("facts", ())}
     entries: list[Entry] = []
     for fact in facts:
-        if (content := _content(fact)) not in saved:
+        content, name = _content(fact), (fact["keyword"], fact["id"])
+        if content not in saved and name not in ids:
             saved.add(content)
             entries.append({"at": min(fact["timestamp"], now), "facts": [fact]})
     return entries

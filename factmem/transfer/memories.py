@@ -13,9 +13,12 @@ import orjson
 from pydantic import JsonValue
 
 from factmem._arguments import expect, expect_all, kind_of
+from factmem.ledger._items import values_of
+from factmem.ledger._statements import digest_of
 from factmem.ledger.entries import Entry, StoredFact, stored
 from factmem.models._metadata import checked_metadata
 from factmem.models._names import checked_name, checked_text
+from factmem.models._values import canonical
 from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
@@ -253,7 +256,11 @@ class _Import:
         entry: Entry = {"at": min(fact["timestamp"], stamp(datetime.now(UTC))), "facts": [fact]}
         replaced = [each for each in older if _text(each) != _text(fact)]
         if replaced:
-            entry["forget"] = [(each["keyword"], each["id"], 0) for each in replaced]
+            entry["forget"] = [
+                (each["keyword"], each["id"], digest_of(canonical(value)))
+                for each in replaced
+                for _, value in values_of(each)
+            ]
         older.append(fact)
         return entry
 

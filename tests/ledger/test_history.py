@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.ledger._condition import Condition
-from factmem.ledger._removal import compacted, purged
+from factmem.ledger._purging import purged
+from factmem.ledger._removal import compacted
 from factmem.ledger._statements import digest_of
 from factmem.ledger._trace import Trace
 from factmem.ledger.entries import Entry, encoded_entry
@@ -18,6 +19,7 @@ from tests.ledgers import (
     conditions,
     entries_of,
     entry,
+    forgotten,
     ledgers,
     moments,
     names,
@@ -175,8 +177,8 @@ def secrets(draw: st.DrawFn) -> list[Entry]:
             entries.append(entry(second, fact))
         else:
             condition = Condition("k", draw(tokens))
-            forgotten = ledger.matching(condition, stamp(second))
-            entries.append({"at": stamp(second), "forget": forgotten})
+            gone = ledger.matching(condition, stamp(second))
+            entries.append({"at": stamp(second), "forget": gone})
         ledger.apply(entries[-1])
     return entries
 
@@ -186,8 +188,8 @@ def secrets(draw: st.DrawFn) -> list[Entry]:
 def test_no_byte_of_a_purged_value_remains(entries: list[Entry], token: str) -> None:
     """Exceptions are quotes of current values, and other keywords."""
     now = stamp(99)
-    forgotten = Ledger(entries).matching(Condition("k", token), now)
-    entries.append({"at": stamp(50), "forget": forgotten})
+    gone = Ledger(entries).matching(Condition("k", token), now)
+    entries.append({"at": stamp(50), "forget": gone})
 
     rest = left(purged(entries, Condition("k", token), now).entries)
 
@@ -218,13 +220,13 @@ def test_a_purge_removes_the_messages_before_later_quotes() -> None:
     ]
     entries: list[Entry] = [
         entry(1, secret, *kept, *stripped),
-        {"at": stamp(2), "forget": [("k", "pin", 0)]},
+        {"at": stamp(2), "forget": [forgotten("pin", "pin")]},
     ]
 
     rest = left(purged(entries, Condition("k", "pin"), stamp(3)).entries)
 
-    assert len(rest) == 1
-    left_over = rest[0]["facts"]
+    stub, *left_over = rest[0]["facts"]
+    assert "value" not in stub
     assert left_over[:3] == kept
     assert [fact["source"].get("before") for fact in left_over] == [
         *("before a", "before b", "before c", None, None)
@@ -242,20 +244,20 @@ def test_no_cutoff_keeps_all_history() -> None:
 
 
 def test_remaining_parts_of_entries() -> None:
-    """Remaining values keep positions, a stub keeps the description, and forgets keep names."""
+    """A stub keeps the description, and forgets keep names."""
     later: Any = {"at": stamp(4), "link": "kept as it is"}
     entries: list[Entry] = [
         entry(1, saved("a", "b", "c"), saved("x", keyword="other", fact_id="three")),
         entry(2, saved("d", fact_id="two", description="Newer")),
-        {"at": stamp(3), "forget": [("k", "one", 0), ("k", "two", 0)]},
+        {"at": stamp(3), "forget": [forgotten("a"), forgotten("d", "two")]},
         later,
-        {"at": stamp(5), "forget": [("k", "one", 2), ("other", "three", 0)]},
+        {"at": stamp(5), "forget": [forgotten("c"), forgotten("x", "three", "other")]},
     ]
 
     rest = compacted(entries, stamp(4))
 
     assert rest == [
-        entry(1, saved("b", "c", positions=[1, 2]), saved("x", keyword="other", fact_id="three")),
+        entry(1, saved("b", "c"), saved("x", keyword="other", fact_id="three")),
         entry(2, saved(fact_id="two", description="Newer")),
         None,
         later,
@@ -275,18 +277,20 @@ def test_a_clock_that_went_back_is_corrected_in_remaining_entries() -> None:
     assert compacted(entries, stamp(9)) == [None, entry(9, saved("b", kind="SINGLE"))]
 
 
-def test_a_purged_save_leaves_a_stub_while_it_replaces_something() -> None:
-    """The stub is removed with the value that it replaced."""
+def test_a_purged_save_leaves_a_stub() -> None:
+    """It goes to the copies of the place with an export, so a compaction keeps it."""
     entries: list[Entry] = [
         entry(1, saved("a", kind="SINGLE", importance=0.9)),
         entry(2, saved("b", kind="SINGLE", fact_id="two", importance=0.9)),
-        {"at": stamp(3), "forget": [("k", "two", 0)]},
+        {"at": stamp(3), "forget": [forgotten("b", "two")]},
     ]
 
     rest = purged(entries, Condition("k", "b"), stamp(3)).entries
 
-    assert rest == [entries[0], entry(2, saved(kind="SINGLE", fact_id="two")), None]
-    assert compacted(left(rest), stamp(3)) == [None, None]
+    stub = entry(2, saved(kind="SINGLE", fact_id="two", purged=True))
+    gone: Entry = {"at": stamp(3), "forget": [("k", "two", "")]}
+    assert rest == [entries[0], stub, gone]
+    assert compacted(left(rest), stamp(3)) == [None, stub, gone]
 
 
 def test_an_expired_value_ends_at_its_expiry() -> None:
@@ -298,15 +302,17 @@ def test_an_expired_value_ends_at_its_expiry() -> None:
 
     assert compacted(entries, stamp(4)) == [None, entries[1]]
     assert purged(entries, Condition("k", "b"), stamp(9)).entries == entries
-    entries.append({"at": stamp(6), "forget": [("k", "two", 0)]})
-    assert purged(entries, Condition("k", "b"), stamp(9)).entries == [entries[0], None, None]
+    entries.append({"at": stamp(6), "forget": [forgotten("b", "two")]})
+    stub = entry(5, saved(kind="SINGLE", fact_id="two", purged=True))
+    gone: Entry = {"at": stamp(6), "forget": [("k", "two", "")]}
+    assert purged(entries, Condition("k", "b"), stamp(9)).entries == [entries[0], stub, gone]
 
 
 def test_forgets_find_an_id_that_several_concepts_share() -> None:
     """The other concept's values count for their positions."""
     entries: list[Entry] = [
         entry(1, saved("x", "y", keyword="other"), saved("a")),
-        {"at": stamp(2), "forget": [("k", "one", 2)]},
+        {"at": stamp(2), "forget": [forgotten("a")]},
         entry(3, saved("a", fact_id="two", timestamp=stamp(3))),
     ]
 

@@ -19,7 +19,7 @@ from tests.ledgers import (
 )
 
 
-def found(keyword: str, *entries: Entry) -> Ledger | None:
+def found(keyword: str, *entries: Entry) -> Ledger:
     search = KeywordSearch(keyword)
     search.take(entries)
     return search.ledger()
@@ -34,10 +34,6 @@ def test_a_search_equals_a_fold(steps: list[Step], keyword: str, cut: int) -> No
     search.take(entries[:cut])
     search.take(entries[cut:])
     ledger = search.ledger()
-    if ledger is None:
-        assert any("forget" in each for each in entries)
-        return
-
     for now in moments(entries, since=whole.recorded_at):
         expected = [each for each in shown(whole, now) if each[0] == keyword]
         assert shown(ledger, now) == expected
@@ -48,18 +44,5 @@ def test_other_keywords_advance_the_time() -> None:
     """A value is confirmed no earlier than the entry before it, whatever its keyword."""
     ledger = found("k", entry(50, saved(1, keyword="other")), entry(3, saved("a")))
 
-    assert ledger is not None
     assert ledger.recorded_at == entry(50)["at"]
     assert ledger.confirmations("") == [entry(50)["at"]]
-
-
-def test_positions_need_a_fold() -> None:
-    """A forget names a position, which depends on all saves of the fact's id."""
-    other = entry(1, saved("x", "y", fact_id="one", keyword="other"))
-    mine = entry(2, saved("a", "b", fact_id="one"))
-    forgetting: Entry = {"at": entry(3)["at"], "forget": [("k", "one", 2)]}
-
-    assert found("k", other, mine, forgetting) is None
-    assert [each[2] for each in shown(Ledger([other, mine, forgetting]), entry(9)["at"])] == [
-        "x", "y", "b"
-    ]  # fmt: skip

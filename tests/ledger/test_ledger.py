@@ -25,6 +25,7 @@ from tests.ledgers import (
     conditions,
     entries_of,
     entry,
+    forgotten,
     last_said,
     ledgers,
     moments,
@@ -84,14 +85,14 @@ def test_each_current_item_has_a_unique_name(steps: list[Step]) -> None:
 def test_forgetting_removes_only_matching_items(steps: list[Step], condition: Condition) -> None:
     """`matching` names the items that the naive model forgets."""
     entries, naive = entries_of(steps), NaiveStore().run(steps)
-    forgotten = Ledger(entries).matching(condition, naive.now)
+    names_of = Ledger(entries).matching(condition, naive.now)
     before = len(naive.shown(naive.now))
     naive.forget(condition)
 
-    after = Ledger([*entries, {"at": naive.now, "forget": forgotten}])
+    after = Ledger([*entries, {"at": naive.now, "forget": names_of}])
 
     assert shown(after, naive.now) == naive.shown(naive.now)
-    assert len(forgotten) == before - len(naive.shown(naive.now))
+    assert len(names_of) == before - len(naive.shown(naive.now))
 
 
 @searched
@@ -164,32 +165,8 @@ def test_a_keyword_with_many_values_keeps_them() -> None:
 
     assert current(entry(1, old[0]), entry(2, new), entry(3, old[1])) == ["cat", "dog", "rex"]
     assert current(entry(1, new), entry(2, old[0]), entry(3, old[1])) == ["dog", "cat", "rex"]
-    forgotten: Entry = {"at": stamp(2), "forget": [("k", "3", 0)]}
-    assert current(entry(1, new), forgotten, entry(3, old[0]), entry(4, old[1])) == ["rex"]
-
-
-def test_positions_of_remaining_values_stay() -> None:
-    """A fact that lost values refers to the others as before."""
-    ledger = Ledger([entry(1, saved("b", "d", positions=[1, 3]))])
-
-    assert names(ledger, "") == [("k", "one", 1), ("k", "one", 3)]
-
-
-def test_a_repeated_fact_id_gets_new_positions() -> None:
-    """The first fact has many values, or one that others joined."""
-    ledger = Ledger([entry(1, saved("a", "b")), entry(2, saved("c", "a"), saved("d"))])
-    joined = Ledger([entry(1, saved("a", kind="SINGLE")), entry(2, saved("b", "c"))])
-
-    assert [name[2] for name in names(ledger, "")] == [0, 1, 2, 4]
-    assert [name[2] for name in names(joined, "")] == [0, 1, 2]
-
-
-def test_an_expired_item_has_no_position() -> None:
-    """Names must not depend on history, or removing history would change them."""
-    expired = saved("b", kind="SINGLE", expires_at=stamp(0))
-    ledger = Ledger([entry(1, expired), entry(2, saved("a"))])
-
-    assert names(ledger, stamp(2)) == [("k", "one", 0)]
+    forgetting: Entry = {"at": stamp(2), "forget": [forgotten("dog", "3")]}
+    assert current(entry(1, new), forgetting, entry(3, old[0]), entry(4, old[1])) == ["rex"]
 
 
 def test_a_retraction_of_an_expired_value_supersedes_no_other() -> None:
@@ -230,7 +207,7 @@ def test_the_first_source_is_shown_and_all_are_matched() -> None:
 
     assert fact.source == FactSource(SourceKind.USER, "chat")
     assert ledger.matching(Condition(source=FactSource(SourceKind.USER, "chat")), "") == []
-    assert ledger.matching(Condition(source=FactSource(SourceKind.USER)), "") == [("k", "one", 0)]
+    assert ledger.matching(Condition(source=FactSource(SourceKind.USER)), "") == [forgotten("a")]
 
 
 def test_strings_load_as_strings_and_other_values_as_json() -> None:
@@ -265,23 +242,6 @@ def test_entries_of_later_versions_are_ignored() -> None:
 
     assert len(ledger) == 1
     assert ledger.recorded_at == stamp(5)
-
-
-@pytest.mark.parametrize(
-    ("name", "is_current"),
-    [
-        (("k", "one", 0), True),
-        (("k", "one", 1), False),
-        (("k", "two", 0), False),
-        (("j", "one", 0), False),
-    ],
-)
-def test_an_item_is_found_by_its_name(name: Any, is_current: bool) -> None:
-    """The whole name must match, and the item must not have expired."""
-    ledger = Ledger([entry(1, saved("a", expires_at=stamp(9)))])
-
-    assert ledger.is_current(name, stamp(8)) is is_current
-    assert not ledger.is_current(name, stamp(9))
 
 
 def test_a_keyword_has_its_last_saved_description() -> None:

@@ -3,8 +3,8 @@
 from hypothesis import given
 
 from factmem.ledger._condition import Condition
+from factmem.ledger._purging import purged
 from factmem.ledger._related import RelatedEntries, refolded
-from factmem.ledger._removal import purged
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from tests.ledgers import (
@@ -12,6 +12,7 @@ from tests.ledgers import (
     conditions,
     entries_of,
     entry,
+    forgotten,
     ledgers,
     moments,
     names,
@@ -27,7 +28,7 @@ from tests.ledgers import (
 def test_a_purged_ledger_equals_a_new_fold(
     steps: list[Step], condition: Condition, later: list[Step]
 ) -> None:
-    """Later entries may use the positions of earlier facts and descriptions."""
+    """Later entries may use the ids of earlier facts and descriptions."""
     before = entries_of(steps)
     now = max(stamp(95), Ledger(before).recorded_at)
     after = purged(before, condition, now).entries
@@ -55,7 +56,9 @@ def _shown(ledger: Ledger, now: str) -> list[object]:
 def test_a_purge_updates_the_ledger_in_place() -> None:
     """It must not need a new fold, which is its purpose."""
     before = [entry(n, saved(f"v{n}", fact_id=f"f{n}", keyword=f"k{n % 3}")) for n in range(9)]
-    before.append({"at": stamp(9), "forget": [("k1", "f1", 0), ("k1", "f4", 0)]})
+    before.append(
+        {"at": stamp(9), "forget": [forgotten("v1", "f1", "k1"), forgotten("v4", "f4", "k1")]}
+    )
     after = purged(before, Condition("k1"), stamp(10)).entries
     ledger = Ledger(before)
     version = ledger.version(stamp(10))
@@ -64,9 +67,9 @@ def test_a_purge_updates_the_ledger_in_place() -> None:
 
     assert found is not None
     assert [(n, each) for n, each in enumerate(after) if each is not before[n]] == [
-        (1, None),
-        (4, None),
-        (9, None),
+        (1, entry(1, saved(fact_id="f1", keyword="k1", purged=True))),
+        (4, entry(4, saved(fact_id="f4", keyword="k1", purged=True))),
+        (9, {"at": stamp(9), "forget": [("k1", "f1", ""), ("k1", "f4", "")]}),
     ]
     assert shown(found, stamp(10)) == shown(Ledger(filter(None, after)), stamp(10))
     assert found.version(stamp(10)) != version
@@ -80,7 +83,7 @@ def test_entries_are_related_by_keywords_facts_and_each_other() -> None:
         entry(
             3, saved("c", keyword="two", fact_id="f2"), saved("d", keyword="three", fact_id="f3")
         ),
-        {"at": stamp(4), "forget": [("three", "f3", 0)]},
+        {"at": stamp(4), "forget": [forgotten("d", "f3", "three")]},
         entry(5, saved("e", keyword="four", fact_id="f5")),
         {"at": stamp(6), "retract": [{"keyword": "four", "timestamp": stamp(6)}]},
         {"at": stamp(7), "link": "of a later version"},  # type: ignore[typeddict-unknown-key]
@@ -100,7 +103,7 @@ def test_facts_of_one_conversation_are_related() -> None:
         entry(1, saved("1234", keyword="pin", fact_id="f1", source=said)),
         entry(2, saved("x", keyword="other", fact_id="f2", source=heard)),
         entry(3, saved("y", keyword="more", fact_id="f3")),
-        {"at": stamp(4), "forget": [("pin", "f1", 0)]},
+        {"at": stamp(4), "forget": [forgotten("1234", "f1", "pin")]},
     ]
 
     rest = purged(entries, Condition("pin"), stamp(5)).entries

@@ -17,6 +17,7 @@ from factmem.errors import (
     UnboundSubjectError,
 )
 from factmem.events import MemoryEvent, MemoryOperation
+from factmem.ledger._items import name_of
 from factmem.ledger._undo import undoing
 from factmem.ledger.entries import (
     Entry,
@@ -538,7 +539,7 @@ def test_merging_and_undoing_change_only_the_proposed_values(
             held += [value for value in given_ if value not in held]
         elif action == "forget":
             found = Ledger(entries).items("languages", now)
-            names = [("languages", item.fact_id, item.position) for item in found.values()]
+            names = [name_of("languages", item) for item in found.values()]
             values = [item.value for item in found.values()]
             gone = [name for name, value in zip(names, values, strict=True) if value == given_]
             entries.append({"at": now, "forget": gone})

@@ -23,7 +23,7 @@ from factmem.testing._facts import (
 )
 from factmem.testing.clock import START, SettableClock
 
-ENTRY: Any = {"at": "2001-02-03T04:05:06.000000Z", "forget": [["a", "b", 0]]}
+ENTRY: Any = {"at": "2001-02-03T04:05:06.000000Z", "forget": [["a", "b", ""]]}
 
 
 @pytest.fixture

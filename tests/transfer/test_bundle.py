@@ -501,7 +501,7 @@ class TestDamage:
             ({"facts": [{**FACT, "type": "BOTH"}]}, "type"),
             ({"facts": [{**FACT, "type": "MULTIPLE"}]}, "facts.0 is not"),
             ({"facts": [{**FACT, "values": [SECRET]}]}, "facts.0 is not"),
-            ({"facts": [{**FACT, "positions": [0]}]}, "facts.0 is not"),
+            ({"facts": [{**FACT, "purged": False}]}, "facts.0.purged"),
             ({"facts": [{**FACT, "importance": 2}]}, "importance"),
             ({"facts": [{**FACT, "importance": True}]}, "importance"),
             ({"facts": [{**FACT, "expires_at": SECRET}]}, "expires_at"),

@@ -197,11 +197,11 @@ class StoredPlaces(PlaceReads):
                 view.outdate()
 
     def extend(self, identity: Identity, extend: Extension) -> int:
-        """Append the entries that `extend` returns, under the place's lock; return how many."""
-        mark, count = new_mark(), 0
+        """Append the entries that `extend` returns, and apply its edits; return how many entries."""
+        mark, count, purges = new_mark(), 0, False
 
         def write(session: Session, unknown: int) -> int:
-            nonlocal count
+            nonlocal count, purges
             reader, writer = self.writing(session)
             with session.transaction():
                 writer.lock_or_make(session, identity)
@@ -210,15 +210,25 @@ class StoredPlaces(PlaceReads):
                 answer = reader.whole(session, identity)
                 known = [] if answer is None else counted(answer.entries)
                 recorded_at = known[-1]["at"] if known else ""
-                new = extend(known, self._clock.recording(recorded_at))
-                if new:
-                    writer.add(session, identity, new, mark)
-                else:
+                change = extend(known, self._clock.recording(recorded_at))
+                if change.entries:
+                    writer.add(session, identity, change.entries, mark)
+                elif not known:
                     writer.delete_empty(session, identity)
-                count = len(new)
+                purges = change.turns is not None
+                if purges:
+                    writer.count_purge(session, identity)
+                if change.edit is not None:
+                    writer.edit(session, identity, change.edit, is_purge=purges)
+                if (turns := change.turns) is not None:
+                    writer.edit_conversations(session, identity, lambda _: turns)
+                count = len(change.entries)
             return count
 
-        return self._changed(identity, write)
+        done = self._changed(identity, write)
+        if purges:
+            self.finish_erasure()
+        return done
 
     def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         """Remove a place."""

@@ -171,9 +171,7 @@ class WordIndex:
                 topic.add(canonical(item.value), item)
                 if item.ends_at is not None:
                     expiries.append((item.ends_at, keyword))
-        return Ledger.restored(
-            LedgerState(self._head["recorded_at"], 0, [], {}, held, {}, expiries)
-        )
+        return Ledger.restored(LedgerState(self._head["recorded_at"], 0, [], {}, held, expiries))
 
     @cached_property
     def _topics(self) -> dict[str, Any]:

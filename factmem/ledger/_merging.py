@@ -1,0 +1,257 @@
+"""Merging of the entries of other copies of a place. Pure.
+
+All copies have one order of entries, whatever the order in which these arrived: that of the times at
+which they were first recorded; at one time that of their numbers (`tie`), then of what they name. So
+copies that have exchanged everything have the same log, and whatever is folded from it is the same.
+
+What one copy has purged, the others lose with the next exchange: the save without its value wins.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import orjson
+
+from factmem.ledger._items import values_of, with_values
+from factmem.ledger._quotes import QuotedValues, turn_without, without_values
+from factmem.ledger.entries import Entry, StoredFact, encoded_entry, sign
+from factmem.models._values import JsonValue, canonical
+from factmem.models.actors import By
+
+__all__ = ["Merged", "merged"]
+
+
+_Kind: TypeAlias = Literal["facts", "forget", "retract"]
+_KINDS: tuple[_Kind, ...] = ("facts", "forget", "retract")
+
+_Home: TypeAlias = tuple[int, int]
+"""The number of a known entry, and that of a part of it."""
+
+
+class Merged(NamedTuple):
+    """What a replay does to a place."""
+
+    new: list[Entry]
+    """The entries that the place does not have."""
+    order: list[Entry] | None
+    """All entries of the place afterwards; None if the new ones are the last and nothing else changes."""
+    purged: QuotedValues | None
+    """The values that the place had until now, and another copy has purged; None if there are none."""
+
+    def edit(self, entries: Sequence[Entry]) -> Sequence[Entry | None]:
+        """Return all entries of the place, the new ones at its end, in their order."""
+        order = entries if self.order is None else self.order
+        return [old if old == new else new for old, new in zip(entries, order, strict=True)]
+
+    def turns(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the messages of a conversation without the purged values."""
+        values = QuotedValues(()) if self.purged is None else self.purged
+        return [turn_without(each, values) for each in entries]
+
+
+def merged(known: Sequence[Entry], given: Sequence[Entry], by: By) -> Merged:
+    """Return what a replay does to a place.
+
+    Args:
+        known: The entries of the place, in order.
+        given: Those of another copy, in order.
+        by: Signs the new entries that name no actor.
+    """
+    return _Merge(known).of(given, by)
+
+
+class _Merge:
+    """The entries of a place, while those of another copy are added."""
+
+    def __init__(self, known: Sequence[Entry]) -> None:
+        self._known = known
+        self._after: list[Entry] = list(known)
+        self._ties = list(_ties(known))
+        self._homes: dict[tuple[Any, ...], dict[str, deque[_Home]]] = {}
+        self._others: set[bytes] = set()
+        self._purged: list[JsonValue] = []
+        for number, entry in enumerate(known):
+            if _is_other(entry):
+                self._others.add(_other(entry))
+            for kind in _KINDS:
+                for index, part in enumerate(entry.get(kind, ())):
+                    mark, digest = _mark(kind, part, entry)
+                    homes = self._homes.setdefault(mark, {})
+                    homes.setdefault(digest, deque()).append((number, index))
+
+    def of(self, given: Sequence[Entry], by: By) -> Merged:
+        """Add the entries of another copy."""
+        new: list[Entry] = []
+        for entry, tie in zip(given, list(_ties(given)), strict=True):
+            rest = self._unknown(entry, tie)
+            if rest is not None:
+                sign(rest, by)
+                new.append(rest)
+                self._ties.append(tie)
+        values = QuotedValues(self._purged) if self._purged else None
+        every = [*self._after, *new]
+        if values is not None:
+            every = [without_values(each, values) for each in every]
+        order = self._ordered(every)
+        count = len(self._known)
+        is_appended = all(old is each for old, each in zip(self._known, order, strict=False))
+        if is_appended and len(order) == count + len(new):
+            return Merged(order[count:], None, values)
+        return Merged(new, order, values)
+
+    def _unknown(self, entry: Entry, tie: int) -> Entry | None:
+        """Join the known parts of an entry with those of the place, and return the others."""
+        if _is_other(entry):
+            return None if _other(entry) in self._others else entry
+        rest: Any = entry.copy()
+        homes: set[int] = set()
+        for kind in _KINDS:
+            left: list[Any] = []
+            parts: Sequence[Any] = rest.pop(kind, ())
+            for part in sorted(parts, key=_is_blank) if kind != "facts" else parts:
+                home = self._home(kind, part, entry)
+                if home is None:
+                    left.append(part)
+                else:
+                    self._join(kind, home, part)
+                    homes.add(home[0])
+            if left:
+                rest[kind] = left
+        if _is_other(rest):
+            if len(homes) == 1:
+                self._join_entry(homes.pop(), entry, tie)
+            return None
+        found: Entry = rest
+        return entry if not homes else found
+
+    def _home(self, kind: _Kind, part: Any, entry: Entry) -> _Home | None:
+        mark, digest = _mark(kind, part, entry)
+        homes = self._homes.get(mark, {})
+        names = [digest, ""] if digest else ["", *homes]
+        return next((homes[name].popleft() for name in names if homes.get(name)), None)
+
+    def _join(self, kind: _Kind, home: _Home, part: Any) -> None:
+        number, index = home
+        entry: Any = self._after[number]
+        old = entry[kind][index]
+        if old == part:
+            return
+        joined: Any = min(old, part, key=_rank)
+        if kind == "facts":
+            joined = _joined(joined, old, part)
+            if "purged" in joined:
+                left = set(map(canonical, _values(joined)))
+                gone = [value for value in _values(old) if canonical(value) not in left]
+                self._purged += gone
+        if joined != old:
+            parts = list(entry[kind])
+            parts[index] = joined
+            entry = {**entry, kind: parts}
+            self._after[number] = entry
+
+    def _join_entry(self, number: int, other: Entry, tie: int) -> None:
+        """Take the greater number among the entries of one time, and the greater name of an actor."""
+        self._ties[number] = max(self._ties[number], tie)
+        entry = self._after[number]
+        actor = other.get("actor", "")
+        if actor > entry.get("actor", ""):
+            entry = entry.copy()
+            entry.pop("reason", None)
+            sign(entry, By(actor, other.get("reason")))
+            self._after[number] = entry
+
+    def _ordered(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return all entries in order, each with its number if that is not the next one."""
+        keys = [(each["at"], tie) for each, tie in zip(entries, self._ties, strict=True)]
+        order = list(range(len(entries)))
+        if any(one >= other for one, other in pairwise(keys)):
+            order.sort(key=lambda number: (*keys[number], _names(entries[number])))
+        found: list[Entry] = []
+        last, following = "", 0
+        for number in order:
+            at, tie = keys[number]
+            expected = following if at == last else 0
+            last, following = at, tie + 1
+            entry = entries[number]
+            if entry.get("tie", expected) != tie or ("tie" in entry and tie == expected):
+                entry = entry.copy()
+                entry.pop("tie", None)
+                if tie != expected:
+                    entry["tie"] = tie
+            found.append(entry)
+        return found
+
+
+def _ties(entries: Iterable[Entry]) -> Iterator[int]:
+    """Yield the number of each entry among those of its time."""
+    last, tie = "", 0
+    for entry in entries:
+        tie = entry.get("tie", tie + 1 if entry["at"] == last else 0)
+        last = entry["at"]
+        yield tie
+
+
+def _is_other(entry: Entry) -> bool:
+    """Return whether an entry has no parts that a ledger reads."""
+    return not any(entry.get(kind) for kind in _KINDS)
+
+
+def _other(entry: Entry) -> bytes:
+    rest = entry.copy()
+    rest.pop("tie", None)
+    return entry["at"].encode() + encoded_entry(rest)
+
+
+def _mark(kind: _Kind, part: Any, entry: Entry) -> tuple[tuple[Any, ...], str]:
+    """Return the identity of a part, and the digest of its value, which a purge removes."""
+    if kind == "facts":
+        return (kind, entry["at"], part["keyword"], part["id"]), ""
+    names = entry["at"], _names(entry)
+    if kind == "forget":
+        return (kind, *names, part[0], part[1]), part[2]
+    mark = kind, *names, part["keyword"], part["timestamp"], part.get("id", "")
+    return mark, part.get("digest", "")
+
+
+def _is_blank(part: Any) -> bool:
+    """Whether a forgetting or retraction names a purged value: the others find theirs first."""
+    return not (part.get("digest") if isinstance(part, dict) else part[2])
+
+
+def _rank(part: Any) -> tuple[bool, bool, int, bytes]:
+    """Return the order in which two copies of a part win: that which was purged of a value, or of words."""
+    is_fact = isinstance(part, dict) and "id" in part and "type" in part
+    is_whole = "purged" not in part if is_fact else not _is_blank(part)
+    holder: Any = {"at": "", "facts": [part]}
+    body = encoded_entry(holder)
+    return is_whole, is_fact and "value" in part, len(body), body
+
+
+def _joined(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
+    """Return the better of two copies of a fact, without values that either copy has purged."""
+    if "purged" not in best or "values" not in best:
+        return best
+    both = set(map(canonical, _values(one))) & set(map(canonical, _values(other)))
+    kept = [number for number, value in values_of(best) if canonical(value) in both]
+    if len(kept) == len(best["values"]):
+        return best
+    return with_values(best, kept)
+
+
+def _values(fact: StoredFact) -> list[JsonValue]:
+    return [value for _, value in values_of(fact)]
+
+
+def _names(entry: Entry) -> bytes:
+    """Return what an entry names, in a form that a purge does not change."""
+    if _is_other(entry):
+        return _other(entry)
+    facts = [(fact["keyword"], fact["id"]) for fact in entry.get("facts", ())]
+    forget = [name[:2] for name in entry.get("forget", ())]
+    retract = [
+        (each["keyword"], each["timestamp"], each.get("id", ""))
+        for each in entry.get("retract", ())
+    ]
+    return orjson.dumps([facts, forget, retract, entry.get("undoes")])

@@ -93,7 +93,7 @@ def import_(
     place: PlaceOptions = None,
     user_field: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The field with the user of a memory; user_id in mem0."),
+        typer.Option(metavar="NAME", help="The field with the user, in CrewAI and Graphiti."),
     ] = None,
     erased: Erased = None,
     key_env: Annotated[
@@ -188,6 +188,8 @@ def _memories(path: str, chosen: Format, only: list[Place], user_field: str | No
             f"{chosen} needs one --place: product/my-app/user to keep their users, or "
             "product/my-app/user/alice to import all for one user"
         )
+    if user_field is not None and chosen not in {Format.CREWAI, Format.GRAPHITI}:
+        raise CommandError("--user-field is for CrewAI and Graphiti: mem0 names users in user_id")
     from factmem.transfer.chats import import_chats
     from factmem.transfer.memories import import_crewai, import_graphiti, import_mem0
 

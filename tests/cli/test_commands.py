@@ -513,6 +513,8 @@ def test_memories_of_mem0_are_imported_once(store: list[str]) -> None:
 
     assert ask(*command) == {"format": "mem0", "read": 3, "new": 3, "skipped": 0, "problems": []}
     assert ask(*command)["new"] == 0
+    refused = call(*command, "--user-field", "agent_id", code=ExitCode.USAGE)
+    assert "--user-field is for CrewAI and Graphiti" in refused
     assert [each["place"] for each in ask(*store, "places")] == [
         "agent/desk/user/alice",
         ALICE,

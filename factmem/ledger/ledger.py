@@ -326,6 +326,10 @@ class Ledger(PlanningLedger):
                 self._note(keyword, item.fact_id, item.value)
                 self._end(held, key, item, at)
                 self._ended(held, key, item, at)
+            elif digest and not (held.proposals or held.plans):
+                # Another copy has replaced it before; what was said of it until now stays ended.
+                held.retractions = held.retractions or Retractions()
+                held.retractions.end(digest, (at, ""))
             if held.proposals is not None:
                 self._withdraw(held.proposals, digest, at)
             if held.plans:

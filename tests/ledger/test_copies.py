@@ -25,7 +25,7 @@ from factmem.models.actors import NOBODY
 from factmem.models.facts import Concept, FactType
 from factmem.models.places import Identity
 from factmem.models.when import When
-from tests.ledgers import saved, shown, stamp
+from tests.ledgers import forgotten, saved, shown, stamp
 
 HISTORIES = int(os.environ.get("HISTORIES", "90"))
 """The random histories; `HISTORIES=10000` looks harder."""
@@ -230,3 +230,18 @@ def test_copies_that_exchange_all_they_have_are_equal(part: int) -> None:
     wrong = [each for seed in range(part, HISTORIES, 3) for each in differences(seed)]
 
     assert not wrong, f"{len(wrong)} differences in {HISTORIES} histories, the first: {wrong[0]}"
+
+
+def test_a_forgetting_ends_a_value_that_another_copy_has_replaced() -> None:
+    def said(value: str, second: int, recorded: int) -> Entry:
+        fact = saved(value, fact_id=f"{value}{second}", kind="SINGLE", timestamp=stamp(second))
+        return {"at": stamp(recorded), "facts": [fact]}
+
+    one, other = Copy(), Copy()
+    gone: Entry = {"at": stamp(20), "forget": [forgotten("a", "a10")]}
+    one.entries = [said("a", 10, 10), gone, said("a", 18, 25)]
+    other.entries = [said("b", 15, 15)]
+
+    one.merge(other)
+
+    assert [item.value for item in Ledger(one.entries).items("k", END).values()] == ["b"]

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from factmem.providers._sql.sealing import _SUM_END, _CheckedLines
-from tests.storms.changed_rows import unnoticed
+from tests.storms.changed_rows import Outcome, unnoticed
 from tests.storms.tampering import Trial, run
 
 both_kinds = pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
@@ -31,15 +31,20 @@ async def test_a_checksum_that_is_not_compared_is_noticed(
     """A trial that finds nothing, whatever the store does, would prove nothing."""
     trial = Trial(tmp_path, is_encrypted=False)
     await trial.prepare()
-    sound = await trial.change("lines swapped", Random(1))
+
+    async def swapped() -> list[Outcome]:
+        """Swap lines in eight ways; that of the last line of a place is noticed by its row, too."""
+        found = [await trial.change("lines swapped", Random(seed)) for seed in range(8)]
+        return [each for each in found if each is not None]
+
+    sound = await swapped()
 
     def unchecked(lines: object, number: int, at: int, previous: bytes, stored: bytes) -> bytes:
         return b"{" + stored[_SUM_END:].removeprefix(b",")
 
     monkeypatch.setattr(_CheckedLines, "open", unchecked)
-    weak = await trial.change("lines swapped", Random(1))
+    weak = await swapped()
 
-    assert sound is not None
-    assert weak is not None
-    assert unnoticed([sound]) == []
-    assert unnoticed([weak]) == [weak]
+    assert sound
+    assert unnoticed(sound) == []
+    assert unnoticed(weak)

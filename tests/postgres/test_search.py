@@ -1,6 +1,7 @@
 """Recall in the database: it finds what a search in memory finds, and nothing that is gone.
 
-Places are large from the second fact on here.
+Places are large from the second fact on here. What held at other times is searched in small places only,
+so no question here names a time of the past.
 """
 
 import zlib
@@ -63,7 +64,7 @@ WORDS = [
 QUESTIONS = (
     "Where is the bicycle in the garden?",
     "자전거 여행",
-    "Does Ann play chess or violin in winter",
+    "Does Ann play chess, violin or the piano",
     "Which strasse is C++ and IONIQ 5 of 01012345678",
     "library printer window orange concert",
     "what was said on 2026-11-02",

@@ -162,6 +162,7 @@ def _register_at_fork(method: "weakref.WeakMethod[Callable[[], None]]") -> None:
 
 SHARED_PORTAL = Portal()
 """The default portal of all synchronous twins. It closes at interpreter exit, after the exit
-handlers that were registered after the import of this module."""
+handlers that were registered after the import of this module. Python 3.12 starts no thread at exit:
+a call that needs one raises there."""
 
 atexit.register(SHARED_PORTAL.close)

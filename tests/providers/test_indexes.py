@@ -93,7 +93,7 @@ async def test_an_index_is_read_only_for_its_own_place(root: Path, storage: Stor
     assert await store.write_index(BOB, AGENT, INDEX, version=version)
     hers, his = indexes(root)
 
-    run(root, "UPDATE indexes SET bytes = CASE bytes WHEN ?1 THEN ?2 ELSE ?1 END", hers, his)
+    run(root, "UPDATE indexes SET bytes = CASE bytes WHEN ? THEN ? ELSE ? END", hers, his, hers)
     run(root.with_name("other"), "UPDATE indexes SET bytes = ?", his)
 
     assert await kept(store) is None

@@ -8,6 +8,7 @@ out. Claude: a list of conversations, each with its `chat_messages`.
 import io
 import json
 import re
+import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, TextIO
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from factmem.models._names import checked_name
+from factmem.models.clock import utc
 
 _NAME = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 _CHUNK = 1024 * 1024
@@ -53,27 +55,29 @@ def chats_of(path: str | PathLike[str]) -> Generator[Chat | tuple[str, str]]:
     """
     with ExitStack() as opened:
         items = (item for file in _files(Path(path), opened) for item in _items(file))
-        for number, item in enumerate(items, 1):
-            try:
-                yield _chat(item)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
-                yield f"conversation {number}", "It is not as ChatGPT or Claude exports it"
+        try:
+            for number, item in enumerate(items, 1):
+                try:
+                    yield _chat(item)
+                except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
+                    yield f"conversation {number}", "It is not as ChatGPT or Claude exports it"
+        except UnicodeDecodeError:
+            raise ValueError("The file is not UTF-8: is it conversations.json?") from None
+        except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error):
+            raise ValueError("The archive is damaged, or has a password") from None
 
 
 def _files(path: Path, opened: ExitStack) -> Iterator[TextIO]:
     if not is_zipfile(path):
         yield opened.enter_context(path.open(encoding="utf-8-sig"))
         return
-    try:
-        archive = opened.enter_context(ZipFile(path))
-        names = sorted(name for name in archive.namelist() if _NAME.fullmatch(name))
-        if not names:
-            raise ValueError("The archive has no conversations.json: is it an export?")
-        for name in names:
-            file = opened.enter_context(archive.open(name))
-            yield io.TextIOWrapper(file, encoding="utf-8-sig")
-    except (BadZipFile, NotImplementedError, RuntimeError):
-        raise ValueError("The archive is damaged, or has a password") from None
+    archive = opened.enter_context(ZipFile(path))
+    names = sorted(name for name in archive.namelist() if _NAME.fullmatch(name))
+    if not names:
+        raise ValueError("The archive has no conversations.json: is it an export?")
+    for name in names:
+        file = opened.enter_context(archive.open(name))
+        yield io.TextIOWrapper(file, encoding="utf-8-sig")
 
 
 def _items(file: TextIO) -> Iterator[Any]:
@@ -108,6 +112,8 @@ def _chat(item: Mapping[str, Any]) -> Chat:
     else:
         program, name, messages = "claude", item["uuid"], _of_claude(item)
     whole = checked_name(f"{program}-{name}", "conversation")
+    for each in messages:
+        utc(each.said_at, "said_at")
     return Chat(whole, [each for each in messages if each.text.strip()])
 
 

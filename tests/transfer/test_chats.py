@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import anyio
 import pytest
@@ -189,6 +189,9 @@ async def test_chats_can_be_stored_without_learning(tmp_path: Path) -> None:
     assert (await memory.conversations.pending()).pending == 0
 
 
+FIRST = of_claude()["chat_messages"][0]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -200,6 +203,8 @@ async def test_chats_can_be_stored_without_learning(tmp_path: Path) -> None:
         {"uuid": "x", "chat_messages": [{"uuid": "1", "sender": "robot"}]},
         {"uuid": "x", "chat_messages": 7},
         {"uuid": "\n", "chat_messages": of_claude()["chat_messages"]},
+        {"uuid": "x", "chat_messages": [{**FIRST, "created_at": "2024-03-04T09:00:00"}]},
+        {"uuid": "x", "chat_messages": [{**FIRST, "created_at": "0001-01-01T00:00:00+09:00"}]},
     ],
 )
 async def test_a_damaged_chat_is_reported_and_the_others_imported(
@@ -212,10 +217,12 @@ async def test_a_damaged_chat_is_reported_and_the_others_imported(
     assert (len(report.problems), report.new) == (1, 2)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[", '[{"uuid": "x"', "[[" * 100_000, "[1 2"])
-async def test_another_file_is_an_error(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", [b"", b"{}", b"[", b'[{"uuid": "x"', b"[[" * 100_000, b"[1 2", b'["\xff"]']
+)
+async def test_another_file_is_an_error(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "conversations.json"
-    path.write_text(text)
+    path.write_bytes(text)
     with pytest.raises(ValueError, match="The file is"):
         await import_chats(path, InMemoryProvider(), scope=AGENT, subject=ALICE)
 
@@ -226,6 +233,17 @@ async def test_another_archive_is_an_error(tmp_path: Path) -> None:
         archive.writestr("a.json", "[]")
     with pytest.raises(ValueError, match=r"no conversations\.json"):
         await import_chats(path, InMemoryProvider(), scope=AGENT, subject=ALICE)
+
+
+async def test_a_damaged_archive_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", json.dumps([of_claude()]))
+    data = path.read_bytes()
+    for position in range(60, 200, 10):
+        path.write_bytes(data[:position] + b"\xff\xff" + data[position + 2 :])
+        with pytest.raises(ValueError, match=r"The archive is damaged|The file is"):
+            await import_chats(path, InMemoryProvider(), scope=AGENT, subject=ALICE)
 
 
 async def test_chats_need_their_user(tmp_path: Path) -> None:

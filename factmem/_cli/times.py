@@ -44,14 +44,16 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def parse_when(text: str | None) -> When | None:
-    """Parse a year, a month, a day or a moment; None for None.
+    """Parse a year, a month, a day, a moment, or a time span before now; None for None.
 
     Raises:
         CommandError: The string is none of these.
     """
     try:
+        if text is not None and text[-1:] in _UNITS:
+            return When.of(datetime.now(UTC) - parse_age(text), "time")
         return None if text is None else When(text)
-    except ValueError as exc:
+    except (ValueError, OverflowError) as exc:
         raise CommandError(str(exc)) from None
 
 

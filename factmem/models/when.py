@@ -1,6 +1,7 @@
 """When: a year, a month, a day or a moment, kept in the precision and the time zone it was given in."""
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -15,7 +16,11 @@ from factmem.models.clock import day_in, stamp
 __all__ = ["When"]
 
 _PERIOD = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
-_EXAMPLE = "'2026', '2026-05', '2026-05-03', '2026-05-03[Asia/Seoul]' or an aware datetime"
+_EXAMPLE = (
+    "'2026', '2026-05', '2026-05-03', '2026-05-03[Asia/Seoul]', '2026-05-03T10:00+09:00' "
+    "or an aware datetime"
+)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,10 @@ class When:
         if isinstance(given, When):
             return given
         if isinstance(given, str):
-            return cls(given)
+            try:
+                return cls(given)
+            except ValueError as exc:
+                raise ValueError(f"{name}: {exc}") from None
         expect(given, (date, datetime), name, f"{name}='2026-05-03'")
         if not isinstance(given, datetime):
             return cls(given.isoformat())
@@ -96,10 +104,8 @@ WhenLike: TypeAlias = When | date | str
 
 def _bounds(text: str) -> tuple[datetime, datetime]:
     plain, bracket, zone = text.partition("[")
+    place = _zone(zone) if bracket else None
     try:
-        if bracket and not zone.endswith("]"):
-            raise ValueError
-        place = zone_named(zone[:-1]) if bracket else None
         if (found := _PERIOD.fullmatch(plain)) is None:
             moment = datetime.fromisoformat(plain)
             if moment.tzinfo is None:
@@ -109,19 +115,26 @@ def _bounds(text: str) -> tuple[datetime, datetime]:
             return moment.astimezone(UTC), moment.astimezone(UTC)
         year, month, day = (None if each is None else int(each) for each in found.groups())
         first = date(year or 0, month or 1, day or 1)
-        if day is not None:
-            after = first + timedelta(days=1)
-        elif month is not None:
-            after = date(first.year + month // 12, month % 12 + 1, 1)
-        else:
-            after = date(first.year + 1, 1, 1)
-        return _midnight(first, place), _midnight(after, place)
+        last = first.replace(month=month or 12)
+        last = last.replace(day=day or monthrange(last.year, last.month)[1])
+        return _midnight(first, place), _midnight(last, place, days=1)
     except (ValueError, OverflowError):
         raise ValueError(f"A time must be {_EXAMPLE}") from None
 
 
-def _midnight(day: date, place: tzinfo | None) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=place or UTC).astimezone(UTC)
+def _midnight(day: date, place: tzinfo | None, *, days: int = 0) -> datetime:
+    try:
+        day += timedelta(days=days)
+        return datetime(day.year, day.month, day.day, tzinfo=place or UTC).astimezone(UTC)
+    except OverflowError:  # 9999-12-31 often stands for "never"
+        return _FIRST if day.year == 1 else _LAST
+
+
+def _zone(bracketed: str) -> tzinfo:
+    try:
+        return zone_named(bracketed.removesuffix("]") if bracketed.endswith("]") else "")
+    except ValueError:  # the name may be a part of what somebody said
+        raise ValueError("The time zone is unknown: '2026-05-03[Asia/Seoul]' has one") from None
 
 
 @lru_cache(maxsize=64)

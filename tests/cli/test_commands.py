@@ -111,6 +111,8 @@ def test_a_value_begins_and_ends(store: list[str]) -> None:
     assert then["value"] == "Kakao"
     actions = [each["action"] for each in ask(*store, "history", ALICE, "job", "--reveal")]
     assert actions == ["saved", "planned"]
+    [lately] = ask(*store, "show", ALICE, "--valid-at", "7d", "--reveal")
+    assert lately["value"] == "Naver"
     nothing = [*store, "show", ALICE, "--reveal", "--valid-at"]
     call(*nothing, "2999-06", code=ExitCode.NOTHING)
     call(*nothing, "soon", code=ExitCode.USAGE)

@@ -13,6 +13,8 @@ from tests.tables import table
 HOME = Concept("home", "Where the user lives")
 PETS = Concept("pets", "The user's pets", FactType.MULTIPLE)
 SEOUL = ZoneInfo("Asia/Seoul")
+END = datetime.max.replace(tzinfo=UTC)
+"""The end of the year 9999, which applications write for "never"."""
 
 
 @table(
@@ -31,6 +33,14 @@ SEOUL = ZoneInfo("Asia/Seoul")
             datetime(2026, 5, 3, 1, tzinfo=UTC),
             datetime(2026, 5, 3, 1, tzinfo=UTC),
         ),
+        ("9999", datetime(9999, 1, 1, tzinfo=UTC), END),
+        ("9999-12-31", datetime(9999, 12, 31, tzinfo=UTC), END),
+        ("9999-12[America/Lima]", datetime(9999, 12, 1, 5, tzinfo=UTC), END),
+        (
+            "0001-01-01[Asia/Seoul]",
+            datetime(1, 1, 1, tzinfo=UTC),
+            datetime(1, 1, 1, 15, 32, 8, tzinfo=UTC),
+        ),
     ],
 )
 def test_a_time_has_a_begin_and_an_end(text: str, begin: datetime, end: datetime) -> None:
@@ -41,12 +51,23 @@ def test_a_time_has_a_begin_and_an_end(text: str, begin: datetime, end: datetime
 
 @table(
     "text",
-    ["", "May", "2026-13", "2026-02-30", "26-05", "2026-05-03T10:00", "2026-05[Mars]", "2026[UTC"],
+    ["", "May", "2026-13", "2026-02-30", "26-05", "2026-05-03T10:00", "0000"],
 )
 def test_a_text_that_is_no_time_is_refused(text: str) -> None:
     """With an example of each form; a moment without a zone could be any of 26 hours."""
     with pytest.raises(ValueError, match="A time must be '2026', '2026-05'"):
         When(text)
+
+
+@table("text", ["2026-05[Mars]", "2026[UTC", "2026[]", "2026[../UTC]", "2026[\x00]"])
+def test_a_zone_that_is_unknown_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="The time zone is unknown"):
+        When(text)
+
+
+def test_an_error_names_the_argument() -> None:
+    with pytest.raises(ValueError, match="until: A time must be"):
+        SingleFact(HOME, "Busan", since="2026", until="tomorrow")
 
 
 def test_dates_and_datetimes_keep_their_precision_and_zone() -> None:

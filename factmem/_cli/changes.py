@@ -21,6 +21,7 @@ from factmem.models.actors import FactState
 from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
+from factmem.models.when import EVER
 
 
 @command(signs=True, creates=True)
@@ -94,6 +95,7 @@ async def forget(
     confirm(f"Forget {what} in {name}{' and its history' if purge else ''}?")
     if keyword is not None:
         held = await facts_of(store, where, keyword)
+        held = held or await facts_of(store, where, keyword, valid_at=EVER)
         if not held:
             raise CommandError(f"{name} has no facts of {keyword!r}", ExitCode.NOTHING)
         target = target_of(GIVEN.get(), keyword, held)

@@ -38,6 +38,12 @@ class Condition:
         is_limited = self.keywords is not None or self.fact_ids is not None
         return frozenset(names) if alone or is_limited else None
 
+    @property
+    def is_of_keywords(self) -> bool:
+        """Whether it is met by all values of its keywords."""
+        others = self.key, self.fact_id, self.source, self.older_than, self.fact_ids, self.metadata
+        return all(each is None for each in others)
+
     def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
         """Return whether an item meets all conditions. A source must be the only one of the item."""
         return (

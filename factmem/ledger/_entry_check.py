@@ -143,6 +143,7 @@ class _Entry(TypedDict):
     tie: NotRequired[_Count]
     facts: NotRequired[list[Annotated[_Fact, AfterValidator(_whole)]]]
     forget: NotRequired[list[Annotated[tuple[_Name, _Name, _AnyDigest], Strict(False)]]]
+    whole: NotRequired[Literal[True]]
     retract: NotRequired[list[_Retracted]]
     actor: NotRequired[_Text]
     reason: NotRequired[_Text]

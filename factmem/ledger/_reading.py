@@ -106,6 +106,10 @@ class LedgerReads:
             return [*dict.fromkeys([*names, *found])] if names[-1] in found else found
         return found
 
+    def knows(self, keywords: Iterable[str]) -> bool:
+        """Return whether something was ever said of one of these keywords."""
+        return any(each in self._by_keyword or each in self._passed for each in keywords)
+
     def is_wide(self, keyword: str, now: str) -> bool:
         """Return whether also a SINGLE save adds to the values of a keyword."""
         held = self.at(now).get(keyword)

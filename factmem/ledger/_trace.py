@@ -1,6 +1,6 @@
 """The lives of values in a ledger: when each began and ended, and what each save did."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from factmem.ledger._items import Item, KeywordItems
 from factmem.ledger._plans import Plan
@@ -112,7 +112,8 @@ class Life:
     def end(self, at: str, holds_until: str | None = None) -> None:
         """Record that it was removed, unless it had already ended."""
         self._ended = min(at, self._ends(self.item.ends_at) or at)
-        self.holds_until = holds_until
+        if self.holds_until != "":
+            self.holds_until = holds_until
 
 
 class Trace(Ledger):
@@ -132,7 +133,28 @@ class Trace(Ledger):
         """The plan that begins."""
         self._holds_until: str = ""
         """Until when the values hold that are dropped by what is applied."""
-        super().__init__(entries)
+        given = list(entries)
+        super().__init__(given)
+        self._withdraw_past(given)
+
+    def _withdraw_past(self, entries: Sequence[Entry]) -> None:
+        """End what was over before a forgetting of its value or its whole keyword: it never held."""
+        names = {(name[0], name[2]) for entry in entries for name in entry.get("forget", ())}
+        keywords = {keyword for keyword, _ in names}
+        known: dict[object, list[Life]] = {}
+        for life in self.lives if names else ():
+            if life.keyword in keywords:
+                known.setdefault(life.keyword, []).append(life)
+                known.setdefault(life.name, []).append(life)
+        for number, entry in enumerate(entries if names else ()):
+            if "undoes" in entry:
+                continue
+            for keyword, _, digest in entry.get("forget", ()):
+                name = keyword, digest
+                for life in known.get(keyword if "whole" in entry else name, ()):
+                    if life.holds_until != "" and life.is_dead(self.recorded[number]):
+                        life.holds_until = ""
+                        self.forgotten[number].setdefault(life.name, life)
 
     @property
     def lives(self) -> Iterable[Life]:

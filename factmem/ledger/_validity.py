@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
-from factmem.ledger._items import KeywordItems
+from factmem.ledger._condition import Condition
+from factmem.ledger._items import KeywordItems, name_of
+from factmem.ledger._related import RelatedEntries
 from factmem.ledger._trace import Life, Trace
-from factmem.ledger.entries import Entry
+from factmem.ledger.entries import Entry, ForgottenItem
 from factmem.ledger.ledger import Ledger, LedgerState
 from factmem.models.clock import stamp
 from factmem.models.when import When, begin_of, end_of
 
-__all__ = ["held_at"]
+__all__ = ["former_values", "held_at"]
 
 
 def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
@@ -17,7 +19,7 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
 
     A value holds from its `since`, or from when it was said, until its `until`, or until what was said
     later ended it: its retraction, or for a SINGLE keyword the begin of the next value. What was
-    forgotten has never held. If several values held in a day, month or year, a SINGLE keyword shows the
+    forgotten has never held, also if it was over when it was forgotten. If several values held in a day, month or year, a SINGLE keyword shows the
     last of them, and of overlapping ones that which was said last. Of a time `between` two moments all
     are shown, as a MULTIPLE keyword, and what was replaced has the time of that as its `until`.
 
@@ -26,14 +28,13 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
         when: A moment, or a time in which the values held at least for a moment.
         known: Only what was recorded until then counts, and what had not expired by then; a stamp.
     """
-    trace = Trace(entry for entry in _recorded(entries, known))
+    trace = Trace(_recorded(entries, known))
     begin, end, is_between = stamp(when.begin), stamp(when.end), "/" in when.text
     trace.advance(max(begin, end, known))
     lives: dict[str, list[tuple[str, Life]]] = {}
     for life in trace.lives:
         first, last = _period(life)
-        expires_at, is_proposed = life.item.expires_at, life.item.state == "proposed"
-        if is_proposed or (expires_at is not None and expires_at <= known):
+        if life.item.state == "proposed" or _has_expired(life, known):
             continue
         if first < (end if begin < end else end + "~") and begin < last and first < last:
             lives.setdefault(life.keyword, []).append((min(last, end), life))
@@ -45,6 +46,25 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
             kind = "MULTIPLE" if is_between else held.fact_type
             found[keyword] = _chosen(KeywordItems(held.description, kind), lives[keyword])
     return Ledger.restored(LedgerState(known, 0, [], {}, found, []))
+
+
+def former_values(entries: Sequence[Entry], condition: Condition, now: str) -> list[ForgottenItem]:
+    """Return the values that meet a condition and held before `now`, and were not forgotten."""
+    related = RelatedEntries(entries)
+    trace = Trace(related.at(related.to(condition.names or ()).numbers))
+    trace.advance(max(now, trace.recorded_at))
+    found = {
+        life.name: name_of(life.keyword, life.item)
+        for life in trace.lives
+        if life.holds_until != "" and life.is_dead(now) and not _has_expired(life, now)
+        if condition.is_met_by(life.keyword, life.key, life.item)
+    }
+    return list(found.values())
+
+
+def _has_expired(life: Life, now: str) -> bool:
+    expires_at = life.item.expires_at
+    return expires_at is not None and expires_at <= now
 
 
 def _recorded(entries: Iterable[Entry], known: str) -> Iterable[Entry]:

@@ -109,6 +109,8 @@ class Entry(TypedDict):
     """Its place among the entries of this time, if that is not the one after the entry before it."""
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
+    whole: NotRequired[Literal[True]]
+    """Whether all of the forgotten keywords is forgotten: what had been replaced or had ended, too."""
     retract: NotRequired[list[RetractedValue]]
     operations: NotRequired[list[str]]
     """The operations over a whole store that have changed it: a repeated one skips it."""
@@ -199,6 +201,7 @@ def encoded(
     forget: Iterable[ForgottenItem] = (),
     retract: Iterable[RetractedValue] = (),
     *,
+    whole: bool = False,
     by: By | None = None,
 ) -> bytes:
     """Return an entry without its time as one line of JSON; `stamped` puts the time in.
@@ -211,6 +214,8 @@ def encoded(
         entry["facts"] = facts
     if forget := list(forget):
         entry["forget"] = forget
+    if forget and whole:
+        entry["whole"] = True
     if retract := list(retract):
         entry["retract"] = retract
     sign(entry, present_actor() if by is None else by)

@@ -265,6 +265,9 @@ class MemoryContents(ContentsUpkeep):
     ) -> Forgotten:
         """Forget the current values that meet all conditions, and return their number; see `delete`.
 
+        Without current ones, it forgets those of the concepts that have held before: then no
+        question about another time finds them.
+
         It searches the places of `subjects` and `scopes`, by default the memory's own. Places are
         written in sequence: if one fails, the values forgotten in others stay forgotten, and the
         call can be repeated.

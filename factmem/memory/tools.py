@@ -30,7 +30,7 @@ from factmem.memory._tool_arguments import (
 from factmem.memory.contents import MemoryContents
 from factmem.memory.listing import ConceptInfo
 from factmem.models.actors import FactState
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt._escaping import harmless
@@ -296,32 +296,36 @@ class _Tools:
     async def forget(self, asked: ForgetArguments, _: object) -> str:
         known = await self._contents.concepts()
         meant = _alike(asked.concept, known)
-        if len(meant) != 1:
-            note = _SEVERAL_CONCEPTS if meant else _NO_CONCEPT
-            return to_json({"forgotten": 0, "note": note}).decode()
-        (each,) = meant
-        if each.keyword in self._owned:
+        if len(meant) > 1:
+            return to_json({"forgotten": 0, "note": _SEVERAL_CONCEPTS}).decode()
+        keyword = meant[0].keyword if meant else normalize("NFC", asked.concept.strip())
+        if keyword in self._owned:
             return to_json({"forgotten": 0, "note": _OWNED}).decode()
-        concept: Concept[JsonValue, Any] = Concept(
-            each.keyword, each.description, each.fact_type, value_type=JsonValue
-        )
+        try:
+            kind = meant[0].fact_type if meant else FactType.SINGLE
+            concept: Concept[JsonValue, Any] = Concept(keyword, keyword, kind, value_type=JsonValue)
+        except ValueError:  # no keyword at all
+            return to_json({"forgotten": 0, "note": _NO_CONCEPT}).decode()
         held = [
             placed
             for placed in await self._contents.records(_ALL)
-            if placed.fact.concept.keyword == each.keyword
+            if placed.fact.concept.keyword == keyword
         ]
         confirmed = [placed for placed in held if placed.fact.state is FactState.CONFIRMED]
         if not asked.values and not confirmed:
-            return to_json({"forgotten": await self._contents.forget(concept=concept)}).decode()
+            count = await self._contents.forget(concept=concept)
+            note = {} if count or meant else {"note": _NO_CONCEPT}
+            return to_json({"forgotten": count, **note}).decode()
         stored = [value for placed in held for value in plain_values(placed.fact)]
         named = match_values(asked.values, stored) if asked.values else stored
         kept = [(p.place, v) for p in confirmed for v in plain_values(p.fact) if v in named]
-        counts = [
-            await self._contents.forget(concept=concept, value=value)
-            for value in named
-            if value not in [value for _, value in kept]
-        ]
+        gone = [each for each in named if each not in [value for _, value in kept]]
+        # What is not current may have held before.
+        gone += [each for each in asked.values or () if not match_values([each], stored)]
+        counts = [await self._contents.forget(concept=concept, value=value) for value in gone]
         answer: dict[str, JsonValue] = {"forgotten": sum(counts)}
+        if not meant and not sum(counts):
+            answer["note"] = _NO_CONCEPT
         for place, value in kept:
             await self._propose_end(place, concept, value)
         if kept:

@@ -98,6 +98,9 @@ def between(begin: datetime, end: datetime) -> When:
     return span
 
 
+EVER = between(datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+"""The time in which every value that ever held did so."""
+
 WhenLike: TypeAlias = When | date | str
 """What `since` and `until` accept: a `When`, its text, a date or an aware datetime."""
 

@@ -39,6 +39,8 @@ class Change(NamedTuple):
     facts: Sequence[StoredFact] = ()
     forget: Sequence[ForgottenItem] = ()
     """Appended with `facts` as one entry; nothing is appended if all are empty."""
+    is_whole: bool = False
+    """Whether what had been replaced or had ended of the forgotten keywords is forgotten, too."""
     edit: Edit | None = None
     """Applied to all entries, including the new ones. The result replaces them."""
     turns: Edit | None = None
@@ -54,7 +56,7 @@ class Change(NamedTuple):
         """Return the entry to append without its time; None if there is none."""
         if not (self.facts or self.forget or self.retract):
             return None
-        return encoded(self.facts, self.forget, self.retract, by=self.by)
+        return encoded(self.facts, self.forget, self.retract, whole=self.is_whole, by=self.by)
 
 
 Decision: TypeAlias = Callable[[Ledger, str], Change]

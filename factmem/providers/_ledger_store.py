@@ -147,12 +147,15 @@ class LedgerStore(LedgerReader):
         check_purge(purge)
         identity, by = self._enter(subject, scope), present_actor()
         left: list[tuple[str, ...]] = []
+        is_over, former = False, 0
 
         def decide(ledger: Ledger, now: str) -> Change:
+            nonlocal is_over
             condition = condition_at(now)
             forgotten = ledger.matching(condition, now)
+            is_over = not (forgotten or purge) and ledger.knows(condition.names or ())
             if not purge:
-                return Change(forget=forgotten, by=by)
+                return Change(forget=forgotten, is_whole=condition.is_of_keywords, by=by)
             from factmem.ledger._purging import purged
             from factmem.ledger._quotes import QuotedValues, turn_without  # slow to import
 
@@ -170,7 +173,18 @@ class LedgerStore(LedgerReader):
 
             return Change(forget=forgotten, edit=edit, turns=turns, by=by)
 
-        return Forgotten(await self._backend.change(identity, decide), *left)
+        def end_former(entries: Sequence[Entry], now: str) -> list[Entry]:
+            nonlocal former
+            from factmem.ledger._validity import former_values  # few forgettings find no value
+
+            forgotten = former_values(entries, condition_at(now), now)
+            former = len(forgotten)
+            return [{"at": now, "forget": forgotten}] if forgotten else []
+
+        count = await self._backend.change(identity, decide)
+        if is_over:
+            count = await self.amend(end_former, subject, scope) and former
+        return Forgotten(count, *left)
 
     @override
     async def erase(

@@ -176,6 +176,10 @@ class StoreCore(AgentMemoryProvider):
         of them with an earlier `timestamp`, recorded when it may, is history at once. The history
         still shows the earlier saves and the forget.
 
+        What was forgotten has never held: no `valid_at` finds a time at which a forgotten value held,
+        nor, if `concept` or `concepts` is the only condition, any earlier value. Values of
+        a concept that are over are forgotten even if nothing is current.
+
         Args:
             subject: The subject of the facts.
             scope: The scope of the facts.
@@ -195,7 +199,8 @@ class StoreCore(AgentMemoryProvider):
                 these contains a purged value in `mentioning`.
 
         Returns:
-            The number of values that were current; a `Forgotten` if the store reports remains.
+            The number of values that were current; if none was, of those of `concept` or `concepts`
+            that had held before. A `Forgotten` if the store reports remains.
 
         Raises:
             ValueError: No condition was given (use `erase` to empty a place), `value` was given

@@ -12,7 +12,7 @@ from typing import Any
 from factmem.ledger.resolution import PlacedFact, resolve
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Place
-from factmem.models.when import When, between
+from factmem.models.when import EVER, When, between
 from factmem.providers._reader import each_of
 from factmem.providers.base import FactStore
 from factmem.recall._fact_index import FactIndex
@@ -27,7 +27,6 @@ MOST_FACTS = 10_000
 """The most current facts of places that are searched for what held at other times: that takes up to a
 second, and 50 ms with 1,000."""
 
-_EVER = between(datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST = 2
 """The most sentences, and the most times of each, that are searched. Each time reads the places."""
@@ -77,7 +76,7 @@ async def held_beside(
     for query in queries[:_MOST]:
         times = _times(query, now)
         if clause := clause_of_time(query.text):
-            ever = await _index(store, cache, places, _EVER)
+            ever = await _index(store, cache, places, EVER)
             times += await cache.work(partial(ever.periods_of, clause))
         for span in times[:_MOST]:
             index = await _index(store, cache, places, _when(span))
@@ -112,5 +111,5 @@ async def _index(
 
 
 def _when(asked: Span) -> When:
-    first, last = _EVER.begin.timestamp(), _EVER.end.timestamp()
+    first, last = EVER.begin.timestamp(), EVER.end.timestamp()
     return between(*(_EPOCH + timedelta(seconds=min(max(at, first), last)) for at in asked[:2]))

@@ -113,7 +113,10 @@ def test_a_value_begins_and_ends(store: list[str]) -> None:
     assert actions == ["saved", "planned"]
     [lately] = ask(*store, "show", ALICE, "--valid-at", "7d", "--reveal")
     assert lately["value"] == "Naver"
+    call(*store, "set", ALICE, "city", "Busan", "--type", "text", "--until", "2020")
+    assert ask(*store, "forget", ALICE, "city", "--value", "Busan", "--yes")["forgotten"] == 1
     nothing = [*store, "show", ALICE, "--reveal", "--valid-at"]
+    call(*nothing, "2019", code=ExitCode.NOTHING)
     call(*nothing, "2999-06", code=ExitCode.NOTHING)
     call(*nothing, "soon", code=ExitCode.USAGE)
 

@@ -32,6 +32,7 @@ class Step(NamedTuple):
     since: int | None = None
     until: int | None = None
     forgets: bool = False
+    """Whether its value is forgotten; all are if it is empty."""
 
     @property
     def noon(self) -> int:
@@ -89,11 +90,13 @@ class Naive:
         return self
 
     def forget(self, step: Step) -> None:
-        """What was forgotten never held, and is planned no more."""
-        self.plans = [each for each in self.plans if each.value != step.value]
-        life = self.now.get(step.value)
-        if life is not None and life.last > step.noon:
-            self.drop(life)
+        """What was forgotten never held, also if it was over, and is planned no more."""
+        values = {step.value} if step.value else set("abc")
+        self.plans = [each for each in self.plans if each.value not in values]
+        self.lives = [each for each in self.lives if each.value not in values]
+        for value in values & self.now.keys():
+            if self.now[value].last > step.noon:
+                del self.now[value]
 
     def drop(self, life: Life) -> None:
         self.lives.remove(life)
@@ -173,8 +176,8 @@ def histories(draw: st.DrawFn) -> list[Step]:
     days = draw(st.lists(st.integers(1, DAYS), min_size=1, max_size=7, unique=True))
     for at in sorted(days):
         value = draw(st.sampled_from("abc"))
-        if draw(st.integers(0, 5)) == 0:
-            steps.append(Step(at, value, forgets=True))
+        if draw(st.integers(0, 4)) == 0:
+            steps.append(Step(at, draw(st.sampled_from(["", value])), forgets=True))
             continue
         since = draw(st.none() | st.integers(0, DAYS + 4))
         until = draw(st.none() | st.integers(since or 0, DAYS + 6))
@@ -194,7 +197,8 @@ async def compare(steps: Sequence[Step], kind: FactType, asked: Sequence[tuple[i
     for step in steps:
         clock.now = moment(step.noon)
         if step.forgets:
-            await store.forget(ALICE, AGENT, concept=concept, value=step.value)
+            given: dict[str, Any] = {"value": step.value} if step.value else {}
+            await store.forget(ALICE, AGENT, concept=concept, **given)
         else:
             times: dict[str, Any] = {
                 "timestamp": clock.now,

@@ -135,6 +135,22 @@ async def test_forget_counts_and_takes_one_value_or_all(store: InMemoryProvider)
     assert await store.load(LANGUAGES, ALICE, PRODUCT) == []
 
 
+async def test_forget_takes_what_has_ended(store: InMemoryProvider) -> None:
+    """Questions about the time in which it held do not find it any more."""
+    await store.save(note("city", "Busan", until="2020"), ALICE, AGENT)
+    await store.save(theme("light", timestamp=SAID + timedelta(days=9)), ALICE, AGENT)
+    memory = memory_of(store)
+    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT, valid_at=SAID)] == ["dark"]
+
+    assert await call(memory, "forget", concept="ide-theme", values=["dark"]) == {"forgotten": 1}
+    assert await store.load(THEME, ALICE, AGENT, valid_at=SAID) == []
+    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["light"]
+    assert await call(memory, "forget", concept="city") == {"forgotten": 1}
+    assert "note" in await call(memory, "forget", concept="city")
+    past = await store.load_all(ALICE, AGENT, valid_at="2019")
+    assert [fact.concept.keyword for fact in past] == ["ide-theme"]
+
+
 async def test_no_argument_reaches_another_place(store: InMemoryProvider) -> None:
     """A model cannot name another user's place."""
     outside = {"subject": "user", "entity": "bob", "scope": "agent", "place": "agent/support-bot"}

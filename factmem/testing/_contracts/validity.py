@@ -200,6 +200,19 @@ SITUATIONS: dict[str, str] = {
         2026-02 forget
         2026-04 ask - | ask - valid=2026-01-15 | ask Naver as_of=2026-01-15
     """,
+    "all forgotten with what was before": """
+        2025 say Naver | say Kakao since=2026-01 | say Naver since=2026-03
+        2026-04 forget | ask - | ask - valid=2025-06 | ask - valid=2026-02
+        2026-05 say Line | ask Line | ask - valid=2026-02 | ask Kakao valid=2026-02 as_of=2026-03-15
+    """,
+    "what was before forgotten": """
+        2026-01 say Naver | say Kakao since=2026-03
+        2026-04 forget Naver | ask Kakao | ask - valid=2026-02 | ask Kakao valid=2026-03
+    """,
+    "what was over forgotten": """
+        2026-01 say Busan until=2026-03
+        2026-04 forget | ask - valid=2026-02 | ask Busan valid=2026-02 as_of=2026-02
+    """,
     "kept longer than it holds": """
         2026-01 say Busan until=2026-03 expires=2026-08
         2026-04 ask - | ask Busan valid=2026-02

@@ -1,77 +1,68 @@
-"""Instructions: selects the facts that a model has to follow."""
+"""Instructions: the facts that a model has to follow, apart from other facts.
 
-from collections.abc import Iterable, Mapping, Sequence
+A value is an instruction if the application saved it, or if it quotes the user's own message and is in
+the place of one entity. Values from tools, documents, web pages and the assistant are never
+instructions: otherwise a page could control every later run. In a place without an entity, which users
+share, a quote could be from another user and is not an instruction either.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.ledger.resolution import PlacedFact, Resolution
+from factmem.memory._parts import MemoryParts
 from factmem.memory.origin import history_of
 from factmem.models._values import Canonical, canonical
-from factmem.models.facts import AnyFact, Concept, L, MultipleFacts
+from factmem.models.facts import AnyFact, L, MultipleFacts
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
-from factmem.providers._reader import FactReader
 from factmem.providers.base import FactStore
 
-__all__ = ["Instructions"]
+__all__ = ["current_instructions", "separated"]
 
 
-class Instructions:
-    """Separates instructions from other facts.
+async def separated(
+    parts: MemoryParts, resolution: Resolution[L]
+) -> tuple[Resolution[L], list[PlacedFact]]:
+    """Return the facts that are data, and the instructions."""
+    concepts = parts.settings.instructions
+    if not concepts:
+        return resolution, []
+    facts: list[PlacedFact[L]] = []
+    followed: list[PlacedFact] = []
+    for placed in resolution.placed:
+        if placed.fact.concept.keyword not in concepts:
+            facts.append(placed)
+            continue
+        qualified = await _qualified(placed.fact, placed.place, parts.provider)
+        facts += _part(placed, [not each for each in qualified])
+        followed += _part(placed, qualified)
+    return Resolution(facts, resolution.unreadable), followed
 
-    A value is an instruction if the application saved it, or if it quotes the user's own message
-    and is in the place of one entity. Values from tools, documents, web pages and the assistant are
-    never instructions: otherwise a page could control every later run. In a place without an
-    entity, which users share, a quote could be from another user and is not an instruction either.
-    """
 
-    def __init__(
-        self,
-        concepts: Mapping[str, Concept[Any, Any]],
-        provider: FactStore,
-        reader: FactReader,
-    ) -> None:
-        self._concepts = concepts
-        self._provider = provider
-        self._reader = reader
+async def current_instructions(parts: MemoryParts, places: Sequence[Place]) -> list[PlacedFact]:
+    """Return the instructions in some places, independently of a question."""
+    followed: list[PlacedFact] = []
+    for concept in parts.settings.instructions.values():
+        resolution = await parts.reader.concept(concept, places)
+        followed += (await separated(parts, resolution))[1]
+    return followed
 
-    async def separated(self, resolution: Resolution[L]) -> tuple[Resolution[L], list[PlacedFact]]:
-        """Return the facts that are data, and the instructions."""
-        if not self._concepts:
-            return resolution, []
-        facts: list[PlacedFact[L]] = []
-        followed: list[PlacedFact] = []
-        for placed in resolution.placed:
-            if placed.fact.concept.keyword not in self._concepts:
-                facts.append(placed)
-                continue
-            qualified = await self._qualified(placed.fact, placed.place)
-            facts += _part(placed, [not each for each in qualified])
-            followed += _part(placed, qualified)
-        return Resolution(facts, resolution.unreadable), followed
 
-    async def current(self, places: Sequence[Place]) -> list[PlacedFact]:
-        """Return the instructions in some places, independently of a question."""
-        followed: list[PlacedFact] = []
-        for concept in self._concepts.values():
-            resolution = await self._reader.concept(concept, places)
-            followed += (await self.separated(resolution))[1]
-        return followed
-
-    async def _qualified(self, fact: AnyFact, place: Place) -> list[bool]:
-        """Return for each value whether a model may follow it."""
-        if len(fact.values) == 1 and _qualifies(fact.source, place):
-            return [True]
-        # A fact has only its first source. Later sources are in the history, for each value.
-        history = await history_of(fact.concept, place, self._provider)
-        if history is None:
-            return [_qualifies(fact.source, place)] * len(fact.values)
-        keys = _keys(fact)
-        return [
-            any(_qualifies(source, place) for source in _sources(fact.id, key, history))
-            for key in keys
-        ]
+async def _qualified(fact: AnyFact, place: Place, store: FactStore) -> list[bool]:
+    """Return for each value whether a model may follow it."""
+    if len(fact.values) == 1 and _qualifies(fact.source, place):
+        return [True]
+    # A fact has only its first source. Later sources are in the history, for each value.
+    history = await history_of(fact.concept, place, store)
+    if history is None:
+        return [_qualifies(fact.source, place)] * len(fact.values)
+    return [
+        any(_qualifies(source, place) for source in _sources(fact.id, key, history))
+        for key in _keys(fact)
+    ]
 
 
 def _qualifies(source: FactSource | None, place: Place) -> bool:

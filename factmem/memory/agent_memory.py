@@ -15,8 +15,12 @@ from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
-from factmem.memory._collaborators import Collaborators
+from factmem.memory._chat_detection import detect_in_chat, detect_in_texts
+from factmem.memory._fact_recall import recall_facts, recall_into
+from factmem.memory._loading import current_facts, current_facts_of, load_into, origin_in
 from factmem.memory._notes import note_of, save_in, stated
+from factmem.memory._parts import MemoryParts
+from factmem.memory._profiles import edited_profile, load_profile, save_profile
 from factmem.memory._selection import (
     PlaceSelection,
     Scopes,
@@ -156,7 +160,7 @@ class AgentMemory:
             detection=detection,
             listeners=listeners,
         )
-        self._parts = Collaborators(self._settings, selection, None)
+        self._parts = MemoryParts(self._settings, selection, None)
 
     def __repr__(self) -> str:
         kind = "read-only view" if self.boundary.is_read_only else "view"
@@ -244,17 +248,22 @@ class AgentMemory:
     @property
     def contents(self) -> MemoryContents:
         """The contents of the memory: places, concepts, records; updates and deletions."""
-        return self._parts.contents
+        return MemoryContents(self._parts)
 
     @property
     def consolidation(self) -> "MemoryConsolidation":
         """Merges values that mean the same, in the memory's places."""
-        return self._parts.consolidation
+        from factmem.memory.consolidator import MemoryConsolidation
+
+        return MemoryConsolidation(self._parts)
 
     @property
     def review(self) -> "MemoryReview":
         """What models learnt, and the decisions of people about it."""
-        return self._parts.review
+        from factmem.memory.review import MemoryReview
+
+        parts = self._parts
+        return MemoryReview(parts.provider, parts.reader, parts.events, parts.clock)
 
     @property
     def detection(self) -> Detection:
@@ -284,7 +293,7 @@ class AgentMemory:
         selection = self._parts.selection.narrowed(
             subjects=subjects, scopes=scopes, places=places, read_only=read_only
         )
-        view._parts = Collaborators(self._settings, selection, selection.boundary)
+        view._parts = MemoryParts(self._settings, selection, selection.boundary)
         return view
 
     def of(self, entity: str, *levels: str) -> Self:
@@ -311,8 +320,15 @@ class AgentMemory:
         report: LoadReport
         if question is not None:
             most = (20 if max_tokens is None else 200) if limit is None else limit
-            report = await self._parts.recall.find_into(
-                [], question, None, None, limit=most, where=None, max_tokens=max_tokens
+            report = await recall_into(
+                self._parts,
+                [],
+                question,
+                None,
+                None,
+                limit=most,
+                where=None,
+                max_tokens=max_tokens,
             )
         elif limit is not None or max_tokens is not None:
             raise ValueError("limit needs a question: memory.text('Which theme?', limit=5)")
@@ -362,26 +378,12 @@ class AgentMemory:
             UnboundSubjectError: The subject is per entity and has no entity.
             ValueError: The name is not valid, or the memory has no scope.
         """
-        selection = self._parts.selection
-        return Conversation(
-            fact_store(self._parts.provider),
-            selection.conversation_place(),
-            name,
-            learnt_to=selection.places(),
-            learn_after=learn_after,
-            keep=keep,
-            clock=self._settings.clock,
-        )
+        return Conversation(self._parts, name, learn_after, keep)
 
     @property
     def conversations(self) -> MemoryConversations:
         """The user's chats, and the queue of those that are still to be learnt."""
-        return MemoryConversations(
-            fact_store(self._parts.provider),
-            self._parts.selection,
-            self._parts.detection,
-            lambda place: view_at(self, place.subject)._parts.detection,
-        )
+        return MemoryConversations(self._parts, lambda place: view_at(self, place.subject)._parts)
 
     async def load_facts_to_agent(
         self, messages: list[History], concept: Concept[Any, L] | None = None
@@ -391,7 +393,7 @@ class AgentMemory:
         The whole memory message is replaced. With `concept` only its lines are; those of other
         concepts stay if they fit. A message without facts is removed.
         """
-        return await self._parts.loader.load_into(messages, concept)
+        return await load_into(self._parts, messages, concept)
 
     @overload
     async def current(self, concept: Concept[Any, L]) -> list[L]: ...
@@ -414,10 +416,10 @@ class AgentMemory:
         value cannot be read has its default, and is named in `profile_unreadable`.
         """
         if concept is None:
-            return await self._parts.loader.current_all()
+            return await current_facts(self._parts)
         if isinstance(concept, type):
-            return await self._parts.profiles.load(concept)
-        return await self._parts.loader.current(concept)
+            return await load_profile(self._parts, concept)
+        return await current_facts_of(self._parts, concept)
 
     @overload
     async def save(
@@ -458,7 +460,7 @@ class AgentMemory:
             The saved fact; None for a profile.
         """
         if isinstance(concept, Profile):
-            await self._parts.profiles.save(concept)
+            await save_profile(self._parts, concept)
             return None
         fact = stated(concept, value, self.clock(), confirmed=confirmed)
         await save_in(self._parts.selection, self._parts.provider, fact)
@@ -479,7 +481,7 @@ class AgentMemory:
             TypeError: It is not a class of `Profile`.
             ValueError: A value that was added to a list is not of its type. Nothing was written.
         """
-        async with self._parts.profiles.edit(profile) as me:
+        async with edited_profile(self._parts, profile) as me:
             yield me
 
     async def note(self, text: str) -> MultipleFacts[str]:
@@ -496,7 +498,7 @@ class AgentMemory:
 
     async def why(self, fact: AnyFact) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place has or had its id."""
-        return await self._parts.loader.origin(fact)
+        return await origin_in(self._parts, fact)
 
     async def auto_detect_facts(
         self,
@@ -529,13 +531,13 @@ class AgentMemory:
             detection: The options of this call; those of the memory by default.
             dry_run: Whether to only report, without saving.
         """
-        return await self._parts.detection.find(
+        return await detect_in_chat(
+            self._parts,
             messages,
             since=since,
             conversation=conversation,
             said_at=said_at,
             detection=detection,
-            read_at=None,
             dry_run=dry_run,
         )
 
@@ -560,7 +562,7 @@ class AgentMemory:
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
         """
-        return await self._parts.detection.find_in_texts(text, source=source, said_at=said_at)
+        return await detect_in_texts(self._parts, text, source=source, said_at=said_at)
 
     async def recall(
         self,
@@ -590,7 +592,7 @@ class AgentMemory:
             scopes: See `AgentMemory`.
             where: The facts to search, by concept, time and metadata; all by default.
         """
-        return await self._parts.recall.find(query, subjects, scopes, limit=limit, where=where)
+        return await recall_facts(self._parts, query, subjects, scopes, limit=limit, where=where)
 
     async def recall_facts_to_agent(
         self,
@@ -615,8 +617,8 @@ class AgentMemory:
         message; without any word nothing is searched. The other arguments and the cost are those of
         `recall`.
         """
-        return await self._parts.recall.find_into(
-            messages, query, subjects, scopes, limit=limit, where=where
+        return await recall_into(
+            self._parts, messages, query, subjects, scopes, limit=limit, where=where
         )
 
     def tools(
@@ -676,10 +678,13 @@ class AgentMemory:
         Close the store after this call; if it is already closed, no vectors are saved. The memory
         can still be used.
         """
-        await self._parts.keep_vectors()
+        if self._settings.embedder is not None:
+            await self._parts.search.keep_vectors(self.boundary.allows)
 
     async def __aenter__(self) -> Self:
-        await self._parts.definitions.tell(is_read_only=self.boundary.is_read_only)
+        from factmem.memory._definitions import tell_definitions  # needless for facts
+
+        await tell_definitions(self._parts)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import kind_of
-from factmem.events import MemoryEvents, MemoryOperation
+from factmem.events import MemoryOperation
 from factmem.ledger.entries import Entry, StoredFact
-from factmem.memory._selection import PlaceSelection
+from factmem.memory._parts import MemoryParts
 from factmem.models._checked import checked_concept
 from factmem.models._display import Displayed, Sheet
 from factmem.models._names import checked_name
-from factmem.models.clock import TimeProvider, stamp
+from factmem.models.clock import stamp
 from factmem.models.facts import Concept
 from factmem.models.places import Place
 from factmem.providers.base import FactStore, fact_store
@@ -70,17 +70,12 @@ class ChangeReport(Displayed):
 class ConceptChanges:
     """The methods of `MemoryContents` that change concepts."""
 
-    def __init__(
-        self,
-        provider: FactStore,
-        selection: PlaceSelection,
-        events: MemoryEvents,
-        clock: TimeProvider,
-    ) -> None:
-        self._provider = provider
-        self._selection = selection
-        self._events = events
-        self._clock = clock
+    def __init__(self, parts: MemoryParts) -> None:
+        self._parts = parts
+        self._provider = parts.provider
+        self._selection = parts.selection
+        self._events = parts.events
+        self._clock = parts.clock
 
     async def rename(
         self,

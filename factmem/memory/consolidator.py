@@ -8,9 +8,9 @@ from pydantic import JsonValue
 
 from factmem._arguments import expect
 from factmem.detection.report import RejectedItem
-from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.events import MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
-from factmem.memory._selection import PlaceSelection
+from factmem.memory._parts import MemoryParts
 from factmem.memory.consolidation import (
     ConsolidationReport,
     Merge,
@@ -23,10 +23,10 @@ from factmem.models._checked import checked_concept
 from factmem.models._values import canonical
 from factmem.models.actors import acting_unless_named
 from factmem.models.boundary import check_writable
-from factmem.models.facts import AnyConcept, Concept, FactType
+from factmem.models.facts import Concept, FactType
 from factmem.models.places import Identity, Place
 from factmem.prompt._quotes import folded
-from factmem.providers.base import FactStore, fact_store
+from factmem.providers.base import fact_store
 from factmem.usage import Usage
 
 __all__ = ["MemoryConsolidation"]
@@ -48,20 +48,9 @@ class MemoryConsolidation:
     The model only selects values: one is kept, the others are forgotten, and nothing is invented.
     """
 
-    def __init__(
-        self,
-        provider: FactStore,
-        selection: PlaceSelection,
-        events: MemoryEvents,
-        chat_model: ChatModel | None,
-        *,
-        instructions: Mapping[str, AnyConcept],
-    ) -> None:
-        self._instructions = instructions
-        self._provider = provider
-        self._selection = selection
-        self._events = events
-        self._chat_model = chat_model
+    def __init__(self, parts: MemoryParts) -> None:
+        self._parts = parts
+        self._instructions = parts.settings.instructions
 
     async def propose(self, concept: Concept[Any, Any]) -> ConsolidationReport:
         """Ask the model which values of a concept mean the same. Nothing is written.
@@ -70,13 +59,14 @@ class MemoryConsolidation:
         of two places are never in the same call. Check `merges` of the report, then pass the report
         to `merge`. For instructions `ValueError` is raised.
         """
-        async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
+        async with self._parts.events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_multiple(concept)
             _check_mergeable([concept.keyword], self._instructions)
-            if self._chat_model is None:
+            chat_model = self._parts.chat_model
+            if chat_model is None:
                 raise ValueError("propose needs a chat model: AgentMemory(..., chat_model=...)")
-            operation.places = self._selection.places()
-            report = await self._propose(concept, operation, self._chat_model)
+            operation.places = self._parts.selection.places()
+            report = await self._propose(concept, operation, chat_model)
             operation.count = report.count
             return report
 
@@ -89,7 +79,7 @@ class MemoryConsolidation:
         the merge is in `outdated` of the returned report. A failed call can be repeated: a merge
         that was applied before is not written again, unless it was undone: see `Merge.change`.
         """
-        async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
+        async with self._parts.events.operation(MemoryOperation.CONSOLIDATE) as operation:
             example = "memory.consolidation.merge(await memory.consolidation.propose(concept))"
             expect(report, ConsolidationReport, "report", example)
             _check_mergeable([merge.keyword for merge in report.merges], self._instructions)
@@ -105,7 +95,7 @@ class MemoryConsolidation:
         rejected: list[RejectedItem] = []
         usage, not_shown = Usage(), 0
         for place in operation.places:
-            facts = await self._provider.load(concept, place.subject, place.scope)
+            facts = await self._parts.provider.load(concept, place.subject, place.scope)
             values = _values(concept, facts)
             shown = [value for value in values if len(str(value)) <= _LONGEST_VALUE]
             not_shown += len(values) - len(shown)
@@ -122,7 +112,7 @@ class MemoryConsolidation:
         )
 
     async def _apply_merges(self, report: ConsolidationReport) -> ConsolidationReport:
-        store = fact_store(self._provider)
+        store = fact_store(self._parts.provider)
         held: dict[str, Merge] = {}
         for merges in _by_place(report.merges):
             place = merges[0].place
@@ -140,10 +130,10 @@ class MemoryConsolidation:
 
     def _writable(self, merges: Sequence[Merge]) -> list[Place]:
         """Return the places of merges; raise `MemoryAccessError` if one is not writable."""
-        fact_store(self._provider)
+        fact_store(self._parts.provider)
         places = [found[0].place for found in _by_place(merges)]
         for place in places:
-            check_writable(place, self._selection.boundary)
+            check_writable(place, self._parts.selection.boundary)
         return places
 
 

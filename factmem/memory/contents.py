@@ -1,20 +1,19 @@
 """MemoryContents: lists, updates and deletes the contents of a memory."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
 from factmem._arguments import expect_all, expect_within
 from factmem.errors import MemoryAccessError
-from factmem.events import MemoryEvents, MemoryOperation
+from factmem.events import MemoryOperation
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
-from factmem.memory._selection import PlaceSelection
 from factmem.memory.listing import (
     ConceptCounts,
     ConceptInfo,
@@ -31,18 +30,13 @@ from factmem.memory.upkeep import ContentsUpkeep
 from factmem.models._checked import checked_concepts, checked_subjects
 from factmem.models._metadata import checked_metadata, includes
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.clock import TimeProvider
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
-from factmem.providers._reader import FactReader
-from factmem.providers.base import FactStore, fact_store
+from factmem.providers.base import fact_store
 from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo, Purge
-
-if TYPE_CHECKING:
-    from factmem.memory._definitions import MemoryDefinitions
 
 __all__ = ["MemoryContents"]
 
@@ -62,20 +56,6 @@ class MemoryContents(ContentsUpkeep):
     Nothing is cached: each call reads the places from the store and sees the writes of other
     instances and processes. No call to a model.
     """
-
-    def __init__(
-        self,
-        provider: FactStore,
-        reader: FactReader,
-        selection: PlaceSelection,
-        events: MemoryEvents,
-        *,
-        clock: TimeProvider,
-        definitions: "Callable[[], MemoryDefinitions]",
-    ) -> None:
-        super().__init__(provider, selection, events, clock)
-        self._reader = reader
-        self._definitions = definitions
 
     async def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
         """Return the places that are not empty, ordered by identity.
@@ -123,9 +103,10 @@ class MemoryContents(ContentsUpkeep):
         them in an event. Compatible changes are taken over: more values, a type that accepts more,
         a concept with `read` or `was`. Empty for a provider with four methods.
         """
-        definitions = self._definitions()
-        await definitions.tell(is_read_only=self._selection.boundary.is_read_only)
-        return await definitions.compared()
+        from factmem.memory import _definitions  # needless for facts
+
+        await _definitions.tell_definitions(self._parts)
+        return await _definitions.compared_definitions(self._parts)
 
     async def stats(self) -> MemoryStats:
         """Return the number of places, entities and values, and their size.
@@ -359,5 +340,5 @@ class MemoryContents(ContentsUpkeep):
         """Yield all current facts; a fixed number of places is read at a time."""
         places = [info.place for info in await self.places()]
         for first in range(0, len(places), _AT_ONCE):
-            for each in await self._reader.as_stored(places[first : first + _AT_ONCE]):
+            for each in await self._parts.reader.as_stored(places[first : first + _AT_ONCE]):
                 yield each

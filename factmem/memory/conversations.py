@@ -10,15 +10,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from factmem.llm.messages import OWN_MESSAGES
-from factmem.memory._chat_detection import ChatDetection
-from factmem.memory._selection import PlaceSelection
+from factmem.memory._parts import MemoryParts
 from factmem.memory.learning import ConversationLearning, LearningRun
 from factmem.models._display import Displayed
 from factmem.models._names import checked_name
-from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
+from factmem.providers.base import fact_store
 from factmem.providers.conversations import (
     ConversationInfo,
     ConversationStore,
@@ -60,34 +58,23 @@ class Conversation:
     numbers of their own. factmem's own messages are not stored.
 
     Args:
-        store: The store, restricted to the places of the memory.
-        place: The user's place.
+        parts: The memory of the user.
         name: The application's name for the chat.
         learn_after: How long the chat rests before facts are learnt from it; None never learns.
         keep: How long messages are kept; None keeps them until they are removed.
-        clock: The clock of the memory.
-        learnt_to: The places of the facts that are learnt from it.
     """
 
     def __init__(
-        self,
-        store: FactStore,
-        place: Place,
-        name: str,
-        *,
-        learnt_to: Sequence[Place],
-        learn_after: timedelta | None,
-        keep: timedelta | None,
-        clock: TimeProvider,
+        self, parts: MemoryParts, name: str, learn_after: timedelta | None, keep: timedelta | None
     ) -> None:
-        self._store = store
-        self._clock = clock
+        self._store = fact_store(parts.provider)
+        self._clock = parts.clock
         self._learn_after = learn_after
-        self._learnt_to = learnt_to
+        self._learnt_to = parts.selection.places()
         self._keep = None if keep is None else checked_span(keep, "keep")
         self.id: str = checked_name(name, "name of a conversation")
         """The application's name for the chat."""
-        self.place: Place = place
+        self.place: Place = parts.selection.conversation_place()
         """The place that the chat belongs to."""
 
     def __repr__(self) -> str:
@@ -185,21 +172,14 @@ def is_own(turn: NewTurn) -> bool:
 class MemoryConversations:
     """The chats of a memory's user, and the queue of those to learn; see `AgentMemory.conversations`."""
 
-    def __init__(
-        self,
-        store: FactStore,
-        selection: PlaceSelection,
-        detection: ChatDetection,
-        detection_at: Callable[[Place], ChatDetection],
-    ) -> None:
-        self._store = store
-        self._selection = selection
-        self._detection = detection
-        self._detection_at = detection_at
+    def __init__(self, parts: MemoryParts, parts_at: Callable[[Place], MemoryParts]) -> None:
+        self._store = fact_store(parts.provider)
+        self._parts = parts
+        self._parts_at = parts_at
 
     async def infos(self) -> list[ConversationInfo]:
         """Return the user's chats with titles and times, the newest first."""
-        place = self._selection.conversation_place()
+        place = self._parts.selection.conversation_place()
         return await self._store.conversations.conversations(place)
 
     async def learn(
@@ -227,15 +207,15 @@ class MemoryConversations:
         Raises:
             StorageError: The store could not be read or written.
         """
-        self._detection.require_model()
+        self._parts.required_model()
         return await ConversationLearning(
-            self._store.conversations, self._detection_at, self._selection.queue()
+            self._store.conversations, self._parts_at, self._parts.selection.queue()
         ).run(workers=workers, per_minute=per_minute, every=every)
 
     async def pending(self) -> LearningState:
         """Return how many chats are still to be learnt, how many were given up, since when."""
-        return await self._store.conversations.state(self._selection.queue())
+        return await self._store.conversations.state(self._parts.selection.queue())
 
     async def retry_failed(self) -> int:
         """Queue the chats again whose learning was given up; return how many."""
-        return await self._store.conversations.retry(self._selection.queue())
+        return await self._store.conversations.retry(self._parts.selection.queue())

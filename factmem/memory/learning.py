@@ -11,7 +11,8 @@ from anyio.lowlevel import checkpoint
 from factmem._arguments import expect_within
 from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError, FactmemError, StorageError
-from factmem.memory._chat_detection import ChatDetection
+from factmem.memory._chat_detection import detect_in_chat
+from factmem.memory._parts import MemoryParts
 from factmem.models._display import Displayed
 from factmem.models.boundary import Boundary
 from factmem.models.places import Place
@@ -56,18 +57,18 @@ class ConversationLearning:
 
     Args:
         store: The store of the queue.
-        detection_at: Returns what detects the facts of the chats of a place.
+        parts_at: Returns the memory of the user of a place.
         within: The places to serve.
     """
 
     def __init__(
         self,
         store: ConversationStore,
-        detection_at: Callable[[Place], ChatDetection],
+        parts_at: Callable[[Place], MemoryParts],
         within: Boundary,
     ) -> None:
         self._store = store
-        self._detection_at = detection_at
+        self._parts_at = parts_at
         self._within = within
 
     async def run(
@@ -121,19 +122,18 @@ class ConversationLearning:
 
     async def _detected(self, task: LearningTask) -> tuple[int, DetectionReport | None]:
         """Detect the facts of new messages; return the number after the last of them."""
-        detection = self._detection_at(task.place)
-        moments = await detection.moments()  # first: facts erased after them stay erased
+        parts = self._parts_at(task.place)
+        places = parts.selection.detection_places()
+        moments = await parts.detector.moments(places)  # first: facts erased after them stay erased
         turns = await self._new(task)
         if not turns or turns[-1].number < task.since:
             return task.since, None
-        report = await detection.find(
+        report = await detect_in_chat(
+            parts,
             [{"timestamp": turn.said_at, **turn.message} for turn in turns],
             since=sum(turn.number < task.since for turn in turns),
             conversation=task.conversation,
-            said_at=None,
-            detection=None,
             read_at=moments,
-            dry_run=False,
             numbers=[turn.number for turn in turns],
             is_again=task.attempts > 1,
         )

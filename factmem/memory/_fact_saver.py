@@ -1,7 +1,6 @@
-"""FactSaver: the tool with which a model saves a fact that it states itself."""
+"""The facts that a model states itself, with a tool, and their ends."""
 
 import sys
-from collections.abc import Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
@@ -9,6 +8,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from factmem.detection._spelling import alike, given_values, tidy_keyword
+from factmem.memory._parts import MemoryParts
 from factmem.memory._tool_arguments import LARGEST, SaveArguments
 from factmem.memory.contents import MemoryContents
 from factmem.models._names import checked_name
@@ -18,11 +18,11 @@ from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt._escaping import harmless
-from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
 from factmem.recall._documents import plain_values
 
-_BY_MODEL = FactSource(SourceKind.ASSISTANT)
+BY_MODEL = FactSource(SourceKind.ASSISTANT)
+"""The source of what a model passes to a tool: the model's words, not the user's."""
 
 _MAX_ABOUT = 300
 _MAX_SCHEMA = 1000
@@ -31,92 +31,78 @@ _PLAIN: tuple[object, ...] = (str, JsonValue)
 """Types whose schema is not shown to the model."""
 
 
-class FactSaver:
-    """Saves facts that a model states, in one place.
+async def save_fact(parts: MemoryParts, asked: SaveArguments) -> str:
+    """Save a fact that a model states; return the answer for the model.
 
-    Args:
-        provider: The provider, restricted to the places of the tools.
-        contents: The contents of these places.
-        concepts: The concepts that the application declares, by keyword.
-        places: The places of the tools. Facts are saved in the first: the first subject in the
-            narrowest scope.
+    It is saved in the first place of the view: the first subject in the narrowest scope.
     """
+    try:
+        concept = await _concept(parts, asked)
+        fact = _fact(asked, concept)
+    except ValueError as exc:
+        return f"Error: nothing was saved. {exc}."
+    place = parts.selection.places()[0]
+    with acting_unless_named("memory tools"):
+        learned = await parts.provider.learn([fact], place.subject, place.scope)
+    saved = {"saved": len(fact.values), "concept": concept.keyword}
+    if learned.proposed:
+        saved = {"proposed": len(fact.values), "concept": concept.keyword}
+    return harmless(to_json(saved).decode())
 
-    def __init__(
-        self,
-        provider: FactStore,
-        contents: MemoryContents,
-        concepts: Mapping[str, Concept[Any, Any]],
-        places: Sequence[Place],
-    ) -> None:
-        self._provider = provider
-        self._contents = contents
-        self._concepts = concepts
-        self._places = places
 
-    async def save(self, asked: SaveArguments, _: object) -> str:
-        """Save one fact and return the answer for the model."""
-        try:
-            concept = await self._concept(asked)
-            fact = _fact(asked, concept)
-        except ValueError as exc:
-            return f"Error: nothing was saved. {exc}."
-        place = self._places[0]
-        with acting_unless_named("memory tools"):
-            learned = await self._provider.learn([fact], place.subject, place.scope)
-        saved = {"saved": len(fact.values), "concept": concept.keyword}
-        if learned.proposed:
-            saved = {"proposed": len(fact.values), "concept": concept.keyword}
-        return harmless(to_json(saved).decode())
+async def propose_end(
+    parts: MemoryParts, place: Place, concept: Concept[Any, Any], value: object
+) -> None:
+    """Propose that a value is no longer true: a person who confirmed it decides."""
+    ended = RetractedFact(concept, value, system_clock(), BY_MODEL)
+    with acting_unless_named("memory tools"):
+        await parts.provider.learn([], place.subject, place.scope, retracted=[ended])
 
-    async def propose_end(self, place: Place, concept: Concept[Any, Any], value: object) -> None:
-        """Propose that a value is no longer true: a person who confirmed it decides."""
-        ended = RetractedFact(concept, value, system_clock(), _BY_MODEL)
-        with acting_unless_named("memory tools"):
-            await self._provider.learn([], place.subject, place.scope, retracted=[ended])
 
-    async def _concept(self, asked: SaveArguments) -> Concept[Any, Any]:
-        """Return the known concept that matches the model's keyword, or a new one.
+async def _concept(parts: MemoryParts, asked: SaveArguments) -> Concept[Any, Any]:
+    """Return the known concept that matches the model's keyword, or a new one.
 
-        Raises:
-            ValueError: Only the application writes the concept, or several known concepts match.
-        """
-        known = await self._known_concepts()
-        written = normalize("NFC", asked.concept.strip())
-        meant = [each for each in known.values() if each.keyword == written] or [
-            each for each in known.values() if alike(each.keyword) == alike(written)
-        ]
-        if len(meant) > 1:
-            raise ValueError("Several concepts look like this: write the keyword as it is listed")
-        if not meant:
-            return _new_concept(asked)
-        (concept,) = meant
-        if not concept.detect:
-            raise ValueError("Only the application writes this concept")
-        if asked.add and concept.fact_type is FactType.SINGLE:
-            raise ValueError("The concept holds one value: leave out `add` to replace it")
-        return concept
+    Raises:
+        ValueError: Only the application writes the concept, or several known concepts match.
+    """
+    known = await _known_concepts(parts)
+    written = normalize("NFC", asked.concept.strip())
+    meant = [each for each in known.values() if each.keyword == written] or [
+        each for each in known.values() if alike(each.keyword) == alike(written)
+    ]
+    if len(meant) > 1:
+        raise ValueError("Several concepts look like this: write the keyword as it is listed")
+    if not meant:
+        return _new_concept(asked)
+    (concept,) = meant
+    if not concept.detect:
+        raise ValueError("Only the application writes this concept")
+    if asked.add and concept.fact_type is FactType.SINGLE:
+        raise ValueError("The concept holds one value: leave out `add` to replace it")
+    return concept
 
-    async def _known_concepts(self) -> dict[str, Concept[Any, Any]]:
-        """Return the declared and the stored concepts; the declared ones have their value types."""
-        known: dict[str, Concept[Any, Any]] = dict(self._concepts)
-        texts: dict[str, bool] = {}
-        stored = await self._contents.records(sys.maxsize)
-        for placed in stored:
-            keyword = placed.fact.concept.keyword
-            are_texts = all(isinstance(value, str) for value in plain_values(placed.fact))
-            texts[keyword] = texts.get(keyword, True) and are_texts
-        for placed in reversed(stored):  # the newest description and type win
-            concept = placed.fact.concept
-            if concept.keyword not in self._concepts:
-                value_type: object = str if texts[concept.keyword] else JsonValue
-                known[concept.keyword] = Concept(
-                    concept.keyword,
-                    concept.description,
-                    concept.fact_type,
-                    value_type=value_type,
-                )
-        return known
+
+async def _known_concepts(parts: MemoryParts) -> dict[str, Concept[Any, Any]]:
+    """Return the declared and the stored concepts; the declared ones have their value types."""
+    declared = parts.settings.concepts
+    known: dict[str, Concept[Any, Any]] = dict(declared)
+    texts: dict[str, bool] = {}
+    stored = await MemoryContents(parts).records(sys.maxsize)
+    for placed in stored:
+        keyword = placed.fact.concept.keyword
+        are_texts = all(isinstance(value, str) for value in plain_values(placed.fact))
+        texts[keyword] = texts.get(keyword, True) and are_texts
+    for placed in reversed(stored):  # the newest description and type win
+        concept = placed.fact.concept
+        if concept.keyword not in declared:
+            value_type: object = str if texts[concept.keyword] else JsonValue
+            known[concept.keyword] = Concept(
+                concept.keyword,
+                concept.description,
+                concept.fact_type,
+                value_type=value_type,
+            )
+    return known
 
 
 def _new_concept(asked: SaveArguments) -> Concept[Any, Any]:
@@ -152,8 +138,8 @@ def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
         raise ValueError(f"The value {exc}{_wanted(concept)}") from None
     state = FactState.PROPOSED if concept.review else FactState.STATED
     if concept.fact_type is FactType.SINGLE:
-        return SingleFact(concept, values[0], source=_BY_MODEL, state=state)
-    return MultipleFacts(concept, values, source=_BY_MODEL, state=state)
+        return SingleFact(concept, values[0], source=BY_MODEL, state=state)
+    return MultipleFacts(concept, values, source=BY_MODEL, state=state)
 
 
 def _wanted(concept: Concept[Any, Any]) -> str:

@@ -47,7 +47,7 @@ from factmem.models.places import MemorySubject, Place
 from factmem.models.profile import Concepts, P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.sources import FactSource
 from factmem.prompt.memory_message import FORM, LoadReport
 from factmem.prompt.message_form import MessageForm
 from factmem.providers._guarded import GuardedStore
@@ -69,8 +69,6 @@ _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
 _DETECTION = Detection()
 _APP = MemoryScopesProfile(product="app")
-_BY_MODEL = FactSource(SourceKind.ASSISTANT)
-"""The source of texts that a model passes to a tool: the model's words, not the user's."""
 _USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
 
 
@@ -645,7 +643,6 @@ class AgentMemory:
                 The same tools then serve every user. Without it they serve this memory's default
                 subjects.
         """
-        from factmem.memory._fact_saver import FactSaver
         from factmem.memory.tools import MemoryTool, memory_tools
 
         fact_store(self._parts.provider)
@@ -655,22 +652,8 @@ class AgentMemory:
             return MemoryTool.late(
                 late(view_of_anyone(self)), lambda context: late(view_for(self, user_of(context)))
             )
-        places = self._parts.selection.places()
-        bound = self.view(places=places)
-        saver = FactSaver(bound.store, bound.contents, self._settings.concepts, places)
-        return memory_tools(
-            bound.recall,
-            bound.contents,
-            None
-            if self._settings.chat_model is None
-            else partial(bound.remember, source=_BY_MODEL),
-            prefix=prefix,
-            writable=not self.boundary.is_read_only,
-            save=saver.save if save and places else None,
-            subjects=[place.subject for place in places],
-            owned=[each.keyword for each in self._settings.concepts.values() if not each.detect],
-            propose_end=saver.propose_end,
-        )
+        bound = self.view(places=self._parts.selection.places())
+        return memory_tools(bound._parts, prefix, save=save)
 
     async def aclose(self) -> None:
         """Save vectors that are not in the store yet.

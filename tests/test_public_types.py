@@ -51,6 +51,7 @@ INTERNAL = {
     "AgentContext": {"__init__"},
     "Concept": {"codec"},
     "ConsolidationReport": {"__init__"},
+    "Conversation": {"__init__"},
     "DetectionReport": {"__init__"},
     "EvalReport": {"__init__"},
     "Ledger": {"is_disputed", "is_refused", "items", "matching", "restored", "state"},

@@ -158,7 +158,7 @@ class ForgetsWholeFacts(InMemoryProvider):
         count = await super().forget(subject, scope, **conditions)
         for entry in (await self.entries(subject, scope))[len(before) :]:
             for _, fact_id, _ in entry.get("forget", ()):
-                await super().forget(subject, scope, fact_id=fact_id)
+                await super().forget(subject, scope, fact_ids=[fact_id])
         return count
 
 

@@ -82,7 +82,9 @@ async def forget(
     ] = False,
 ) -> Answer:
     """Forget current values that meet all conditions. Without --purge, history keeps them."""
-    given: dict[str, Any] = {"fact_id": fact_id, "purge": purge}
+    given: dict[str, Any] = {"purge": purge}
+    if fact_id is not None:
+        given["fact_ids"] = [fact_id]
     if older_than is not None:
         given["older_than"] = parse_age(older_than)
     if value is not None and keyword is None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from factmem._concurrency.per_loop import Workers
 from factmem.llm.base import ChatModel
-from factmem.memory._observed_model import observed
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._settings import MemorySettings
 from factmem.models.boundary import Boundary
@@ -52,6 +51,8 @@ class MemoryParts:
     @cached_property
     def chat_model(self) -> ChatModel | None:
         """The chat model, whose extractions are reported."""
+        from factmem.memory._observed_model import observed
+
         return observed(self.settings.chat_model, self.events)
 
     def required_model(self) -> ChatModel:

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import EllipsisType
 from typing import Any
 
 from pydantic import JsonValue
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import expect_all, expect_within
 from factmem.errors import MemoryAccessError
@@ -36,6 +36,7 @@ from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
 from factmem.providers.base import fact_store
+from factmem.providers.conditions import ForgetConditions
 from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo, Purge
 
 __all__ = ["MemoryContents"]
@@ -233,16 +234,10 @@ class MemoryContents(ContentsUpkeep):
     async def forget(
         self,
         *,
-        concept: Concept[T, Any] | None = None,
-        value: T | EllipsisType = ...,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
+        **conditions: Unpack[ForgetConditions[T]],
     ) -> Forgotten:
         """Forget the current values that meet all conditions, and return their number; see `delete`.
 
@@ -254,18 +249,13 @@ class MemoryContents(ContentsUpkeep):
         call can be repeated.
 
         Args:
-            concept: Values of this concept.
-            value: This value of `concept`.
-            source: Values with this source and no other.
-            older_than: Values last confirmed before this time, or longer ago than this span.
-            concepts: Values of these concepts.
-            fact_ids: Values saved as one of these facts.
-            metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also remove the values from history. `quoting` of the result lists facts whose
                 quotes contain them; `purge="quotes"` removes the values from these quotes.
                 `mentioning` lists facts whose keyword, description or metadata contains them.
             subjects: The subjects to search; by default those of the memory.
             scopes: The scopes to search; by default all scopes of the memory.
+            conditions: What selects the values, such as `concept` and `value`. `ForgetConditions` has
+                all of them.
 
         Raises:
             UnboundSubjectError: A subject is per entity and has no entity. Nothing was forgotten.
@@ -283,18 +273,7 @@ class MemoryContents(ContentsUpkeep):
             places = self._selection.writable_places(those, where)
         counts: list[int] = []
         for place in places:
-            count = await store.forget(
-                place.subject,
-                place.scope,
-                concept=concept,
-                value=value,
-                source=source,
-                older_than=older_than,
-                concepts=concepts,
-                fact_ids=fact_ids,
-                metadata=metadata,
-                purge=purge,
-            )
+            count = await store.forget(place.subject, place.scope, purge=purge, **conditions)
             counts.append(count)
         return Forgotten.total(counts)
 

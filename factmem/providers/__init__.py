@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from factmem.providers._place_lists import place_info
     from factmem.providers._postgres.driver import Pool
     from factmem.providers.base import AgentMemoryProvider, FactStore
+    from factmem.providers.conditions import ForgetConditions
     from factmem.providers.conversations import (
         ConversationInfo,
         ConversationStore,
@@ -71,6 +72,7 @@ __all__ = [
     "ErasureReceipt",
     "Extension",
     "FactStore",
+    "ForgetConditions",
     "Forgotten",
     "InMemoryProvider",
     "Learned",
@@ -133,6 +135,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "AgentMemoryProvider",
                 "FactStore",
             ),
+            "factmem.providers.conditions": ("ForgetConditions",),
             "factmem.providers.durable": ("DurableStore",),
             "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),

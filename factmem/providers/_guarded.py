@@ -2,28 +2,26 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import datetime, timedelta
-from types import EllipsisType
+from datetime import datetime
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models._values import JsonValue
 from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.models.sources import FactSource
 from factmem.models.when import WhenLike
 from factmem.providers._conversations import GuardedConversations
 from factmem.providers._four_methods import as_store
 from factmem.providers._guard import Guard
 from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.conditions import ForgetConditions
 from factmem.providers.erasures import erasing
 from factmem.providers.results import (
     ErasureReceipt,
@@ -190,33 +188,14 @@ class GuardedStore(Guard, FactStore):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[T, Any] | None = None,
-        value: T | EllipsisType = ...,
-        fact_id: str | None = None,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
+        **conditions: Unpack[ForgetConditions[T]],
     ) -> int:
         async with (
             self._writing(MemoryOperation.FORGET, subject, scope) as operation,
             erasing(self._store, subject, scope) if purge else nullcontext(),
         ):
-            count = await self._store.forget(
-                subject,
-                scope,
-                concept=concept,
-                value=value,
-                fact_id=fact_id,
-                source=source,
-                older_than=older_than,
-                concepts=concepts,
-                fact_ids=fact_ids,
-                metadata=metadata,
-                purge=purge,
-            )
+            count = await self._store.forget(subject, scope, purge=purge, **conditions)
             operation.count = int(count)
             return count
 

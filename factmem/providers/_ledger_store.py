@@ -1,28 +1,23 @@
 """The public methods of a `FactStore` that write, written once over a backend."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from types import EllipsisType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from factmem._arguments import expect, expect_function
 from factmem.ledger._replay import CurrentChange, amended, edited, received
 from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, encoded_entry
 from factmem.ledger.ledger import Ledger
-from factmem.models._values import JsonValue
 from factmem.models.actors import present_actor
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.clock import moment
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
-from factmem.models.sources import FactSource
 from factmem.providers._arguments import (
     check_purge,
-    condition_of,
     retracted_values,
     statements,
     stored_fact,
@@ -30,6 +25,7 @@ from factmem.providers._arguments import (
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError
 from factmem.providers._ledger_reader import LedgerReader
+from factmem.providers.conditions import ForgetConditions, condition_of
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.results import (
     ErasureReceipt,
@@ -124,26 +120,10 @@ class LedgerStore(LedgerReader):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[T, Any] | None = None,
-        value: T | EllipsisType = ...,
-        fact_id: str | None = None,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
+        **conditions: Unpack[ForgetConditions[T]],
     ) -> int:
-        condition_at = condition_of(
-            concept=concept,
-            value=value,
-            fact_id=fact_id,
-            source=source,
-            older_than=older_than,
-            concepts=concepts,
-            fact_ids=fact_ids,
-            metadata=metadata,
-        )
+        condition_at = condition_of(**conditions)
         check_purge(purge)
         identity, by = self._enter(subject, scope), present_actor()
         left: list[tuple[str, ...]] = []

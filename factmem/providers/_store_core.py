@@ -1,13 +1,12 @@
 """The methods of a `FactStore` that read and write facts and their history."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from types import EllipsisType
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from factmem._arguments import expect_function
 from factmem.ledger._presentation import is_misfit, misfit_of
@@ -17,15 +16,14 @@ from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.proposals import Proposal
 from factmem.models._checked import checked_concept
-from factmem.models._values import JsonValue
 from factmem.models.clock import stamp, system_clock
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.models.sources import FactSource
 from factmem.models.when import WhenLike
 from factmem.providers._arguments import stored_facts
 from factmem.providers._description import described, phrase_of
 from factmem.providers._provider import AgentMemoryProvider
+from factmem.providers.conditions import ForgetConditions
 from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
 
 T = TypeVar("T")
@@ -160,15 +158,8 @@ class StoreCore(AgentMemoryProvider):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[T, Any] | None = None,
-        value: T | EllipsisType = ...,
-        fact_id: str | None = None,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
+        **conditions: Unpack[ForgetConditions[T]],
     ) -> int:
         """Forget the current values that meet all given conditions, and return their number.
 
@@ -183,15 +174,8 @@ class StoreCore(AgentMemoryProvider):
         Args:
             subject: The subject of the facts.
             scope: The scope of the facts.
-            concept: Values with this concept's keyword.
-            value: This value of `concept`.
-            fact_id: Values saved as this fact.
-            source: Values whose sources all match `source`: each of its fields that is not None
-                must be equal.
-            older_than: Values last confirmed before this moment, or longer ago than this.
-            concepts: Values with one of these concepts' keywords.
-            fact_ids: Values saved as one of these facts.
-            metadata: Values whose metadata has all of these keys, with equal values.
+            conditions: What selects the values, such as `concept` and `value`. `ForgetConditions` has
+                all of them.
             purge: Also rewrite the storage without the values, including the history. Other facts
                 may quote a message that contains a purged value. The result lists them in
                 `quoting`, and `purge="quotes"` removes the values from their quotes. Keywords,

@@ -9,7 +9,7 @@ from types import EllipsisType
 from typing import Any
 
 from pydantic import JsonValue
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
@@ -22,6 +22,7 @@ from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
+from factmem.providers.conditions import ForgetConditions
 from factmem.providers.results import Forgotten, PlaceInfo, Purge
 from factmem.sync._wrapping import Wraps
 
@@ -120,16 +121,10 @@ class ContentsSync(Wraps[MemoryContents]):
     def forget(
         self,
         *,
-        concept: Concept[T, Any] | None = None,
-        value: T | EllipsisType = ...,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
+        **conditions: Unpack[ForgetConditions[T]],
     ) -> Forgotten:
         """Forget the current values that meet all conditions, and return their number; see `delete`.
 
@@ -141,17 +136,9 @@ class ContentsSync(Wraps[MemoryContents]):
                 `older_than` is naive. Nothing was forgotten.
         """
         return self._portal.call(
-            self._wrapped.forget,
-            concept=concept,
-            value=value,
-            source=source,
-            older_than=older_than,
-            concepts=concepts,
-            fact_ids=fact_ids,
-            metadata=metadata,
-            purge=purge,
-            subjects=subjects,
-            scopes=scopes,
+            lambda: self._wrapped.forget(
+                purge=purge, subjects=subjects, scopes=scopes, **conditions
+            )
         )
 
     def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:

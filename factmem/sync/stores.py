@@ -3,24 +3,22 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from types import EllipsisType
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import expect_methods
 from factmem.ledger._replay import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models._values import JsonValue
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.models.sources import FactSource
 from factmem.models.when import WhenLike
 from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.conditions import ForgetConditions
 from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge, ShredReceipt
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
@@ -224,15 +222,8 @@ class StoreSync(WrapsContext[S]):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[T, Any] | None = None,
-        value: T | EllipsisType = ...,
-        fact_id: str | None = None,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
+        **conditions: Unpack[ForgetConditions[T]],
     ) -> int:
         """Forget the current values that meet all given conditions, and return their number.
 
@@ -242,18 +233,7 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store failed.
         """
         return self._portal.call(
-            self._wrapped.forget,
-            subject,
-            scope,
-            concept=concept,
-            value=value,
-            fact_id=fact_id,
-            source=source,
-            older_than=older_than,
-            concepts=concepts,
-            fact_ids=fact_ids,
-            metadata=metadata,
-            purge=purge,
+            lambda: self._wrapped.forget(subject, scope, purge=purge, **conditions)
         )
 
     def erase(

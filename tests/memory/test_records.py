@@ -214,7 +214,7 @@ async def test_a_concept_is_renamed_with_its_history(store: FactStore, memory: A
     dark, fact = theme("dark"), theme("light")
     await store.save(dark, ALICE, AGENT)
     await store.save(fact, ALICE, AGENT)
-    await store.forget(ALICE, AGENT, fact_id=fact.id)
+    await store.forget(ALICE, AGENT, fact_ids=[fact.id])
     await store.save(theme("light", timestamp=START), ALICE, AGENT)
 
     assert (await memory.contents.rename("ide-theme", colours)).values == 1

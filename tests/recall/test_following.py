@@ -117,7 +117,7 @@ class Doing:
                 concept = Concept(keyword, "", value_type=Any)
                 await self.store.forget(*place, concept=concept, value=value)
             case "forget id", place, fact_id:
-                await self.store.forget(*place, fact_id=fact_id)
+                await self.store.forget(*place, fact_ids=[fact_id])
             case "forget source", place, source:
                 await self.store.forget(*place, source=source)
             case "erase", place:

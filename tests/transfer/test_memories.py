@@ -161,7 +161,7 @@ class TestMem0:
         """The application's change wins over mem0's old value."""
         file = [memory()]
         await import_mem0(file, store, scope=APP, subject=USER)
-        await store.forget(ALICE, APP, fact_id="m1")
+        await store.forget(ALICE, APP, fact_ids=["m1"])
 
         assert (await import_mem0(file, store, scope=APP, subject=USER)).known == 1
         assert await texts(store) == {}

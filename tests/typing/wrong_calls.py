@@ -47,4 +47,4 @@ async def right(store: FactStore, facts: Sequence[AnyFact], any_: Concept[Any, A
     await store.forget(USER, APP, concept=AGE)
     await store.forget(USER, APP, concept=AGE, value=36)
     await store.forget(USER, APP, concept=any_, value="36")
-    await store.forget(USER, APP, fact_id=facts[0].id)
+    await store.forget(USER, APP, fact_ids=[facts[0].id])

@@ -22,8 +22,8 @@ CONDITIONS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "a concept": ({"concept": LANGUAGES}, {"kotlin", "java", "rust"}),
     "a value": ({"concept": LANGUAGES, "value": "java"}, {"java"}),
     "a value that is not there": ({"concept": LANGUAGES, "value": "dark"}, set()),
-    "a fact": ({"fact_id": "second"}, {"java", "rust"}),
-    "a fact that is not there": ({"fact_id": "fourth"}, set()),
+    "a fact": ({"fact_ids": ["second"]}, {"java", "rust"}),
+    "a fact that is not there": ({"fact_ids": ["fourth"]}, set()),
     "a source": ({"source": CHAT}, {"kotlin", "dark"}),
     "a kind of source": ({"source": ANY_CHAT}, {"kotlin", "dark"}),
     "another message of a source": ({"source": replace(CHAT, message=4)}, set()),
@@ -33,20 +33,20 @@ CONDITIONS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "older than now": ({"older_than": timedelta(0)}, {"kotlin", "java", "rust"}),
     "a concept and a source": ({"concept": LANGUAGES, "source": CHAT}, {"kotlin"}),
     "a value and its fact": (
-        {"concept": LANGUAGES, "value": "rust", "fact_id": "second"},
+        {"concept": LANGUAGES, "value": "rust", "fact_ids": ["second"]},
         {"rust"},
     ),
     "a value and another fact": (
-        {"concept": LANGUAGES, "value": "rust", "fact_id": "third"},
+        {"concept": LANGUAGES, "value": "rust", "fact_ids": ["third"]},
         set(),
     ),
-    "a fact of another concept": ({"concept": THEME, "fact_id": "second"}, set()),
+    "a fact of another concept": ({"concept": THEME, "fact_ids": ["second"]}, set()),
     "a source and an age": ({"source": CHAT, "older_than": START + DAY}, {"kotlin"}),
     "all": (
         {
             "concept": LANGUAGES,
             "value": "java",
-            "fact_id": "second",
+            "fact_ids": ["second"],
             "source": MAIL,
             "older_than": START + 2 * DAY,
         },
@@ -142,7 +142,7 @@ class Forgetting:
         assert await provider.forget(USER, AGENT, concept=LANGUAGES, value="java") == 1
 
         assert await current(provider) == {"rust", "c"}
-        assert await provider.forget(USER, AGENT, fact_id=fact.id) == 2
+        assert await provider.forget(USER, AGENT, fact_ids=[fact.id]) == 2
 
     async def test_what_has_another_source_is_kept(
         self, provider: FactStore, clock: SettableClock
@@ -177,8 +177,8 @@ class Forgetting:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ({}, ValueError, r"concept, value, fact_id, source or older_than.*erase"),
-            ({"purge": True}, ValueError, r"concept, value, fact_id, source or older_than.*erase"),
+            ({}, ValueError, r"fact_ids, metadata, source or older_than.*erase"),
+            ({"purge": True}, ValueError, r"fact_ids, metadata, source or older_than.*erase"),
             ({"value": "java"}, ValueError, r"needs its concept"),
             ({"value": None}, ValueError, r"needs its concept"),
             ({"concept": LANGUAGES, "value": 7}, ValueError, r"'languages' is not a valid str"),
@@ -186,7 +186,7 @@ class Forgetting:
             ({"older_than": datetime(2020, 1, 1)}, ValueError, r"time zone"),  # noqa: DTZ001
             ({"older_than": timedelta(seconds=-1)}, ValueError, r"of at least 0"),
             ({"older_than": timedelta.max}, ValueError, r"shorter span"),
-            ({"fact_id": ""}, ValueError, r"fact_id is empty"),
+            ({"fact_ids": [""]}, ValueError, r"fact id is empty"),
             ({"source": "chat-1"}, TypeError, r"FactSource"),
         ],
     )

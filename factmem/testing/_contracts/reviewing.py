@@ -117,7 +117,7 @@ class Reviewing:
         ]
 
         await provider.save(MultipleFacts(LANGUAGES, ["go"]), USER, AGENT)
-        assert await provider.forget(USER, AGENT, fact_id=waits[1].id) == 1
+        assert await provider.forget(USER, AGENT, fact_ids=[waits[1].id]) == 1
 
         assert await values(provider) == ["go"]
         assert await provider.proposals(USER, AGENT) == []

@@ -76,7 +76,7 @@ class Steps:
             [
                 {"concept": concept},
                 {"concept": concept, "value": self._value(keyword)},
-                {"fact_id": "one"},
+                {"fact_ids": ["one"]},
                 {"source": FactSource(SourceKind.USER, conversation="a")},
                 {"older_than": timedelta(hours=1)},
             ]

@@ -1,6 +1,7 @@
 """MemorySettings: the validated arguments of AgentMemory."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from factmem._arguments import (
@@ -70,7 +71,11 @@ class MemorySettings:
         """The concepts that the application declared, by keyword."""
         form = expect(message_form, MessageForm, "message_form", _FORM)
         self.message = MemoryMessage(subjects, form)
-        self.clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
+        self.zone: tzinfo = form.zone if isinstance(form.zone, tzinfo) else UTC
+        """The time zone in which days are shown, and "tomorrow" is understood."""
+        self.clock = _in_zone(
+            expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"), self.zone
+        )
         example = "recall_settings=RecallSettings(half_life=timedelta(days=90))"
         self.recall = expect(recall_settings, RecallSettings, "recall_settings", example)
         self.detection = expect(detection, Detection, "detection", "detection=Detection()")
@@ -78,6 +83,10 @@ class MemorySettings:
         self.indexes = IndexCache()
         self.told: set[str] = set()
         """The keywords whose concepts the store was told."""
+
+
+def _in_zone(clock: TimeProvider, zone: tzinfo) -> TimeProvider:
+    return clock if zone is UTC else lambda: clock().astimezone(zone)
 
 
 def _synonyms(embedder: Embedder | None, events: MemoryEvents) -> "KeywordSynonyms | None":

@@ -154,7 +154,8 @@ class MessageForm:
     header: str = HEADER
     """The lines before the facts. They should state that values are data."""
     zone: tzinfo | str = UTC
-    """The time zone of the days that are shown, such as "Asia/Seoul"."""
+    """The time zone of the days that are shown, such as "Asia/Seoul". In it the memory also reads
+    "tomorrow" in questions, and in messages that have no time of their own."""
     max_tokens: int | None = None
     """The largest size of the message, as `estimate_tokens` counts it; None sets no limit."""
     label: Callable[[MemorySubject], str] | None = None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable
-from datetime import date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -57,10 +57,14 @@ class Span(NamedTuple):
 
 
 def asked_spans(question: str, now: datetime) -> list[Span]:
-    """Return the times that a question names: "last summer", "in June", "before 2019", "6월에"."""
+    """Return the times that a question names: "last summer", "in June", "before 2019", "6월에".
+
+    Days are those of the time zone of `now`.
+    """
     spans: list[Span] = []
+    zone = now.tzinfo or UTC
     for each in spoken_times(question[:4000], now.date()):
-        begin, end = _midnight(each.first), _midnight(each.last) + 86_400
+        begin, end = _midnight(each.first, zone), _midnight(each.last, zone) + 86_400
         if each.role == "before":
             begin, end = -_FOREVER, begin
         elif each.role == "after":
@@ -68,7 +72,7 @@ def asked_spans(question: str, now: datetime) -> list[Span]:
         spans.append(Span(begin, end))
         if each.is_yearly:
             earlier = range(each.first.year - _YEARS_BACK, each.first.year)
-            spans += [Span(*_in_year(each, year), is_sure=False) for year in earlier]
+            spans += [Span(*_in_year(each, year, zone), is_sure=False) for year in earlier]
     return spans
 
 
@@ -101,17 +105,14 @@ def period_of(fact: AnyFact) -> tuple[float, float]:
     return min(spans)[0].timestamp(), max(end for _, end in spans).timestamp()
 
 
-def _in_year(time: SpokenTime, year: int) -> tuple[float, float]:
+def _in_year(time: SpokenTime, year: int, zone: tzinfo) -> tuple[float, float]:
     length = (time.last - time.first).days + 1
     try:
-        begin = _midnight(time.first.replace(year=year))
+        begin = _midnight(time.first.replace(year=year), zone)
     except ValueError:  # 29 February, or no year
-        begin = _midnight(time.first)
+        begin = _midnight(time.first, zone)
     return begin, begin + length * 86_400
 
 
-def _midnight(day: date) -> float:
-    return (day - _EPOCH).days * 86_400.0
-
-
-_EPOCH = date(1970, 1, 1)
+def _midnight(day: date, zone: tzinfo) -> float:
+    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()

@@ -2,18 +2,16 @@
 
 import sys
 from typing import Any
-from unicodedata import normalize
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from factmem.detection._spelling import alike, given_values, tidy_keyword
+from factmem.detection._spelling import given_values, tidy_keyword
 from factmem.memory._parts import MemoryParts
-from factmem.memory._tool_arguments import LARGEST, SaveArguments
+from factmem.memory._tool_arguments import LARGEST, SaveArguments, meant_by, period_in
 from factmem.memory.contents import MemoryContents
 from factmem.models._names import checked_name
 from factmem.models.actors import FactState, acting_unless_named
-from factmem.models.clock import system_clock
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
@@ -38,7 +36,7 @@ async def save_fact(parts: MemoryParts, asked: SaveArguments) -> str:
     """
     try:
         concept = await _concept(parts, asked)
-        fact = _fact(asked, concept)
+        fact = _fact(parts, asked, concept)
     except ValueError as exc:
         return f"Error: nothing was saved. {exc}."
     place = parts.selection.places()[0]
@@ -54,7 +52,7 @@ async def propose_end(
     parts: MemoryParts, place: Place, concept: Concept[Any, Any], value: object
 ) -> None:
     """Propose that a value is no longer true: a person who confirmed it decides."""
-    ended = RetractedFact(concept, value, system_clock(), BY_MODEL)
+    ended = RetractedFact(concept, value, parts.clock(), BY_MODEL)
     with acting_unless_named("memory tools"):
         await parts.provider.learn([], place.subject, place.scope, retracted=[ended])
 
@@ -66,10 +64,7 @@ async def _concept(parts: MemoryParts, asked: SaveArguments) -> Concept[Any, Any
         ValueError: Only the application writes the concept, or several known concepts match.
     """
     known = await _known_concepts(parts)
-    written = normalize("NFC", asked.concept.strip())
-    meant = [each for each in known.values() if each.keyword == written] or [
-        each for each in known.values() if alike(each.keyword) == alike(written)
-    ]
+    meant = meant_by(asked.concept, known.values())
     if len(meant) > 1:
         raise ValueError("Several concepts look like this: write the keyword as it is listed")
     if not meant:
@@ -124,11 +119,12 @@ def _is_text(value: JsonValue) -> bool:
     return all(isinstance(each, str) for each in (value if isinstance(value, list) else [value]))
 
 
-def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
+def _fact(parts: MemoryParts, asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
     """Return the fact to save.
 
     Raises:
-        ValueError: The value does not fit the concept. The message does not quote the value.
+        ValueError: The value does not fit the concept, or the period is empty. The message does not
+            quote the value.
     """
     if asked.value is None:
         raise ValueError("`value` is missing")
@@ -136,10 +132,16 @@ def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
         values = list(given_values(asked.value, concept, longest=LARGEST).values())
     except ValueError as exc:
         raise ValueError(f"The value {exc}{_wanted(concept)}") from None
-    state = FactState.PROPOSED if concept.review else FactState.STATED
+    fields: dict[str, Any] = {
+        "timestamp": parts.clock(),
+        "source": BY_MODEL,
+        "state": FactState.PROPOSED if concept.review else FactState.STATED,
+        "since": period_in(asked.since, parts.settings.zone),
+        "until": period_in(asked.until, parts.settings.zone),
+    }
     if concept.fact_type is FactType.SINGLE:
-        return SingleFact(concept, values[0], source=BY_MODEL, state=state)
-    return MultipleFacts(concept, values, source=BY_MODEL, state=state)
+        return SingleFact(concept, values[0], **fields)
+    return MultipleFacts(concept, values, **fields)
 
 
 def _wanted(concept: Concept[Any, Any]) -> str:

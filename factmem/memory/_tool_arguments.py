@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from math import isfinite
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, Protocol, TypeAlias, TypeVar
+from unicodedata import normalize
 
 from pydantic import (
     AfterValidator,
@@ -15,13 +16,16 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json, to_json
 
+from factmem.detection._spelling import alike
 from factmem.llm._lenient_json import begins_as_json, unwrapped
 from factmem.models._values import Canonical, canonical
+from factmem.models.when import When
 from factmem.prompt._quotes import folded
 
 A = TypeVar("A", bound=BaseModel)
@@ -31,9 +35,8 @@ _NO_VALUES = (
     "`values` is empty: leave it out to forget all of the concept, or name the values to forget."
 )
 
-_NO_DAY = (
-    "`since`, `until` and `valid_at` are days, such as 2026-05-17: leave out what is not known."
-)
+_NO_DAY = "`since` and `until` are days, such as 2026-05-17: leave out what is not known."
+_NO_PERIOD = "`{name}` is a day, a month or a year, such as 2026-05-17: leave it out if not known."
 _NO_TIME = "`since` must not be later than `until`."
 
 LARGEST = 16 * 1024
@@ -108,6 +111,17 @@ def _one_day(given: object) -> object:
     raise PydanticCustomError(_FOR_MODEL, _NO_DAY)
 
 
+def _period(given: object, info: ValidationInfo) -> object:
+    """Convert a time to its day, and None to an empty string; months and years are kept."""
+    if given is None or given == "":
+        return ""
+    given = _one(given)
+    if isinstance(given, str):
+        with suppress(ValueError):
+            return When(given.strip()[:10]).text
+    raise PydanticCustomError(_FOR_MODEL, _NO_PERIOD, {"name": str(info.field_name)})
+
+
 def _not_too_large(value: JsonValue) -> JsonValue:
     if len(to_json(value)) > LARGEST:
         raise PydanticCustomError(_FOR_MODEL, _TOO_LARGE)
@@ -115,6 +129,7 @@ def _not_too_large(value: JsonValue) -> JsonValue:
 
 
 _Text = Annotated[str, BeforeValidator(_one)]
+_Period = Annotated[str, BeforeValidator(_period)]
 
 # Not the schema of JsonValue: it is a reference to an empty schema, which Gemini takes for an
 # object and OpenAI's strict mode refuses. Other JSON is accepted all the same.
@@ -145,9 +160,7 @@ class RecallArguments(_Arguments):
         "", description="The first day, as 2026-05-17."
     )
     until: Annotated[str, BeforeValidator(_one_day)] = Field("", description="The last day.")
-    valid_at: Annotated[str, BeforeValidator(_one_day)] = Field(
-        "", description="What held on this day, not now."
-    )
+    valid_at: _Period = Field("", description="What held on this day, not now.")
 
     @property
     def begin(self) -> datetime | None:
@@ -182,6 +195,8 @@ class SaveArguments(_Arguments):
         False,
         description="True to add one value to several; else the value replaces the old one.",
     )
+    since: _Period = Field("", description="From when it holds, if not now: 2027-03.")
+    until: _Period = Field("", description="Until when it holds.")
 
 
 class ForgetArguments(_Arguments):
@@ -254,7 +269,28 @@ def _object(given: str | Mapping[str, object] | None, first: str | None) -> obje
     return {first: read} if isinstance(read, str) else read
 
 
+class _Named(Protocol):
+    @property
+    def keyword(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
+
+
+def meant_by(named: str, known: Iterable[N]) -> list[N]:
+    """Return the concepts that match a keyword, which a model may spell differently."""
+    written, known = normalize("NFC", named.strip()), list(known)
+    exact = [each for each in known if each.keyword == written]
+    return exact or [each for each in known if alike(each.keyword) == alike(written)]
+
+
 _Values: TypeAlias = dict[Canonical, JsonValue]
+
+
+def period_in(text: str, zone: tzinfo) -> When | None:
+    """Return a period that a model wrote, in a time zone; None if it is empty."""
+    name = getattr(zone, "key", "UTC")
+    return None if not text else When(text if name == "UTC" else f"{text}[{name}]")
 
 
 def match_values(given: Iterable[JsonValue], stored: Iterable[JsonValue]) -> list[JsonValue]:

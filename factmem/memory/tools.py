@@ -5,7 +5,6 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from datetime import UTC
 from functools import cache
 from typing import Any, TypeAlias
 from unicodedata import normalize
@@ -13,7 +12,6 @@ from unicodedata import normalize
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
-from factmem.detection._spelling import alike
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import DefinedTool
 from factmem.memory._chat_detection import detect_in_texts
@@ -29,10 +27,12 @@ from factmem.memory._tool_arguments import (
     UnreadableArgumentsError,
     arguments_given,
     match_values,
+    meant_by,
+    period_in,
 )
 from factmem.memory.contents import MemoryContents
-from factmem.memory.listing import ConceptInfo
 from factmem.models.actors import FactState
+from factmem.models.clock import day_in
 from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import MemorySubject
 from factmem.models.recall_filter import RecallFilter
@@ -214,6 +214,7 @@ def memory_tools(parts: MemoryParts, prefix: str, *, save: bool) -> list[MemoryT
 class _Tools:
     def __init__(self, parts: MemoryParts) -> None:
         self._parts = parts
+        self._zone = parts.settings.zone
         self._contents = MemoryContents(parts)
         self.places = parts.selection.places()
         subjects = {(place.subject.name, place.subject.entity) for place in self.places}
@@ -225,7 +226,7 @@ class _Tools:
         keywords: list[str] | None = None
         if asked.concepts:
             known = await self._contents.concepts()
-            keywords = [each.keyword for name in asked.concepts for each in _alike(name, known)]
+            keywords = [each.keyword for name in asked.concepts for each in meant_by(name, known)]
             if not keywords:
                 return _answer("facts", 0, [], _NO_CONCEPT)
         found = await recall_facts(
@@ -234,13 +235,15 @@ class _Tools:
             None,
             None,
             limit=_ALL,
-            where=RecallFilter(keywords, asked.begin, asked.end, asked.valid_at or None),
+            where=RecallFilter(
+                keywords, asked.begin, asked.end, period_in(asked.valid_at, self._zone)
+            ),
         )
         shown = found[: int(min(max(asked.limit, 1), MAX_FACTS))]
         most = _WHOLE if asked.limit <= 1 else _MAX_TEXT
-        rows = [_row(match.fact, self._about(match.place.subject), most) for match in shown]
+        rows = [self._row(match.fact, match.place.subject, most) for match in shown]
         note = _BY_WORDS if found.failures else None
-        quotes = [_quote(turn, self._about(turn.place.subject)) for turn in found.turns[:_QUOTES]]
+        quotes = [self._quote(turn) for turn in found.turns[:_QUOTES]]
         room = max(most, MAX_ANSWER)
         return _answer("facts", len(found), rows, note, room=room, quotes=quotes)
 
@@ -267,7 +270,7 @@ class _Tools:
 
     async def forget(self, asked: ForgetArguments, _: object) -> str:
         known = await self._contents.concepts()
-        meant = _alike(asked.concept, known)
+        meant = meant_by(asked.concept, known)
         if len(meant) > 1:
             return to_json({"forgotten": 0, "note": _SEVERAL_CONCEPTS}).decode()
         keyword = meant[0].keyword if meant else normalize("NFC", asked.concept.strip())
@@ -311,33 +314,24 @@ class _Tools:
         is_shared = subject.entity is not None and subject.name in self._shared
         return about | {"entity": subject.entity} if is_shared else about
 
+    def _row(self, fact: AnyFact, subject: MemorySubject, most: int) -> dict[str, JsonValue]:
+        values: list[JsonValue] = [_cut(_text(value), most) for value in plain_values(fact)]
+        row: dict[str, JsonValue] = {
+            "concept": fact.concept.keyword,
+            "values": values[:_MAX_VALUES],
+            **self._about(subject),
+            "said": day_in(fact.timestamp, self._zone),
+        }
+        for name, when in (("since", fact.since), ("until", fact.until)):
+            row |= {} if when is None else {name: when.day_in(self._zone)}
+        return row | {"more_values": len(values) - _MAX_VALUES} if values[_MAX_VALUES:] else row
 
-def _alike(named: str, known: Sequence[ConceptInfo]) -> list[ConceptInfo]:
-    """Return the concepts that match a keyword, which a model may spell differently."""
-    written = normalize("NFC", named.strip())
-    exact = [each for each in known if each.keyword == written]
-    return exact or [each for each in known if alike(each.keyword) == alike(written)]
-
-
-def _row(fact: AnyFact, about: Mapping[str, JsonValue], most: int) -> dict[str, JsonValue]:
-    values: list[JsonValue] = [_cut(_text(value), most) for value in plain_values(fact)]
-    row: dict[str, JsonValue] = {
-        "concept": fact.concept.keyword,
-        "values": values[:_MAX_VALUES],
-        **about,
-        "said": fact.timestamp.date().isoformat(),
-    }
-    for name, when in (("since", fact.since), ("until", fact.until)):
-        row |= {} if when is None else {name: when.day_in(UTC)}
-    return row | {"more_values": len(values) - _MAX_VALUES} if values[_MAX_VALUES:] else row
-
-
-def _quote(match: TurnMatch, about: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    turn = match.turn
-    named: JsonValue = turn.name or turn.role
-    entity = {"entity": about["entity"]} if "entity" in about else {}
-    day = turn.said_at.date().isoformat()
-    return {"by": named, **entity, "quote": _cut(match.quote), "said": day}
+    def _quote(self, match: TurnMatch) -> dict[str, JsonValue]:
+        turn, about = match.turn, self._about(match.place.subject)
+        named: JsonValue = turn.name or turn.role
+        entity = {"entity": about["entity"]} if "entity" in about else {}
+        day = day_in(turn.said_at, self._zone)
+        return {"by": named, **entity, "quote": _cut(match.quote), "said": day}
 
 
 def _text(value: JsonValue) -> str:

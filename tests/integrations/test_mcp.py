@@ -169,8 +169,8 @@ async def test_the_tools_are_small() -> None:
     async with Client(memory_server(await vim_memory(), user="alice")) as client:
         tools = (await client.list_tools()).tools
     shown = [[each.name, each.title, each.description, each.input_schema] for each in tools]
-    # The estimate is cautious: these are 439 tokens of cl100k_base.
-    assert estimate_tokens(json.dumps(shown, separators=(",", ":"))) < 800
+    # The estimate is cautious: these are 479 tokens of cl100k_base.
+    assert estimate_tokens(json.dumps(shown, separators=(",", ":"))) < 870
 
 
 @pytest.mark.parametrize(

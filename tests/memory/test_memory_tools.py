@@ -258,7 +258,8 @@ async def test_a_model_can_ask_what_held_then(store: InMemoryProvider) -> None:
     assert [row["values"] for row in (await asked(None))["facts"]] == [["Seoul"]]
     assert (await asked("2024-01-01"))["found"] == 0
     told = await tool(memory_of(store), "recall").call({"query": "a", "valid_at": "June"})
-    assert told.startswith("Error: nothing was done. `since`, `until` and `valid_at` are days")
+    assert told.startswith("Error: nothing was done. `valid_at` is a day, a month or a year")
+    assert [row["values"] for row in (await asked("2025-07"))["facts"]] == [["Busan"]]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """Updates and histories of single records of a memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from types import EllipsisType
+from dataclasses import replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -20,60 +18,50 @@ from factmem.models._metadata import checked_metadata
 from factmem.models._values import canonical
 from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.models.places import Place
-from factmem.models.sources import FactSource
 from factmem.providers.base import FactStore
 
-__all__ = ["RecordUpdate", "record_history", "update_record"]
+__all__ = ["checked_changes", "record_history", "update_record"]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordUpdate:
-    """The new fields of a fact; `...` means no change."""
+def checked_changes(**given: object) -> dict[str, Any]:
+    """Return the fields of an update that were passed: all but those that are `...`.
 
-    value: Any = ...
-    values: Iterable[Any] | EllipsisType = ...
-    metadata: Mapping[str, JsonValue] | EllipsisType = ...
-    importance: float | EllipsisType = ...
-    expires_at: datetime | EllipsisType | None = ...
-    source: FactSource | EllipsisType | None = ...
+    Raises:
+        ValueError: No field was passed.
+    """
+    changes = {name: value for name, value in given.items() if value is not ...}
+    if not changes:
+        raise ValueError("update needs a field to change: update(id, value='dark')")
+    return changes
 
-    def applied(self, fact: AnyFact) -> AnyFact:
-        """Return the fact with these fields.
 
-        Raises:
-            ValueError: A value does not fit the concept, `value` was passed for a concept with many
-                values or `values` for one with a single value, or no field was passed.
-        """
-        fields = {
-            name: given
-            for name in ("value", "values", "metadata", "importance", "expires_at", "source")
-            if (given := getattr(self, name)) is not ...
-        }
-        if not fields:
-            raise ValueError("update needs a field to change: update(id, value='dark')")
-        wrong = "values" if isinstance(fact, SingleFact) else "value"
-        if wrong in fields:
-            right = "value" if wrong == "values" else "values"
-            raise ValueError(
-                f"The concept {fact.concept.keyword!r} needs {right}, not {wrong}: update(id, "
-                f"{right}=...)"
-            )
-        if {"value", "values"} & fields.keys() and self.source is ...:
-            fields["source"] = None  # the old quote does not prove the new value
-        changed: Any = fact
-        updated: AnyFact = replace(changed, **fields)
-        return updated
+def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:
+    """Return a fact with other fields.
+
+    Raises:
+        ValueError: A value does not fit the concept, or `value` was passed for a concept with many
+            values or `values` for one with a single value.
+    """
+    right, wrong = ("value", "values") if isinstance(fact, SingleFact) else ("values", "value")
+    if wrong in changes:
+        raise ValueError(
+            f"The concept {fact.concept.keyword!r} needs {right}, not {wrong}: update(id, {right}=...)"
+        )
+    # The old quote does not prove a new value.
+    before: Any = replace(fact, source=None) if right in changes else fact
+    updated: AnyFact = replace(before, **changes)
+    return updated
 
 
 async def update_record(
-    store: FactStore, placed: PlacedFact[AnyFact], update: RecordUpdate
+    store: FactStore, placed: PlacedFact[AnyFact], changes: Mapping[str, Any]
 ) -> bool:
     """Write an update as one entry; False if the fact is no longer current.
 
     Unchanged values are confirmed and keep their dates; other values are forgotten, and new values
     are added with the same id.
     """
-    new = update.applied(placed.fact)
+    new = _updated(placed.fact, changes)
 
     def change(entries: Sequence[Entry], now: str) -> list[Entry]:
         ledger, keyword = Ledger(entries), new.concept.keyword
@@ -90,8 +78,8 @@ async def update_record(
             own = [last_said(own)]
         if not kept <= items.keys():
             fact["timestamp"] = now
-        if update.metadata is not ...:
-            fact["metadata"] = dict(checked_metadata(update.metadata))
+        if "metadata" in changes:
+            fact["metadata"] = dict(checked_metadata(changes["metadata"]))
         gone = {name_of(keyword, item) for item in own if canonical(item.value) not in kept}
         former = [name for name in names if name[0] != keyword]
         forget = (

@@ -193,12 +193,19 @@ class MemoryContents(ContentsUpkeep):
             MemoryAccessError: The view is read-only.
         """
         async with self._events.before(MemoryOperation.SAVE):
-            from factmem.memory._records import RecordUpdate, update_record  # needless for facts
+            from factmem.memory._records import checked_changes, update_record  # needless for facts
 
             store = fact_store(self._provider)
-            update = RecordUpdate(value, values, metadata, importance, expires_at, source)
+            changes = checked_changes(
+                value=value,
+                values=values,
+                metadata=metadata,
+                importance=importance,
+                expires_at=expires_at,
+                source=source,
+            )
         placed = await self.get(fact_id)
-        if placed is None or not await update_record(store, placed, update):
+        if placed is None or not await update_record(store, placed, changes):
             return None
         return await self.get(fact_id)
 

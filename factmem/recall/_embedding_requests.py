@@ -12,10 +12,8 @@ from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.places import Place
 from factmem.recall._index_cache import IndexCache
-from factmem.recall._place_vectors import PlaceVectors
-from factmem.recall._vector_table import unit
 
-__all__ = ["EmbeddingCost", "EmbeddingRequests", "ReceivedVectors"]
+__all__ = ["EmbeddingCost", "EmbeddingRequests"]
 
 
 _MOST_SEARCHING = 32
@@ -31,23 +29,9 @@ _HARMLESS = "test"
 """A harmless text. If the endpoint refuses it too, the facts are not the cause."""
 
 
-class ReceivedVectors:
-    """The vectors of a batch, by digest; None for texts that the embedder refused."""
+Receive: TypeAlias = Callable[[Mapping[bytes, Sequence[float] | None]], object]
+"""Takes vectors by the digests of their texts; None for a text that the embedder refused."""
 
-    def __init__(self, model: str) -> None:
-        self.model: str = model
-        self.vectors: dict[bytes, Sequence[float] | None] = {}
-
-    def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        """Add vectors."""
-        self.vectors.update((digest, unit(vector)) for digest, vector in vectors.items())
-
-    def refuse(self, digest: bytes) -> None:
-        """Record that the embedder refused a text."""
-        self.vectors[digest] = None
-
-
-_Receiver: TypeAlias = PlaceVectors | ReceivedVectors
 _Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[object]]
 
 
@@ -92,12 +76,14 @@ class EmbeddingRequests:
         texts: Mapping[bytes, str],
         place: Place,
         dimensions: int,
-        vectors: _Receiver,
+        model: str,
+        *,
+        receive: Receive,
         cost: EmbeddingCost,
     ) -> None:
-        """Embed texts and add their vectors to `vectors`, normally with one request.
+        """Embed texts and pass their vectors to `receive`, normally with one request.
 
-        If the embedder refuses texts, they are found by halving the batch and recorded as refused;
+        If the embedder refuses texts, they are found by halving the batch and received as refused;
         the others get their vectors.
 
         Raises:
@@ -107,16 +93,16 @@ class EmbeddingRequests:
 
         async def ask(texts: Sequence[str]) -> Sequence[Sequence[float]]:
             given = await self._request(self._embedder.embed, texts, [place], dimensions, cost)
-            if self._embedder.model != vectors.model:
+            if self._embedder.model != model:
                 raise EmbeddingError(
-                    f"The embedder switched from {vectors.model!r} to another model during a "
-                    f"request: the next recall embeds all texts with that one"
+                    f"The embedder switched from {model!r} to another model during a request: the "
+                    f"next recall embeds all texts with that one"
                 )
             return given
 
         async def take(texts: Mapping[bytes, str]) -> None:
             given = dict(zip(texts, await ask([*texts.values()]), strict=True))
-            await self._cache.work(partial(vectors.add, given))
+            await self._cache.work(lambda: receive(given))
 
         try:
             await take(texts)
@@ -125,7 +111,7 @@ class EmbeddingRequests:
                 raise
             cost.searching += 1
             await ask([_HARMLESS])  # raises if the endpoint itself fails, and not the texts
-            await _RefusalSearch(take, vectors, cost, exc).search(texts)
+            await _find_refused(texts, exc, take, receive, cost)
 
     async def _request(
         self,
@@ -145,55 +131,48 @@ class EmbeddingRequests:
             return await self._cache.work(lambda: check(given))
 
 
-class _RefusalSearch:
-    """Finds refused texts by halving, and adds the vectors of the others.
+async def _find_refused(
+    texts: Mapping[bytes, str],
+    failure: Exception,
+    take: Callable[[Mapping[bytes, str]], Awaitable[None]],
+    receive: Receive,
+    cost: EmbeddingCost,
+) -> None:
+    """Find refused texts by halving, and take the vectors of the others.
 
     Args:
-        take: Sends a request and adds its vectors.
-        vectors: Records the refused texts.
+        texts: Texts that were refused in one request.
+        failure: The error of that request.
+        take: Sends a request and receives its vectors.
+        receive: Receives the refused texts.
         cost: The requests of the recall so far.
-        failure: The error of the refused request.
     """
 
-    def __init__(
-        self,
-        take: Callable[[Mapping[bytes, str]], Awaitable[None]],
-        vectors: _Receiver,
-        cost: EmbeddingCost,
-        failure: Exception,
-    ) -> None:
-        self._take = take
-        self._vectors = vectors
-        self._cost = cost
-        self._failure = self._latest = failure
-
-    async def search(self, texts: Mapping[bytes, str]) -> None:
-        """Search among texts that were refused in one request."""
-        digests = list(texts)
-        if len(digests) == 1:
-            if _is_of_the_input(self._latest) or not await self._is_taken(texts):
-                self._vectors.refuse(digests[0])
-                self._cost.refusal = self._failure
-            return
-        middle = len(digests) // 2
-        for part in (digests[:middle], digests[middle:]):
-            half = {each: texts[each] for each in part}
-            if not await self._is_taken(half):
-                await self.search(half)
-
-    async def _is_taken(self, texts: Mapping[bytes, str]) -> bool:
-        """Embed texts; return whether they were accepted."""
-        if self._cost.searching >= _MOST_SEARCHING:
-            raise self._failure
-        self._cost.searching += 1
+    async def refusal(part: Mapping[bytes, str]) -> Exception | None:
+        if cost.searching >= _MOST_SEARCHING:
+            raise failure
+        cost.searching += 1
         try:
-            await self._take(texts)
+            await take(part)
         except Exception as exc:  # as above
             if not _may_be_of_the_input(exc):
                 raise
-            self._latest = exc
-            return False
-        return True
+            return exc
+        return None
+
+    async def search(digests: Sequence[bytes], latest: Exception) -> None:
+        if len(digests) == 1:
+            (digest,) = digests
+            if _is_of_the_input(latest) or await refusal({digest: texts[digest]}) is not None:
+                receive({digest: None})
+                cost.refusal = failure
+            return
+        middle = len(digests) // 2
+        for half in (digests[:middle], digests[middle:]):
+            if again := await refusal({each: texts[each] for each in half}):
+                await search(half, again)
+
+    await search([*texts], failure)
 
 
 def _may_be_of_the_input(exc: Exception) -> bool:

@@ -19,7 +19,7 @@ from factmem.models.places import Identity, Place
 if TYPE_CHECKING:
     from factmem.recall._place_cache import PlaceCache
     from factmem.recall._places_index import PlacesIndex
-    from factmem.recall._turn_index import TurnIndex
+    from factmem.recall._turn_search import TurnIndex
 
 __all__ = ["IndexCache"]
 
@@ -74,12 +74,11 @@ class IndexCache:
 
         return self._kept(self._indexes, places, make)
 
-    def of_turns(self, places: Sequence[Place]) -> "TurnIndex":
+    def of_turns(
+        self, places: Sequence[Place], make: "Callable[[Sequence[Place]], TurnIndex]"
+    ) -> "TurnIndex":
         """Return the index of the conversations of a set of places; an empty one if there is none."""
-        from factmem.recall._turn_index import TurnIndex
-
-        made = {each.identity: each for each in places}
-        return self._kept(self._turns, places, lambda: TurnIndex(made))
+        return self._kept(self._turns, places, lambda: make(places))
 
     def _kept(
         self,

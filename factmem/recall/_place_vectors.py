@@ -138,15 +138,13 @@ class PlaceVectors:
             refused = self._refused
             return [each for each in digests if each not in known and each not in refused]
 
-    def refuse(self, digest: bytes) -> None:
-        """Record that the embedder refused a text, so that it is not sent again."""
-        with self._lock:
-            self._refused.add(digest)
-
-    def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        """Add vectors of the current model and dimensions."""
+    def add(self, vectors: Mapping[bytes, Sequence[float] | None]) -> None:
+        """Add vectors of the current model and dimensions; None for a text that was refused."""
         with self._lock:
             for digest, vector in vectors.items():
+                if vector is None:
+                    self._refused.add(digest)  # so that it is not sent again
+                    continue
                 if self._table is None:
                     self._table = VectorTable(len(vector))
                 if digest not in self._table:

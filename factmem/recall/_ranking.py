@@ -94,12 +94,12 @@ class Ranking:
     def __init__(
         self, query: RecallQuery, now: datetime, hints: Hints, *, has_meaning: bool
     ) -> None:
-        weights = query.weights
+        self._weights = weights = query.settings.weights
         self._lexical = weights.lexical / weights.relevance if has_meaning else 1.0
         self._semantic = weights.semantic / weights.relevance if has_meaning else 0.0
         self._query = query
         self._now = now.timestamp()
-        self._half_life = query.half_life.total_seconds()
+        self._half_life = query.settings.half_life.total_seconds()
         self._whole = weights.relevance + weights.recency + weights.importance
         self._hints = hints
 
@@ -140,7 +140,7 @@ class Ranking:
         most = max((score for score, _ in words.values()), default=1.0)
         lexical = {slot: score / most for slot, (score, _) in words.items()}
         support = self._supports(lexical, candidates.loose)
-        named, weights = self._hints.named, self._query.weights
+        named, weights = self._hints.named, self._weights
         scored = list[_Scored]()
         for slot, (_, coverage) in words.items():
             is_other = named is not None and named[slot] == 2
@@ -195,7 +195,7 @@ class Ranking:
             semantic = _stretched(np, near, known)[slots]
             fused = self._lexical * lexical + self._semantic * semantic
         support = self._dense_support(np, slots, fused, candidates.loose)
-        weights = self._query.weights
+        weights = self._weights
         least = weights.relevance / self._whole  # of a score, by recency and importance
         some = _promising(np, fused + support, self._query.limit, least)
         slots, lexical, semantic, fused, support = (

@@ -24,7 +24,7 @@ from factmem.recall._past_search import MOST_FACTS, asks_of_time, held_beside, h
 from factmem.recall._place_cache import PlaceCache, PlaceSnapshot
 from factmem.recall._places_index import PlacesIndex, Snapshots
 from factmem.recall._semantic import FactEmbedding
-from factmem.recall._store_search import StoreSearch
+from factmem.recall._store_search import StoreMatches, search_store
 from factmem.recall.match import Match, RecallResult
 from factmem.recall.query import RecallQuery
 
@@ -102,7 +102,6 @@ class FactSearch:
         clock: TimeProvider,
     ) -> None:
         self._store = store
-        self._in_store = StoreSearch(store, reader.concepts, cache)
         # A store indexes facts by the keyword that they were saved with.
         self._is_renaming = any(concept.was for concept in reader.concepts.values())
         self._reader = reader
@@ -245,25 +244,23 @@ class FactSearch:
     async def _search_store(
         self, places: Sequence[Place], queries: Sequence[RecallQuery], progress: _Progress
     ) -> RecallResult:
-        in_store, embedding, now = self._in_store, self._embedding, self._clock()
         vectors = await self._try_embedding(
             lambda embedding, texts: embedding.embed_questions(texts, places, progress.cost),
             queries,
             progress,
         )
-        model = "" if embedding is None else embedding.model
-        found = await in_store.search_all(places, queries, now, model, vectors)
+        found = await self._found_in_store(places, queries, vectors)
         lacking = frozenset[Identity]().union(*(each.unembedded for each in found))
         if vectors is not None and lacking:
             left, known = [each for each in places if each.identity in lacking], vectors
             vectors = await self._try_embedding(
                 lambda embedding, _: embedding.embed_missing(
-                    known, left, in_store.store, progress.cost
+                    known, left, self._store, progress.cost
                 ),
                 queries,
                 progress,
             )
-            found = await in_store.search_all(places, queries, now, model, vectors)
+            found = await self._found_in_store(places, queries, vectors)
         unreadable = {
             (each.place.identity, each.keyword): each for part in found for each in part.unreadable
         }
@@ -273,6 +270,29 @@ class FactSearch:
             queries[0].limit,
             is_semantic=any(part.has_meaning for part in found),
         )
+
+    async def _found_in_store(
+        self,
+        places: Sequence[Place],
+        queries: Sequence[RecallQuery],
+        vectors: "Sequence[array[float]] | None",
+    ) -> list[StoreMatches]:
+        given = [None] * len(queries) if vectors is None else vectors
+        now, concepts = self._clock(), self._reader.concepts
+        model = "" if self._embedding is None else self._embedding.model
+        return [
+            await search_store(
+                self._store,
+                self._cache,
+                places,
+                query,
+                now,
+                concepts=concepts,
+                model=model,
+                vector=vector,
+            )
+            for query, vector in zip(queries, given, strict=True)
+        ]
 
     async def _search_index(
         self,

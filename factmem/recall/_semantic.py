@@ -23,7 +23,7 @@ from factmem.events import MemoryEvents
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.recall._documents import LONGEST_TEXT, meaning_of
-from factmem.recall._embedding_requests import EmbeddingCost, EmbeddingRequests, ReceivedVectors
+from factmem.recall._embedding_requests import EmbeddingCost, EmbeddingRequests
 from factmem.recall._index_cache import IndexCache
 from factmem.recall._place_cache import PlaceCache
 from factmem.recall._place_vectors import PlaceVectors
@@ -145,21 +145,26 @@ class FactEmbedding:
         self, place: Place, store: FactStore, dimensions: int, cost: EmbeddingCost
     ) -> None:
         """Embed the facts of a place that have no vector in a store."""
-        model = self._embedder.model
-        entity = place.subject.entity
+        model, entity = self._embedder.model, place.subject.entity
+        vectors: dict[bytes, Sequence[float] | None] = {}
+
+        def receive(given: Mapping[bytes, Sequence[float] | None]) -> None:
+            for each, vector in given.items():
+                vectors[each] = None if vector is None else unit(vector)
+
         async with self._storing.get():
             while facts := await store.facts_to_embed(
                 place, model=model, dimensions=dimensions, limit=_BATCH
             ):
                 texts = {each: meaning_of(fact, entity) for each, fact in facts.items()}
-                received = ReceivedVectors(model)
+                vectors = {}
                 try:
-                    await self._requests.embed_facts(texts, place, dimensions, received, cost)
+                    await self._requests.embed_facts(
+                        texts, place, dimensions, model, receive=receive, cost=cost
+                    )
                 finally:
                     with CancelScope(shield=True):
-                        await store.add_vectors(
-                            place, received.vectors, model=model, dimensions=dimensions
-                        )
+                        await store.add_vectors(place, vectors, model=model, dimensions=dimensions)
 
     async def _in_time(self, embed: Callable[[], Awaitable[R]], cost: EmbeddingCost) -> R:
         """Run `embed` with the rest of the recall's time limit for vectors."""
@@ -290,7 +295,9 @@ class FactEmbedding:
             cut, size = vectors.cut, max(_BATCH // vectors.cut, 1)
             vectors.cut = min(4 * cut, _BATCH)  # if this request fails, smaller batches come next
             batch = {each: texts[each] for each in digests[:size]}
-            await self._requests.embed_facts(batch, place, dimensions, vectors, cost)
+            await self._requests.embed_facts(
+                batch, place, dimensions, vectors.model, receive=vectors.add, cost=cost
+            )
             vectors.cut = max(cut // 2, 1)
             del digests[:size]
 

@@ -5,11 +5,12 @@ their places instead of those of the index. So a fact has the same score as in a
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import chain
 from math import nan
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities
@@ -20,22 +21,28 @@ from factmem.providers.searched import (
     PlaceStatistics,
     SearchAnswer,
     SearchCandidate,
+    SearchDocument,
     SearchQuestion,
 )
 from factmem.recall._arrays import Array, numpy_or_none
+from factmem.recall._conversations import said_around
+from factmem.recall._documents import (
+    FIELD_WEIGHTS,
+    RECURRING_FIELDS,
+    meaning_of,
+    text_digest,
+    words_of,
+)
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._index_cache import IndexCache
-from factmem.recall._lexical.bm25 import DenseScores, QueryWords, WordScores
+from factmem.recall._lexical.bm25 import DenseScores, QueryWords, TermIndex, WordScores
 from factmem.recall._lexical.postings import Term
 from factmem.recall._ranking import USUAL
-from factmem.recall._store_documents import analyzer, described
 from factmem.recall._text_slots import COMMON, Nearness, Spread
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
-__all__ = ["StoreSearch"]
-
-R = TypeVar("R")
+__all__ = ["search_store"]
 
 _LEAST_CANDIDATES = 50
 """The candidates of each place, by words and by meaning each. On the corpus hit@5 by words is .646 with
@@ -57,68 +64,41 @@ class StoreMatches(NamedTuple):
     """The places with facts that have no vector yet."""
 
 
-class StoreSearch:
-    """Searches places in a store. Any number of tasks and threads may call an instance.
+async def search_store(
+    store: FactStore,
+    cache: IndexCache,
+    places: Sequence[Place],
+    query: RecallQuery,
+    now: datetime,
+    *,
+    concepts: Mapping[str, Concept[Any, Any]],
+    model: str,
+    vector: "array[float] | None",
+) -> StoreMatches:
+    """Return the best matches of a query, best first.
 
     Args:
         store: Finds the candidates.
-        concepts: The declared concepts of the application, by keyword.
         cache: Provides the worker threads.
+        places: The places to search.
+        query: The query.
+        now: The time for recency.
+        concepts: The declared concepts of the application, by keyword.
+        model: The embedding model of the vector.
+        vector: The vector of the query; None to search only by words.
     """
-
-    def __init__(
-        self,
-        store: FactStore,
-        concepts: Mapping[str, Concept[Any, Any]],
-        cache: IndexCache,
-    ) -> None:
-        self.store = store
-        self._concepts = concepts
-        self._cache = cache
-
-    async def search_all(
-        self,
-        places: Sequence[Place],
-        queries: Sequence[RecallQuery],
-        now: datetime,
-        model: str,
-        vectors: "Sequence[array[float]] | None",
-    ) -> list[StoreMatches]:
-        """Return the best matches of each query, best first.
-
-        Args:
-            places: The places to search.
-            queries: The queries.
-            now: The time for recency.
-            model: The embedding model of the vectors.
-            vectors: The vectors of the queries; None to search only by words.
-        """
-        given = [None] * len(queries) if vectors is None else vectors
-        return [
-            await self._search(places, query, now, model, vector)
-            for query, vector in zip(queries, given, strict=True)
-        ]
-
-    async def _search(
-        self,
-        places: Sequence[Place],
-        query: RecallQuery,
-        now: datetime,
-        model: str,
-        vector: "array[float] | None",
-    ) -> StoreMatches:
-        found = _Found(places, query)
-        words = await self._cache.work(lambda: found.words(has_vector=vector is not None))
-        question = SearchQuestion(
-            terms=list(dict.fromkeys(chain.from_iterable(words.wanted))),
-            limit=max(_LEAST_CANDIDATES, _PER_MATCH * query.limit),
-            filter=query.filter,
-            model=model,
-            vector=vector,
-            common=COMMON,
-        )
-        answer = await self.store.candidates(places, question, described)
-        return await self._cache.work(lambda: found.ranked(answer, self._concepts, words, now))
+    found = _Found(places, query)
+    words = await cache.work(lambda: found.words(has_vector=vector is not None))
+    question = SearchQuestion(
+        terms=list(dict.fromkeys(chain.from_iterable(words.wanted))),
+        limit=max(_LEAST_CANDIDATES, _PER_MATCH * query.limit),
+        filter=query.filter,
+        model=model,
+        vector=vector,
+        common=COMMON,
+    )
+    answer = await store.candidates(places, question, described)
+    return await cache.work(lambda: found.ranked(answer, concepts, words, now))
 
 
 class _Found:
@@ -231,7 +211,7 @@ class _Found:
             terms[term] = Term(holders, slots, term_counts, own_slots)
         size = sum(each.facts for each in statistics)
         average = sum(each.length for each in statistics) / (size or 1)
-        return analyzer().scores(query, terms, lengths, size=size, average=average)
+        return _analyzer().scores(query, terms, lengths, size=size, average=average)
 
     def _in_shared_conversations(self) -> list[int]:
         """Return the facts of numbered messages in conversations that several places share."""
@@ -256,3 +236,27 @@ class _Found:
 
 def _name(placed: PlacedFact[AnyFact]) -> _Name:
     return placed.place.identity, placed.fact.concept.keyword, placed.fact.id
+
+
+@cache
+def _analyzer() -> TermIndex:
+    """Return an empty index. It analyzes facts and questions like any other index."""
+    return TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
+
+
+def described(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDocument]:
+    """Yield the document of each fact of an entity, with the words of neighbours among `facts`."""
+    messages: dict[tuple[str, int], list[AnyFact]] = {}
+    for fact in facts:
+        source = fact.source
+        if source is not None and source.conversation is not None and source.message is not None:
+            messages.setdefault((source.conversation, source.message), []).append(fact)
+
+    def at(conversation: str, message: int) -> Sequence[AnyFact]:
+        return messages.get((conversation, message), ())
+
+    for fact in facts:
+        around = said_around(fact.source, at)
+        document = _analyzer().document(words_of(fact, entity), around)
+        digest = text_digest(meaning_of(fact, entity))
+        yield SearchDocument(*document, document.length, digest)

@@ -70,12 +70,11 @@ class RecallSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallQuery:
-    """A question with its filter, weights and limits."""
+    """A question with its filter, settings and limit."""
 
     text: str
     limit: int
-    weights: RecallWeights
-    half_life: timedelta
+    settings: RecallSettings
     filter: RecallFilter
 
     @classmethod
@@ -98,13 +97,7 @@ class RecallQuery:
         expect_within(limit, int, "limit", "limit=5", least=1)
         if where is not None:
             expect(where, RecallFilter, "where", "where=RecallFilter(concepts=['city'])")
-        return cls(
-            text=text,
-            limit=limit,
-            weights=settings.weights,
-            half_life=settings.half_life,
-            filter=RecallFilter() if where is None else where,
-        )
+        return cls(text=text, limit=limit, settings=settings, filter=where or RecallFilter())
 
 
 def checked_question(text: str) -> str:

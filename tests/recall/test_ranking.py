@@ -127,7 +127,9 @@ def test_relevance_is_coverage_and_cosine() -> None:
     coverage = {match.fact.id: match.relevance for match in index.search(question, NOW)}
 
     evenly = index.search(question, NOW, near(**COSINES))
-    unevenly = index.search(replace(question, weights=weights), NOW, near(**COSINES))
+    unevenly = index.search(
+        replace(question, settings=RecallSettings(weights=weights)), NOW, near(**COSINES)
+    )
 
     assert coverage.keys() == {"cat", "nuts"}
     assert all(0 < share < 0.5 for share in coverage.values())

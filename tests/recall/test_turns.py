@@ -17,7 +17,7 @@ from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall._turn_features import Telling
-from factmem.recall._turn_index import passages
+from factmem.recall._turn_search import passages
 from factmem.testing.clock import SettableClock
 from tests.doubles import BareProvider
 from tests.tables import table

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
-__all__ = ["lazily"]
-
 
 def lazily(
     package: str, homes: Mapping[str, Iterable[str]]

@@ -26,9 +26,6 @@ from factmem.providers.base import AgentMemoryProvider, is_complete
 from factmem.providers.no_memory import NoMemory
 from factmem.recall.query import RecallSettings
 
-__all__ = ["MemoryFeature", "MemoryOptions"]
-
-
 M = TypeVar("M", bound=AgentMemory)
 
 _USUAL = RecallSettings()

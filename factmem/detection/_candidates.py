@@ -31,9 +31,6 @@ from factmem.models.sources import MAX_BEFORE, FactSource, SourceKind
 from factmem.models.when import When
 from factmem.prompt._transcript import SaidMessage
 
-__all__ = ["Candidate", "Rules"]
-
-
 MAX_DESCRIPTION = 300
 """The longest description of a made-up concept, in characters."""
 MAX_QUOTE = 500

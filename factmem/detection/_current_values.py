@@ -19,18 +19,6 @@ from factmem.prompt._escaping import json_line, value_text
 from factmem.prompt._quotes import FoldedText, folded
 from factmem.prompt.tokens import estimate_tokens
 
-__all__ = [
-    "KNOWN_TOKENS",
-    "CurrentValues",
-    "KnownValue",
-    "OfferedConcept",
-    "Topic",
-    "offered_concepts",
-    "same_value",
-    "topic_of",
-]
-
-
 Topic: TypeAlias = tuple[Identity, str]
 """A place and a keyword."""
 

@@ -27,9 +27,6 @@ from factmem.providers.base import FactStore, is_complete
 from factmem.providers.results import Learned, Moment, RetractedFact
 from factmem.usage import Usage
 
-__all__ = ["PIECE_TOKENS", "FactDetector"]
-
-
 PIECE_TOKENS = 6_000
 """The most tokens of messages in one call: a longer chat is read in several pieces."""
 

@@ -25,15 +25,6 @@ from factmem.models.when import When
 from factmem.prompt._quotes import FoldedText, has_negation
 from factmem.prompt._transcript import SaidMessage, Transcript
 
-__all__ = [
-    "DoubtFinder",
-    "Statement",
-    "ends",
-    "is_telling",
-    "stated_period",
-]
-
-
 _SHORT = 8
 """A single word of fewer letters is in too many messages to prove anything."""
 _SHORT_UNSPACED = 2

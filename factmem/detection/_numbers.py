@@ -8,15 +8,6 @@ from factmem.models._spoken_time import spoken_times
 from factmem.models._text import normalized
 from factmem.models._written_dates import dates_in, shifted
 
-__all__ = [
-    "counted_days",
-    "follows",
-    "numbers_in",
-    "written_numbers",
-    "years_in",
-]
-
-
 _DIGITS = re.compile(r"\d+(?:[,\u066b.']\d+)*")
 _UNITS, _TENS, _GERMAN, _GERMAN_TENS = map(str.split, (
     ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "

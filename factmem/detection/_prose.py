@@ -10,8 +10,6 @@ import re
 from factmem.detection._spelling import stems
 from factmem.detection._voices import PERSON, REPORT
 
-__all__ = ["Prose"]
-
 _OPENERS = """
 hi hello hey there thanks thank you very much lot good great nice fine morning evening ok okay yes no
 yeah nope sure sorry right well oh actually also and but so then plus too again really just always never only please

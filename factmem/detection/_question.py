@@ -18,19 +18,6 @@ from factmem.models.places import MemoryScopeType
 from factmem.prompt._escaping import json_line, name_text, prompt_section, value_text
 from factmem.prompt._transcript import SaidMessage
 
-__all__ = [
-    "Answer",
-    "answer_schema",
-    "answer_type",
-    "compression_messages",
-    "compression_schema",
-    "continuation",
-    "detection_question",
-    "value_schema",
-    "whole_items",
-]
-
-
 Schema: TypeAlias = dict[str, JsonValue]
 
 _MOST_TYPED = 40

@@ -30,16 +30,6 @@ from factmem.models.actors import FactState
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact, new_id
 from factmem.models.sources import FactSource
 
-__all__ = [
-    "MAX_ITEMS",
-    "ReadItems",
-    "Verdict",
-    "fact_of",
-    "read_items",
-    "reconcile",
-]
-
-
 MAX_ITEMS = 500
 """The most items of one answer; the rest is rejected."""
 

@@ -6,9 +6,6 @@ from typing import Any
 
 from factmem.models.facts import Concept
 
-__all__ = ["asks_for_secrets", "is_secret", "masked"]
-
-
 _MASK = "[secret]"
 _AROUND = "\"'.,;!?)"
 

@@ -14,21 +14,6 @@ from factmem.models._text import normalized
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import Concept, FactType
 
-__all__ = [
-    "MAX_LIST",
-    "MAX_VALUE",
-    "Keywords",
-    "alike",
-    "given_values",
-    "has_unspaced_script",
-    "near_key",
-    "stems",
-    "text_of",
-    "tidy_keyword",
-    "word_count",
-]
-
-
 MAX_KEYWORD = 64
 """The longest keyword, in characters, that a model may make up."""
 

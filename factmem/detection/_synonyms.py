@@ -23,9 +23,6 @@ from factmem.models._values import Canonical
 from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import Place
 
-__all__ = ["SIMILARITY", "KeywordSynonyms", "Synonym", "join_keywords"]
-
-
 SIMILARITY = 0.75
 """The least similarity of a synonym, from 0 (unrelated concepts) to 1 (the same text).
 

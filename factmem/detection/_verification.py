@@ -15,9 +15,6 @@ from factmem.prompt._escaping import json_line
 from factmem.prompt._transcript import Transcript
 from factmem.usage import Usage
 
-__all__ = ["verify_items"]
-
-
 _AT_ONCE = 40
 """The most statements of one call: about 1,200 tokens of answer."""
 

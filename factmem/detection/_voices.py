@@ -6,8 +6,6 @@ speech. `quoted_spans` finds the parts of a message that others wrote. Every wor
 
 import re
 
-__all__ = ["PERSON", "REPORT", "WRITER", "Sentence", "is_quoted", "is_sure", "quoted_spans"]
-
 _SENTENCE_END = re.compile(r"[.!?\n。！？]+(?=\s|$|[^\x00-\x7f])|[;\n]")  # noqa: RUF001
 _IF = re.compile(
     r"\b(?:if|unless|suppos(?:e|ing)|imagine|assuming|provided that|wenn|falls|angenommen)\b"

@@ -7,8 +7,6 @@ from factmem.embedding.openai import OpenAIEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 from factmem.llm._named import ollama_url
 
-__all__ = ["EMBEDDERS", "named_embedder"]
-
 
 def _ollama(model: str) -> Embedder:
     return OpenAIEmbedder(model, base_url=ollama_url(), api_key="ollama")

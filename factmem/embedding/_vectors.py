@@ -7,8 +7,6 @@ from math import isfinite
 from factmem._arguments import expect_within
 from factmem.errors import EmbeddingError
 
-__all__ = ["EmbeddingModel", "batches", "checked_vectors"]
-
 
 class EmbeddingModel:
     """The name and the dimensions of an embedding model, and the validation of its vectors.

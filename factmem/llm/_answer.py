@@ -17,9 +17,6 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem.llm._lenient_json import UnreadableTextError, json_values, unwrapped
 
-__all__ = ["AnswerType", "Problem", "Reading", "repair"]
-
-
 T = TypeVar("T")
 
 _ENVELOPE = "answer"

@@ -11,9 +11,6 @@ from typing import Literal, TypeAlias
 
 from factmem.llm._lenient_json import items_in, members_in
 
-__all__ = ["Concern", "complaint", "concern_of", "repeats", "texts_of"]
-
-
 Concern: TypeAlias = Literal["format", "schema", "length", "other"]
 """Why a request was rejected: the response format, this schema, too many tokens, or another."""
 

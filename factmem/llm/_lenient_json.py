@@ -16,17 +16,6 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 from typing_extensions import TypeIs
 
-__all__ = [
-    "UnreadableTextError",
-    "begins_as_json",
-    "items_in",
-    "json_values",
-    "members_in",
-    "text_in",
-    "unwrapped",
-]
-
-
 _MOST_VALUES = 10_000
 _DEEPEST = 200  # the limit of pydantic's own parser
 _LONGEST = 1_000_000  # more than any model writes at once; takes a few seconds at worst

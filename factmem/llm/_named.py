@@ -6,8 +6,6 @@ from urllib.parse import urlsplit
 from factmem.llm.base import ChatModel
 from factmem.llm.openai import OpenAIChatModel
 
-__all__ = ["named_chat_model", "ollama_url"]
-
 _PORT = 11434
 _ANY = {"0.0.0.0", "::"}  # noqa: S104
 """Addresses that a server listens on, and that nobody can call."""

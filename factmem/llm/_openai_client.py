@@ -22,9 +22,6 @@ from factmem.llm._api_errors import repeats
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["CallFailure", "ClientOptions", "OpenAIClient", "OpensClients"]
-
-
 R = TypeVar("R")
 
 

@@ -10,15 +10,6 @@ from factmem.models.places import MemoryScope, MemorySubject, Place
 if TYPE_CHECKING:
     from factmem.models.profile import Concepts
 
-__all__ = [
-    "checked_concept",
-    "checked_concepts",
-    "checked_places",
-    "checked_scopes",
-    "checked_subjects",
-    "concepts_by_keyword",
-]
-
 
 def checked_subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
     """Return subjects as a tuple; raise `TypeError` unless it is a list of them."""

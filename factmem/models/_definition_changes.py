@@ -15,8 +15,6 @@ from factmem.models._schema_fit import accepts, bare_schema
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import Concept, FactType
 
-__all__ = ["compared", "definition_of", "taken_over"]
-
 
 def definition_of(concept: Concept[Any, Any]) -> ConceptDefinition:
     """Return the definition of a concept. A type without a JSON schema accepts any value."""

@@ -12,18 +12,6 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Displayed",
-    "Sheet",
-    "fact_cells",
-    "fact_text",
-    "is_active",
-    "one_kind",
-    "shown",
-    "summary",
-    "words",
-]
-
 _JOINERS = "\u200c\u200d"
 """Needed by Persian, Hindi and emoji, and harmless; all other invisible characters are escaped."""
 

@@ -9,15 +9,6 @@ from factmem._arguments import kind_of
 from factmem.models._names import checked_name
 from factmem.models._values import JsonValue
 
-__all__ = [
-    "MAX_KEYS",
-    "MAX_METADATA_BYTES",
-    "NO_METADATA",
-    "Metadata",
-    "checked_metadata",
-    "includes",
-]
-
 MAX_KEYS = 32
 """The largest number of keys."""
 MAX_METADATA_BYTES = 4096

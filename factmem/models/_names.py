@@ -5,9 +5,6 @@ from unicodedata import category
 from factmem._arguments import expect
 from factmem.models._text import normalized
 
-__all__ = ["MAX_NAME", "checked_name", "checked_text", "is_text", "with_article"]
-
-
 MAX_NAME = 200
 """The longest name, in characters after normalisation."""
 

@@ -14,8 +14,6 @@ from typing_extensions import TypedDict, TypeVar
 
 from factmem.models._values import json_type
 
-__all__ = ["concept_schema"]
-
 
 class _ConceptShape(TypedDict):
     keyword: str

@@ -5,8 +5,6 @@ from typing import Any, TypeAlias
 
 from factmem.models._values import canonical
 
-__all__ = ["accepts", "bare_schema"]
-
 Schema: TypeAlias = Mapping[str, Any]
 
 _WORDS = frozenset(["title", "description", "default", "examples", "deprecated"])

@@ -23,8 +23,6 @@ from factmem.models._written_dates import (
     written,
 )
 
-__all__ = ["SpokenTime", "spoken_times"]
-
 Role: TypeAlias = Literal["", "since", "until", "before", "after"]
 
 _AMBIGUOUS = frozenset({"may", "mar", "march", "jan", "dec", "sep"})

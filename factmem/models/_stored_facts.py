@@ -18,8 +18,6 @@ from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.sources import FactSource
 from factmem.models.when import When
 
-__all__ = ["stored_concept", "stored_single"]
-
 T = TypeVar("T")
 F = TypeVar("F")
 

@@ -5,9 +5,6 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 from unicodedata import normalize
 
-__all__ = ["case_folded", "normalized"]
-
-
 Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 # Matches every character with a combining class and few others, none of them common in prose: no

@@ -18,8 +18,6 @@ from pydantic_core import CoreSchema, PydanticSerializationError
 
 from factmem.models._names import is_text
 
-__all__ = ["Canonical", "JsonValue", "ValueCodec", "canonical", "codec_of", "json_type"]
-
 
 def json_type() -> object:
     """Return pydantic's `JsonValue`, the value type of a concept whose values may be any JSON."""
@@ -29,7 +27,7 @@ def json_type() -> object:
 
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from pydantic import JsonValue as JsonValue  # noqa: PLC0414 - a re-export
 else:
 
     class JsonValue:

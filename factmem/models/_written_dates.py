@@ -6,19 +6,6 @@ from typing import NamedTuple
 
 from factmem.models._text import normalized
 
-__all__ = [
-    "DATES",
-    "MONTH",
-    "MONTHS",
-    "YEAR",
-    "WrittenDate",
-    "dates_in",
-    "month_after",
-    "month_end",
-    "shifted",
-    "written",
-]
-
 _MONTH_NAMES = (
     ("jan", "january", "januar", "jänner"), ("feb", "february", "februar"),
     ("mar", "march", "märz"), ("apr", "april"), ("may", "mai"), ("jun", "june", "juni"),

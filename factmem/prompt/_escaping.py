@@ -14,9 +14,6 @@ from pydantic import JsonValue
 
 from factmem.models._values import canonical
 
-__all__ = ["NAME", "harmless", "json_line", "name_text", "prompt_section", "value_text"]
-
-
 _UNSAFE = re.compile(
     "[<>"  # markup, the closing delimiter, and the special tokens of chat templates
     "\x7f-\x9f"  # control characters beyond ASCII; U+0085 ends a line

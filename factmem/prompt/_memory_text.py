@@ -27,9 +27,6 @@ from factmem.prompt.message_form import (
 )
 from factmem.prompt.tokens import estimate_tokens
 
-__all__ = ["QUOTES", "UNRANKED", "Line", "MemoryParts", "Part", "Quoted", "Rank", "fit_budget"]
-
-
 Rank: TypeAlias = tuple[int, float, float]
 """Priority level, importance and recency, the last two negated. Lower ranks are kept first."""
 

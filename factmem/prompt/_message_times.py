@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from math import isfinite
 
-__all__ = ["day_of", "message_time"]
-
-
 _KEYS = ("timestamp", "created_at")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LONGEST = 40

@@ -9,9 +9,6 @@ from itertools import repeat
 
 from factmem.models._text import case_folded, normalized
 
-__all__ = ["FoldedText", "find_quote", "folded", "has_negation"]
-
-
 _PLAIN_MARKS = str.maketrans(
     "`\u00b4\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f"
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",

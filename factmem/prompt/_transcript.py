@@ -12,11 +12,8 @@ from factmem.models.clock import system_clock, utc
 from factmem.models.sources import SourceKind
 from factmem.prompt._escaping import value_text
 from factmem.prompt._message_times import day_of, message_time
-from factmem.prompt._quotes import FoldedText, find_quote, folded
+from factmem.prompt._quotes import FoldedText, find_quote
 from factmem.prompt.tokens import estimate_tokens
-
-__all__ = ["SaidMessage", "Transcript", "checked_trust", "folded"]
-
 
 _CONTEXT = 20
 """The number of messages before `since` that a model sees."""

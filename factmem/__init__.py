@@ -12,110 +12,76 @@ Python modules, and loads `openai` and `cryptography` only on first use.
 from typing import TYPE_CHECKING
 
 from factmem._lazy import lazily
-from factmem.errors import FactmemError, MemoryAccessError, StorageError, UnboundSubjectError
-from factmem.models.actors import acting
-from factmem.models.facts import Concept, Fact, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.models.sources import FactSource, SourceKind
-
-if TYPE_CHECKING:
-    from factmem.agent.agent import Agent
-    from factmem.agent.nodes import Strategy
-    from factmem.detection.request import Detection
-    from factmem.embedding.base import Embedder
-    from factmem.embedding.callable import CallableEmbedder
-    from factmem.embedding.openai import OpenAIEmbedder
-    from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-    from factmem.encryption.key import Key
-    from factmem.llm.base import ChatModel
-    from factmem.llm.openai import OpenAIChatModel
-    from factmem.memory.agent_memory import AgentMemory
-    from factmem.models.profile import Profile, remembered
-    from factmem.providers.base import AgentMemoryProvider, FactStore
-    from factmem.providers.in_memory import InMemoryProvider
-    from factmem.providers.local_file import LocalFileMemoryProvider
-    from factmem.providers.storages import EncryptedStorage, SimpleStorage
-    from factmem.recall.query import RecallSettings
-    from factmem.transfer.bundle import export_facts, import_facts
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Aes256GCMEncryptor",
-    "Agent",
-    "AgentMemory",
-    "AgentMemoryProvider",
-    "CallableEmbedder",
-    "ChatModel",
-    "Concept",
-    "Detection",
-    "Embedder",
-    "EncryptedStorage",
-    "Fact",
-    "FactSource",
-    "FactStore",
-    "FactType",
-    "FactmemError",
-    "InMemoryProvider",
-    "Key",
-    "LocalFileMemoryProvider",
-    "MemoryAccessError",
-    "MemoryScope",
-    "MemoryScopeType",
-    "MemoryScopesProfile",
-    "MemorySubject",
-    "MultipleFacts",
-    "OpenAIChatModel",
-    "OpenAIEmbedder",
-    "Place",
-    "Profile",
-    "RecallSettings",
-    "SimpleStorage",
-    "SingleFact",
-    "SourceKind",
-    "StorageError",
-    "Strategy",
-    "UnboundSubjectError",
-    "acting",
-    "export_facts",
-    "import_facts",
-    "remembered",
-]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, _ = lazily(
+if TYPE_CHECKING:
+    from factmem.agent.agent import Agent as Agent
+    from factmem.agent.nodes import Strategy as Strategy
+    from factmem.detection.request import Detection as Detection
+    from factmem.embedding.base import Embedder as Embedder
+    from factmem.embedding.callable import CallableEmbedder as CallableEmbedder
+    from factmem.embedding.openai import OpenAIEmbedder as OpenAIEmbedder
+    from factmem.encryption.aes256gcm import Aes256GCMEncryptor as Aes256GCMEncryptor
+    from factmem.encryption.key import Key as Key
+    from factmem.errors import FactmemError as FactmemError
+    from factmem.errors import MemoryAccessError as MemoryAccessError
+    from factmem.errors import StorageError as StorageError
+    from factmem.errors import UnboundSubjectError as UnboundSubjectError
+    from factmem.llm.base import ChatModel as ChatModel
+    from factmem.llm.openai import OpenAIChatModel as OpenAIChatModel
+    from factmem.memory.agent_memory import AgentMemory as AgentMemory
+    from factmem.models.actors import acting as acting
+    from factmem.models.facts import Concept as Concept
+    from factmem.models.facts import Fact as Fact
+    from factmem.models.facts import FactType as FactType
+    from factmem.models.facts import MultipleFacts as MultipleFacts
+    from factmem.models.facts import SingleFact as SingleFact
+    from factmem.models.places import MemoryScope as MemoryScope
+    from factmem.models.places import MemoryScopeType as MemoryScopeType
+    from factmem.models.places import MemorySubject as MemorySubject
+    from factmem.models.places import Place as Place
+    from factmem.models.profile import Profile as Profile
+    from factmem.models.profile import remembered as remembered
+    from factmem.models.scopes import MemoryScopesProfile as MemoryScopesProfile
+    from factmem.models.sources import FactSource as FactSource
+    from factmem.models.sources import SourceKind as SourceKind
+    from factmem.providers.base import AgentMemoryProvider as AgentMemoryProvider
+    from factmem.providers.base import FactStore as FactStore
+    from factmem.providers.in_memory import InMemoryProvider as InMemoryProvider
+    from factmem.providers.local_file import LocalFileMemoryProvider as LocalFileMemoryProvider
+    from factmem.providers.storages import EncryptedStorage as EncryptedStorage
+    from factmem.providers.storages import SimpleStorage as SimpleStorage
+    from factmem.recall.query import RecallSettings as RecallSettings
+    from factmem.transfer.bundle import export_facts as export_facts
+    from factmem.transfer.bundle import import_facts as import_facts
+else:
+    __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "factmem.agent.agent": ("Agent",),
-            "factmem.agent.nodes": ("Strategy",),
-            "factmem.detection.request": ("Detection",),
-            "factmem.embedding.base": ("Embedder",),
-            "factmem.embedding.callable": ("CallableEmbedder",),
-            "factmem.embedding.openai": ("OpenAIEmbedder",),
-            "factmem.llm.base": ("ChatModel",),
-            "factmem.llm.openai": ("OpenAIChatModel",),
-            "factmem.memory.agent_memory": ("AgentMemory",),
-            "factmem.models.profile": ("Profile", "remembered"),
-            "factmem.providers.base": (
-                "AgentMemoryProvider",
-                "FactStore",
-            ),
-            "factmem.providers.in_memory": ("InMemoryProvider",),
-            "factmem.providers.local_file": ("LocalFileMemoryProvider",),
-            "factmem.recall.query": ("RecallSettings",),
-            "factmem.providers.storages": (
-                "EncryptedStorage",
-                "SimpleStorage",
-            ),
-            "factmem.encryption.aes256gcm": ("Aes256GCMEncryptor",),
-            "factmem.encryption.key": ("Key",),
-            "factmem.transfer.bundle": (
-                "export_facts",
-                "import_facts",
-            ),
+            "agent.agent": ["Agent"],
+            "agent.nodes": ["Strategy"],
+            "detection.request": ["Detection"],
+            "embedding.base": ["Embedder"],
+            "embedding.callable": ["CallableEmbedder"],
+            "embedding.openai": ["OpenAIEmbedder"],
+            "encryption.aes256gcm": ["Aes256GCMEncryptor"],
+            "encryption.key": ["Key"],
+            "errors": ["FactmemError", "MemoryAccessError", "StorageError", "UnboundSubjectError"],
+            "llm.base": ["ChatModel"],
+            "llm.openai": ["OpenAIChatModel"],
+            "memory.agent_memory": ["AgentMemory"],
+            "models.actors": ["acting"],
+            "models.facts": ["Concept", "Fact", "FactType", "MultipleFacts", "SingleFact"],
+            "models.places": ["MemoryScope", "MemoryScopeType", "MemorySubject", "Place"],
+            "models.profile": ["Profile", "remembered"],
+            "models.scopes": ["MemoryScopesProfile"],
+            "models.sources": ["FactSource", "SourceKind"],
+            "providers.base": ["AgentMemoryProvider", "FactStore"],
+            "providers.in_memory": ["InMemoryProvider"],
+            "providers.local_file": ["LocalFileMemoryProvider"],
+            "providers.storages": ["EncryptedStorage", "SimpleStorage"],
+            "recall.query": ["RecallSettings"],
+            "transfer.bundle": ["export_facts", "import_facts"],
         },
     )
-
-    def __dir__() -> list[str]:
-        return sorted([*__all__, "__version__"])

@@ -8,32 +8,22 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.embedding.base import Embedder, QueryEmbedder
-    from factmem.embedding.callable import CallableEmbedder
-    from factmem.embedding.litellm import LiteLLMEmbedder
-    from factmem.embedding.openai import OpenAIEmbedder
-    from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
-
-__all__ = [
-    "CallableEmbedder",
-    "Embedder",
-    "LiteLLMEmbedder",
-    "OpenAIEmbedder",
-    "QueryEmbedder",
-    "SentenceTransformerEmbedder",
-]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, __dir__ = lazily(
+    from factmem.embedding.base import Embedder as Embedder
+    from factmem.embedding.base import QueryEmbedder as QueryEmbedder
+    from factmem.embedding.callable import CallableEmbedder as CallableEmbedder
+    from factmem.embedding.litellm import LiteLLMEmbedder as LiteLLMEmbedder
+    from factmem.embedding.openai import OpenAIEmbedder as OpenAIEmbedder
+    from factmem.embedding.sentence_transformer import (
+        SentenceTransformerEmbedder as SentenceTransformerEmbedder,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "factmem.embedding.base": (
-                "Embedder",
-                "QueryEmbedder",
-            ),
-            "factmem.embedding.callable": ("CallableEmbedder",),
-            "factmem.embedding.litellm": ("LiteLLMEmbedder",),
-            "factmem.embedding.openai": ("OpenAIEmbedder",),
-            "factmem.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
+            "base": ["Embedder", "QueryEmbedder"],
+            "callable": ["CallableEmbedder"],
+            "litellm": ["LiteLLMEmbedder"],
+            "openai": ["OpenAIEmbedder"],
+            "sentence_transformer": ["SentenceTransformerEmbedder"],
         },
     )

@@ -8,41 +8,24 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.ledger.changes import FactChange
-    from factmem.ledger.entries import Entry, StoredFact
-    from factmem.ledger.history import History, HistoryAction, HistoryEntry
-    from factmem.ledger.ledger import Ledger
-    from factmem.ledger.proposals import Proposal
-    from factmem.ledger.resolution import PlacedFact
-
-__all__ = [
-    "Entry",
-    "FactChange",
-    "History",
-    "HistoryAction",
-    "HistoryEntry",
-    "Ledger",
-    "PlacedFact",
-    "Proposal",
-    "StoredFact",
-]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, __dir__ = lazily(
+    from factmem.ledger.changes import FactChange as FactChange
+    from factmem.ledger.entries import Entry as Entry
+    from factmem.ledger.entries import StoredFact as StoredFact
+    from factmem.ledger.history import History as History
+    from factmem.ledger.history import HistoryAction as HistoryAction
+    from factmem.ledger.history import HistoryEntry as HistoryEntry
+    from factmem.ledger.ledger import Ledger as Ledger
+    from factmem.ledger.proposals import Proposal as Proposal
+    from factmem.ledger.resolution import PlacedFact as PlacedFact
+else:
+    __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "factmem.ledger.proposals": ("Proposal",),
-            "factmem.ledger.changes": ("FactChange",),
-            "factmem.ledger.entries": (
-                "Entry",
-                "StoredFact",
-            ),
-            "factmem.ledger.history": (
-                "History",
-                "HistoryAction",
-                "HistoryEntry",
-            ),
-            "factmem.ledger.ledger": ("Ledger",),
-            "factmem.ledger.resolution": ("PlacedFact",),
+            "changes": ["FactChange"],
+            "entries": ["Entry", "StoredFact"],
+            "history": ["History", "HistoryAction", "HistoryEntry"],
+            "ledger": ["Ledger"],
+            "proposals": ["Proposal"],
+            "resolution": ["PlacedFact"],
         },
     )

@@ -8,41 +8,27 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.llm.base import (
-        ChatModel,
-        ChatResponse,
-        Extraction,
-        Message,
-        ToolCall,
-        ToolDefinition,
-    )
-    from factmem.llm.messages import History
-    from factmem.llm.openai import OpenAIChatModel
-
-__all__ = [
-    "ChatModel",
-    "ChatResponse",
-    "Extraction",
-    "History",
-    "Message",
-    "OpenAIChatModel",
-    "ToolCall",
-    "ToolDefinition",
-]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, __dir__ = lazily(
+    from factmem.llm.base import ChatModel as ChatModel
+    from factmem.llm.base import ChatResponse as ChatResponse
+    from factmem.llm.base import Extraction as Extraction
+    from factmem.llm.base import Message as Message
+    from factmem.llm.base import ToolCall as ToolCall
+    from factmem.llm.base import ToolDefinition as ToolDefinition
+    from factmem.llm.messages import History as History
+    from factmem.llm.openai import OpenAIChatModel as OpenAIChatModel
+else:
+    __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "factmem.llm.base": (
+            "base": [
                 "ChatModel",
                 "ChatResponse",
                 "Extraction",
                 "Message",
                 "ToolCall",
                 "ToolDefinition",
-            ),
-            "factmem.llm.messages": ("History",),
-            "factmem.llm.openai": ("OpenAIChatModel",),
+            ],
+            "messages": ["History"],
+            "openai": ["OpenAIChatModel"],
         },
     )

@@ -9,58 +9,32 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.memory.agent_memory import AgentMemory
-    from factmem.memory.consolidation import ConsolidationReport
-    from factmem.memory.consolidator import MemoryConsolidation
-    from factmem.memory.contents import MemoryContents
-    from factmem.memory.conversations import (
-        Conversation,
-        MemoryConversations,
-    )
-    from factmem.memory.documents import MemoryDocuments
-    from factmem.memory.origin import FactOrigin
-    from factmem.memory.review import InboxItem, MemoryReview
-    from factmem.memory.runs import MemoryRuns, RunOptions
-    from factmem.memory.tools import MemoryTool
-
-__all__ = [
-    "AgentMemory",
-    "ConsolidationReport",
-    "Conversation",
-    "FactOrigin",
-    "InboxItem",
-    "MemoryConsolidation",
-    "MemoryContents",
-    "MemoryConversations",
-    "MemoryDocuments",
-    "MemoryReview",
-    "MemoryRuns",
-    "MemoryTool",
-    "RunOptions",
-]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, __dir__ = lazily(
+    from factmem.memory.agent_memory import AgentMemory as AgentMemory
+    from factmem.memory.consolidation import ConsolidationReport as ConsolidationReport
+    from factmem.memory.consolidator import MemoryConsolidation as MemoryConsolidation
+    from factmem.memory.contents import MemoryContents as MemoryContents
+    from factmem.memory.conversations import Conversation as Conversation
+    from factmem.memory.conversations import MemoryConversations as MemoryConversations
+    from factmem.memory.documents import MemoryDocuments as MemoryDocuments
+    from factmem.memory.origin import FactOrigin as FactOrigin
+    from factmem.memory.review import InboxItem as InboxItem
+    from factmem.memory.review import MemoryReview as MemoryReview
+    from factmem.memory.runs import MemoryRuns as MemoryRuns
+    from factmem.memory.runs import RunOptions as RunOptions
+    from factmem.memory.tools import MemoryTool as MemoryTool
+else:
+    __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "factmem.memory.agent_memory": ("AgentMemory",),
-            "factmem.memory.consolidation": ("ConsolidationReport",),
-            "factmem.memory.consolidator": ("MemoryConsolidation",),
-            "factmem.memory.contents": ("MemoryContents",),
-            "factmem.memory.conversations": (
-                "Conversation",
-                "MemoryConversations",
-            ),
-            "factmem.memory.documents": ("MemoryDocuments",),
-            "factmem.memory.origin": ("FactOrigin",),
-            "factmem.memory.review": (
-                "InboxItem",
-                "MemoryReview",
-            ),
-            "factmem.memory.runs": (
-                "MemoryRuns",
-                "RunOptions",
-            ),
-            "factmem.memory.tools": ("MemoryTool",),
+            "agent_memory": ["AgentMemory"],
+            "consolidation": ["ConsolidationReport"],
+            "consolidator": ["MemoryConsolidation"],
+            "contents": ["MemoryContents"],
+            "conversations": ["Conversation", "MemoryConversations"],
+            "documents": ["MemoryDocuments"],
+            "origin": ["FactOrigin"],
+            "review": ["InboxItem", "MemoryReview"],
+            "runs": ["MemoryRuns", "RunOptions"],
+            "tools": ["MemoryTool"],
         },
     )

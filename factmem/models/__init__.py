@@ -6,42 +6,42 @@ Imports errors and argument checks.
 from typing import TYPE_CHECKING
 
 from factmem._lazy import lazily
-from factmem.models.actors import FactState, acting
-from factmem.models.boundary import Boundary
-from factmem.models.clock import TimeProvider
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import AnyFact, Concept, Fact, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.models.sources import FactSource, SourceKind
-from factmem.models.when import When
 
 if TYPE_CHECKING:
-    from factmem.models.profile import Profile, remembered
-
-__all__ = [
-    "AnyFact",
-    "Boundary",
-    "Concept",
-    "ConceptDefinition",
-    "Fact",
-    "FactSource",
-    "FactState",
-    "FactType",
-    "MemoryScope",
-    "MemoryScopeType",
-    "MemoryScopesProfile",
-    "MemorySubject",
-    "MultipleFacts",
-    "Place",
-    "Profile",
-    "SingleFact",
-    "SourceKind",
-    "TimeProvider",
-    "When",
-    "acting",
-    "remembered",
-]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, __dir__ = lazily(__name__, {"factmem.models.profile": ("Profile", "remembered")})
+    from factmem.models.actors import FactState as FactState
+    from factmem.models.actors import acting as acting
+    from factmem.models.boundary import Boundary as Boundary
+    from factmem.models.clock import TimeProvider as TimeProvider
+    from factmem.models.concepts import ConceptDefinition as ConceptDefinition
+    from factmem.models.facts import AnyFact as AnyFact
+    from factmem.models.facts import Concept as Concept
+    from factmem.models.facts import Fact as Fact
+    from factmem.models.facts import FactType as FactType
+    from factmem.models.facts import MultipleFacts as MultipleFacts
+    from factmem.models.facts import SingleFact as SingleFact
+    from factmem.models.places import MemoryScope as MemoryScope
+    from factmem.models.places import MemoryScopeType as MemoryScopeType
+    from factmem.models.places import MemorySubject as MemorySubject
+    from factmem.models.places import Place as Place
+    from factmem.models.profile import Profile as Profile
+    from factmem.models.profile import remembered as remembered
+    from factmem.models.scopes import MemoryScopesProfile as MemoryScopesProfile
+    from factmem.models.sources import FactSource as FactSource
+    from factmem.models.sources import SourceKind as SourceKind
+    from factmem.models.when import When as When
+else:
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "actors": ["FactState", "acting"],
+            "boundary": ["Boundary"],
+            "clock": ["TimeProvider"],
+            "concepts": ["ConceptDefinition"],
+            "facts": ["AnyFact", "Concept", "Fact", "FactType", "MultipleFacts", "SingleFact"],
+            "places": ["MemoryScope", "MemoryScopeType", "MemorySubject", "Place"],
+            "profile": ["Profile", "remembered"],
+            "scopes": ["MemoryScopesProfile"],
+            "sources": ["FactSource", "SourceKind"],
+            "when": ["When"],
+        },
+    )

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.prompt.memory_message import LoadReport
-    from factmem.prompt.message_form import MessageForm
-
-__all__ = ["LoadReport", "MessageForm"]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, __dir__ = lazily(
+    from factmem.prompt.memory_message import LoadReport as LoadReport
+    from factmem.prompt.message_form import MessageForm as MessageForm
+else:
+    __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "factmem.prompt.memory_message": ("LoadReport",),
-            "factmem.prompt.message_form": ("MessageForm",),
+            "memory_message": ["LoadReport"],
+            "message_form": ["MessageForm"],
         },
     )

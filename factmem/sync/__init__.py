@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.sync.local_stores import LocalStoreSync
-    from factmem.sync.memory import MemorySync
-    from factmem.sync.portal import Portal
-    from factmem.sync.postgres_stores import PostgresStoreSync
-    from factmem.sync.stores import StoreSync
-
-__all__ = ["LocalStoreSync", "MemorySync", "Portal", "PostgresStoreSync", "StoreSync"]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, __dir__ = lazily(
+    from factmem.sync.local_stores import LocalStoreSync as LocalStoreSync
+    from factmem.sync.memory import MemorySync as MemorySync
+    from factmem.sync.portal import Portal as Portal
+    from factmem.sync.postgres_stores import PostgresStoreSync as PostgresStoreSync
+    from factmem.sync.stores import StoreSync as StoreSync
+else:
+    __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "factmem.sync.local_stores": ("LocalStoreSync",),
-            "factmem.sync.memory": ("MemorySync",),
-            "factmem.sync.portal": ("Portal",),
-            "factmem.sync.postgres_stores": ("PostgresStoreSync",),
-            "factmem.sync.stores": ("StoreSync",),
+            "local_stores": ["LocalStoreSync"],
+            "memory": ["MemorySync"],
+            "portal": ["Portal"],
+            "postgres_stores": ["PostgresStoreSync"],
+            "stores": ["StoreSync"],
         },
     )

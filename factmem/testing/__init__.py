@@ -9,49 +9,24 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.testing.adapters import AdapterContract, AdapterHost
-    from factmem.testing.chat import ScriptedChatModel
-    from factmem.testing.clock import SettableClock
-    from factmem.testing.durable import (
-        Damage,
-        DurableStoreContract,
-        StoreFolder,
-    )
-    from factmem.testing.providers import (
-        FactStoreContract,
-        ProviderContract,
-        SearchedStoreContract,
-    )
-
-__all__ = [
-    "AdapterContract",
-    "AdapterHost",
-    "Damage",
-    "DurableStoreContract",
-    "FactStoreContract",
-    "ProviderContract",
-    "ScriptedChatModel",
-    "SearchedStoreContract",
-    "SettableClock",
-    "StoreFolder",
-]
-
-if not TYPE_CHECKING:  # type checkers report a name that does not exist
-    __getattr__, __dir__ = lazily(
+    from factmem.testing.adapters import AdapterContract as AdapterContract
+    from factmem.testing.adapters import AdapterHost as AdapterHost
+    from factmem.testing.chat import ScriptedChatModel as ScriptedChatModel
+    from factmem.testing.clock import SettableClock as SettableClock
+    from factmem.testing.durable import Damage as Damage
+    from factmem.testing.durable import DurableStoreContract as DurableStoreContract
+    from factmem.testing.durable import StoreFolder as StoreFolder
+    from factmem.testing.providers import FactStoreContract as FactStoreContract
+    from factmem.testing.providers import ProviderContract as ProviderContract
+    from factmem.testing.providers import SearchedStoreContract as SearchedStoreContract
+else:
+    __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "factmem.testing.adapters": ("AdapterContract", "AdapterHost"),
-            "factmem.testing.chat": ("ScriptedChatModel",),
-            "factmem.testing.clock": ("SettableClock",),
-            "factmem.testing.durable": (
-                "Damage",
-                "DurableStoreContract",
-                "StoreFolder",
-            ),
-            "factmem.testing.providers": (
-                "FactStoreContract",
-                "ProviderContract",
-                "SearchedStoreContract",
-            ),
+            "adapters": ["AdapterContract", "AdapterHost"],
+            "chat": ["ScriptedChatModel"],
+            "clock": ["SettableClock"],
+            "durable": ["Damage", "DurableStoreContract", "StoreFolder"],
+            "providers": ["FactStoreContract", "ProviderContract", "SearchedStoreContract"],
         },
     )

@@ -56,7 +56,8 @@ def _exported(tree: ast.Module) -> list[str]:
                 return [ast.literal_eval(each) for each in elements]
             case _:
                 pass
-    return []
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return [each.name for node in imports for each in node.names if each.name == each.asname]
 
 
 def page_of(module: str) -> str:

@@ -16,6 +16,7 @@ from tests.tables import table
 PACKAGE = Path(factmem.__file__).parent
 LIST = Path(__file__).parent / "public_names.txt"
 MOST = 250
+ROOT: list[str] = vars(factmem)["__all__"]
 ELSEWHERE = {
     "factmem.integrations.agent_framework": "agent_framework",
     "factmem.integrations.crewai": "crewai",
@@ -68,6 +69,17 @@ def test_all_is_correct_and_sorted(module: str) -> None:
 
     assert missing == []
     assert names == sorted(set(names), key=_reading_order)
+
+
+def test_private_modules_have_no_list_of_names() -> None:
+    """A module with an underscore is no part of the API: nobody imports * from it."""
+    private = [
+        file
+        for file in PACKAGE.rglob("_*.py")
+        if file.name != "__init__.py" and "sync" not in file.parts  # generated
+    ]
+
+    assert [file.name for file in private if "\n__all__ " in file.read_text()] == []
 
 
 def _undocumented(tree: ast.Module, names: set[str]) -> Iterator[str]:
@@ -204,10 +216,10 @@ def test_every_room_has_the_names_of_the_root() -> None:
     """A name of the root is a name of its room as well."""
     short = {name.rpartition(".")[2] for name in _public_names()}
 
-    assert set(factmem.__all__) - short == set()
+    assert set(ROOT) - short == set()
 
 
 def test_the_root_exports_are_few() -> None:
     """A first program finds what it needs; `dir` shows nothing else."""
-    assert len(factmem.__all__) <= 40
-    assert dir(factmem) == factmem.__all__
+    assert len(ROOT) <= 40
+    assert dir(factmem) == ROOT

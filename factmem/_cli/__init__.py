@@ -6,8 +6,6 @@ Imports every room below it. Only this room imports `typer` and `rich` (extra `c
 import sys
 from importlib.util import find_spec
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line and exit the process."""

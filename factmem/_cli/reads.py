@@ -34,8 +34,6 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Place
 from factmem.recall.match import RecallResult, TurnMatch
 
-__all__: list[str] = []
-
 
 @command()
 async def places(store: Store) -> Answer:

@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 
 from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
 
-__all__ = ["ORDINARY", "FileLock", "refusal", "sync_folder", "try_lock"]
-
 ORDINARY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags to open only what is a file: no link, and no wait for the writer of a pipe."""
 

@@ -10,9 +10,6 @@ import os
 import threading
 from contextlib import AbstractContextManager, nullcontext
 
-__all__ = ["paused_collection"]
-
-
 _MANY = 1000
 """The number of facts or keywords from which a pause pays; for fewer the collector hardly runs."""
 

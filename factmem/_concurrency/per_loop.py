@@ -10,9 +10,6 @@ from anyio.lowlevel import RunVar, current_token
 
 from factmem.errors import StorageError
 
-__all__ = ["PerLoop", "PerLoopResource", "Workers", "no_thread"]
-
-
 R = TypeVar("R")
 T = TypeVar("T")
 

@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 from anyio import to_thread
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path
 
-__all__ = ["FieldVectors", "ItemPath", "Namespace"]
-
 Namespace: TypeAlias = tuple[str, ...]
 """The labels of a namespace: `("users", "alice")`."""
 

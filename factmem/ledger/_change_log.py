@@ -4,9 +4,6 @@ from collections import deque
 
 from factmem.models._values import JsonValue
 
-__all__ = ["ChangeLog", "Touched"]
-
-
 _MOST_MARKS = 1024
 """The most changed facts that are kept. Readers that follow a place ask at every turn of an agent."""
 

@@ -9,8 +9,6 @@ from factmem.models._metadata import includes
 from factmem.models._values import Canonical, JsonValue
 from factmem.models.sources import FactSource
 
-__all__ = ["Condition"]
-
 
 @dataclass(frozen=True, slots=True)
 class Condition:

@@ -19,9 +19,6 @@ from factmem.models.clock import moment
 from factmem.models.sources import MAX_BEFORE, SourceKind
 from factmem.models.when import When
 
-__all__ = ["check_entry"]
-
-
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 

@@ -15,9 +15,6 @@ from factmem.models.when import begin_of, end_of
 if TYPE_CHECKING:
     from factmem.ledger._plans import Plan
 
-__all__ = ["Item", "KeywordItems", "Proposals", "name_of", "values_of", "with_values"]
-
-
 ItemState: TypeAlias = Literal["saved", "learnt", "confirmed", "proposed"]
 """Whether the application saved a value, a model learnt it, a person confirmed it, or it waits."""
 

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 
-__all__ = ["KeywordSearch"]
-
 
 class KeywordSearch:
     """Folds the parts of entries that concern a keyword.

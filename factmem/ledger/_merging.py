@@ -20,9 +20,6 @@ from factmem.ledger.entries import Entry, StoredFact, encoded_entry, sign
 from factmem.models._values import JsonValue, canonical
 from factmem.models.actors import By
 
-__all__ = ["Merged", "merged"]
-
-
 _Kind: TypeAlias = Literal["facts", "forget", "retract"]
 _KINDS: tuple[_Kind, ...] = ("facts", "forget", "retract")
 

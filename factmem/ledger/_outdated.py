@@ -8,8 +8,6 @@ from factmem.ledger.entries import StoredFact
 from factmem.models._values import Canonical, canonical
 from factmem.models.when import end_of
 
-__all__ = ["outdated"]
-
 
 def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection[int]:
     """Return the positions of the values of a save that later statements supersede."""

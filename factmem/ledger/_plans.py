@@ -13,8 +13,6 @@ from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import By
 from factmem.models.when import begin_of
 
-__all__ = ["Plan", "PlanningLedger"]
-
 
 class Plan(NamedTuple):
     """One value that begins later; see `PlanningLedger`."""

@@ -29,23 +29,6 @@ from factmem.models.facts import (
 )
 from factmem.models.when import when_of
 
-__all__ = [
-    "all_changed",
-    "all_presented",
-    "as_far_as_readable",
-    "as_plain",
-    "in_order_of_statement",
-    "is_misfit",
-    "items_of",
-    "json_concept",
-    "last_said",
-    "loaded",
-    "misfit_of",
-    "presented",
-    "restated",
-    "single",
-]
-
 
 def all_presented(
     by_keyword: dict[str, KeywordItems], named: dict[str, Concept[Any, Any]], now: str

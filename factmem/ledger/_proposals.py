@@ -11,8 +11,6 @@ from factmem.ledger._statements import digest_of, end_of
 from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models._values import canonical
 
-__all__ = ["is_contested", "is_of_one_value", "waiting"]
-
 
 def is_of_one_value(held: KeywordItems | None, fact: StoredFact, at: str) -> bool:
     """Return whether a model states many values of a keyword with one confirmed value.

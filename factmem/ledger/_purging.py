@@ -19,8 +19,6 @@ from factmem.ledger._trace import Life, Trace
 from factmem.ledger.entries import Entry, SourceEntry
 from factmem.models._values import Canonical, JsonValue
 
-__all__ = ["Purged", "purged"]
-
 
 class Purged(NamedTuple):
     """A ledger without purged values."""

@@ -11,16 +11,6 @@ from unicodedata import normalize
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.models._values import JsonValue
 
-__all__ = [
-    "REMOVED",
-    "QuotedValues",
-    "mentioning_facts",
-    "quoting_facts",
-    "turn_without",
-    "without_values",
-]
-
-
 REMOVED = "[…]"
 """Replaces a purged value in a quote."""
 

@@ -26,9 +26,6 @@ from factmem.models._values import Canonical, canonical
 from factmem.models.actors import NOBODY, By
 from factmem.models.facts import AnyFact, Concept, L
 
-__all__ = ["NONE_LATE", "LedgerReads"]
-
-
 NONE_LATE: deque[str] = deque(maxlen=0)
 
 _serials = count(1)

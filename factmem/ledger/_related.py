@@ -13,8 +13,6 @@ from factmem.ledger._items import Item
 from factmem.ledger.entries import Entry, SourceEntry
 from factmem.ledger.ledger import Ledger
 
-__all__ = ["KINDS", "Related", "RelatedEntries", "refolded"]
-
 V = TypeVar("V")
 
 

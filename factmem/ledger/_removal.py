@@ -25,8 +25,6 @@ from factmem.ledger.entries import (
 )
 from factmem.models._values import Canonical
 
-__all__ = ["Rest", "compacted", "tidied"]
-
 
 def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
     """Return a ledger's entries without values that ended by `cutoff`, a stamp; None keeps all.

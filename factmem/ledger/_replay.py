@@ -21,9 +21,6 @@ from factmem.ledger.entries import (
 from factmem.ledger.ledger import Ledger
 from factmem.models.actors import NOBODY, By
 
-__all__ = ["CurrentChange", "amended", "edited", "received"]
-
-
 CurrentChange: TypeAlias = Callable[[Ledger, str], Entry | None]
 """A function of a place's ledger and the time that returns one entry, or None."""
 

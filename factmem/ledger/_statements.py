@@ -13,18 +13,6 @@ from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models._values import Canonical
 from factmem.models.when import begin_of
 
-__all__ = [
-    "NEVER",
-    "Retractions",
-    "Told",
-    "digest_of",
-    "end_of",
-    "retraction_name",
-    "said_at",
-    "told",
-]
-
-
 Told: TypeAlias = tuple[str, str]
 """When a statement was said, and its id."""
 

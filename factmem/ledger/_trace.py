@@ -11,8 +11,6 @@ from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import By
 from factmem.models.when import begin_of, end_of
 
-__all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
-
 
 class SavedFact:
     """The effect of one saved fact when it was recorded."""

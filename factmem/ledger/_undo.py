@@ -11,8 +11,6 @@ from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedVal
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
 
-__all__ = ["undoing"]
-
 _Part: TypeAlias = tuple[str, Hashable]
 """A current value, a proposed one, or the end of one that is proposed; by its canonical form."""
 

@@ -11,8 +11,6 @@ from factmem.ledger.ledger import Ledger, LedgerState
 from factmem.models.clock import stamp
 from factmem.models.when import When, begin_of, end_of
 
-__all__ = ["former_values", "held_at"]
-
 
 def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
     """Return a ledger of the values that held at a time; read it with an empty `now`.

@@ -16,8 +16,6 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt._transcript import Transcript
 from factmem.providers.results import Moment
 
-__all__ = ["detect_in_chat", "detect_in_texts"]
-
 
 async def detect_in_chat(
     parts: MemoryParts,

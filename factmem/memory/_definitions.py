@@ -9,8 +9,6 @@ from factmem.models._definition_changes import compared
 from factmem.models.concepts import ConceptDefinition
 from factmem.providers.base import is_complete
 
-__all__ = ["compared_definitions", "tell_definitions"]
-
 
 async def tell_definitions(parts: MemoryParts) -> None:
     """Tell the store the concepts, unless that is done; an event names those that differ.

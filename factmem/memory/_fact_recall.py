@@ -24,8 +24,6 @@ from factmem.recall._index_cache import IndexCache
 from factmem.recall.match import Match, RecallReport, RecallResult
 from factmem.recall.query import RecallQuery, checked_question
 
-__all__ = ["recall_facts", "recall_into"]
-
 _BEST = 3
 """The matches whose concepts get further values."""
 

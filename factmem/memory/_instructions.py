@@ -20,8 +20,6 @@ from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 
-__all__ = ["current_instructions", "separated"]
-
 
 async def separated(
     parts: MemoryParts, resolution: Resolution[L]

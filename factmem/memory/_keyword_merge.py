@@ -23,8 +23,6 @@ from factmem.models.facts import Concept, FactType
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 
-__all__ = ["KeywordMerge", "Merged", "checked_former", "merge_in_place"]
-
 Rule: TypeAlias = Literal["later", "both"] | Callable[[list[Any], list[Any]], Any] | None
 
 

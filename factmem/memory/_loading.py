@@ -19,8 +19,6 @@ from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers._reader import MANY
 
-__all__ = ["current_facts", "current_facts_of", "load_into", "origin_in"]
-
 
 async def load_into(
     parts: MemoryParts, messages: list[History], concept: Concept[Any, Any] | None

@@ -12,8 +12,6 @@ from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, Sing
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 
-__all__ = ["NOTE", "note_of", "save_in", "stated", "writing_place"]
-
 NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=False)
 """The concept of free texts."""
 

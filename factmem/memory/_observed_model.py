@@ -7,8 +7,6 @@ from typing_extensions import TypeForm, TypeVar
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolDefinition
 
-__all__ = ["observed"]
-
 T = TypeVar("T")
 
 

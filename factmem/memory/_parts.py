@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from factmem.recall._search import FactSearch
     from factmem.recall._turn_search import TurnSearch
 
-__all__ = ["MemoryParts"]
-
 
 class MemoryParts:
     """What the methods of a memory or a view work with, all with one guarded provider.

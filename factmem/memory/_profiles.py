@@ -12,8 +12,6 @@ from factmem.memory.contents import MemoryContents
 from factmem.models.facts import AnyConcept, AnyFact, FactType
 from factmem.models.profile import P, Profile, loaded_profile, values_of
 
-__all__ = ["edited_profile", "load_profile", "save_profile"]
-
 
 async def load_profile(parts: MemoryParts, profile: type[P]) -> P:
     """Return an instance with the current values."""

@@ -20,8 +20,6 @@ from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 
-__all__ = ["checked_changes", "record_history", "update_record"]
-
 
 def checked_changes(**given: object) -> dict[str, Any]:
     """Return the fields of an update that were passed: all but those that are `...`.

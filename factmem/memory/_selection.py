@@ -9,9 +9,6 @@ from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["PlaceSelection", "Scopes", "Subjects", "Who", "view_for", "view_of_anyone"]
-
-
 H = TypeVar("H", bound=Hashable)
 
 Subjects: TypeAlias = Iterable[MemorySubject] | None

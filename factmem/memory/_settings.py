@@ -29,9 +29,6 @@ from factmem.recall.query import RecallSettings
 if TYPE_CHECKING:
     from factmem.detection._synonyms import KeywordSynonyms
 
-__all__ = ["MemorySettings"]
-
-
 _PROVIDER_METHODS = ("save", "load", "load_all", "load_by_description")
 _PROVIDER = "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())"
 _CHAT_MODEL = "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)"

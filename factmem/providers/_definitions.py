@@ -9,8 +9,6 @@ from factmem.models._definition_changes import taken_over
 from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import Concept, new_id
 
-__all__ = ["definitions_in", "new_definitions"]
-
 
 def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
     """Return the definitions in a ledger, by keyword."""

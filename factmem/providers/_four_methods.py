@@ -17,8 +17,6 @@ from factmem.providers.base import FactStore, fact_store
 from factmem.providers.erasures import moment_of, unless_erased
 from factmem.providers.results import Learned, Moment, RetractedFact
 
-__all__ = ["FourMethods", "as_store"]
-
 
 def as_store(provider: AgentMemoryProvider) -> FactStore:
     """Return a provider that is a `FactStore`, and any other one wrapped in `FourMethods`."""

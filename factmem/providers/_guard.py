@@ -21,8 +21,6 @@ from factmem.providers.results import PlaceInfo
 
 C = TypeVar("C")
 
-__all__ = ["Guard"]
-
 _AT_ONCE = 500
 """Places of a listing that one call reads."""
 

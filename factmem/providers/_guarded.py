@@ -35,9 +35,6 @@ from factmem.providers.results import (
 )
 from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion, TextVectors
 
-__all__ = ["GuardedStore", "guarded"]
-
-
 T = TypeVar("T")
 
 

@@ -16,9 +16,6 @@ from factmem.providers._four_methods import as_store
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.results import PlaceChanges
 
-__all__ = ["MANY", "FactReader", "each_of"]
-
-
 R = TypeVar("R")
 
 MANY = 500

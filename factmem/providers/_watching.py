@@ -17,8 +17,6 @@ from factmem.models.places import Place
 if TYPE_CHECKING:
     from factmem.providers.base import FactStore
 
-__all__ = ["watched"]
-
 _PAUSE = 0.02
 """Seconds between two looks. One at a warm place of a local store takes some microseconds."""
 _PAUSE_BLIND = 1.0

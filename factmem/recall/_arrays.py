@@ -5,9 +5,6 @@ from logging import getLogger
 from types import ModuleType
 from typing import Any, TypeAlias
 
-__all__ = ["Array", "both", "numpy_or_none"]
-
-
 Array: TypeAlias = Any
 """A numpy array. Its own type cannot be named here, because numpy is optional."""
 

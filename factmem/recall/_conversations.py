@@ -8,9 +8,6 @@ from factmem.models.facts import AnyFact
 from factmem.models.sources import FactSource
 from factmem.recall._documents import said
 
-__all__ = ["AROUND", "BEFORE", "Conversations", "said_around"]
-
-
 AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
 """The offsets of the neighbouring messages whose words also find a fact, with their weights."""
 

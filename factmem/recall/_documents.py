@@ -14,20 +14,6 @@ from typing import Any
 
 from factmem.models.facts import AnyFact
 
-__all__ = [
-    "FIELD_WEIGHTS",
-    "LONGEST_TEXT",
-    "RECURRING_FIELDS",
-    "date_words",
-    "meaning_of",
-    "plain_values",
-    "said",
-    "text_digest",
-    "value_words",
-    "words_of",
-]
-
-
 LONGEST_TEXT = 4_000
 """The maximum number of embedded characters of a fact. Every model accepts that many."""
 

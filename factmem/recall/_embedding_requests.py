@@ -13,9 +13,6 @@ from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.places import Place
 from factmem.recall._index_cache import IndexCache
 
-__all__ = ["EmbeddingCost", "EmbeddingRequests"]
-
-
 _MOST_SEARCHING = 32
 """The maximum number of requests per recall to find refused texts. One among 512 takes up to 20."""
 

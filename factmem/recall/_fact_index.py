@@ -37,8 +37,6 @@ from factmem.recall._text_slots import Nearness, QuestionVectors, TextSlots
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
-__all__ = ["FactIndex", "MarkIndex"]
-
 
 class MarkIndex:
     """The marks of the facts in an index's slots. Facts without marks need no memory."""

@@ -12,8 +12,6 @@ from factmem.models.when import when_of
 from factmem.recall._lexical.analysis import Word, words
 from factmem.recall._lexical.function_words import FUNCTION_WORDS
 
-__all__ = ["Span", "asked_spans", "clause_of_time", "name_terms", "named_entity", "period_of"]
-
 
 @lru_cache(maxsize=1024)
 def name_terms(entity: str) -> frozenset[str]:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from factmem.recall._places_index import PlacesIndex
     from factmem.recall._turn_search import TurnIndex
 
-__all__ = ["IndexCache"]
-
-
 R = TypeVar("R")
 X = TypeVar("X", bound=Sized)
 

@@ -21,8 +21,6 @@ from factmem.recall._index_cache import IndexCache
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
-__all__ = ["MOST_FACTS", "asks_of_time", "held_beside", "held_then"]
-
 MOST_FACTS = 10_000
 """The most current facts of places that are searched for what held at other times: that takes up to a
 second, and 50 ms with 1,000."""

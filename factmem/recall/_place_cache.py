@@ -18,8 +18,6 @@ from factmem.providers.results import PlaceChanges
 from factmem.recall._documents import meaning_of, text_digest
 from factmem.recall._place_vectors import PlaceVectors
 
-__all__ = ["KnownFact", "PlaceCache", "PlaceSnapshot"]
-
 
 class KnownFact(NamedTuple):
     """A fact, and the digest of its embedded text."""

@@ -10,9 +10,6 @@ from time import monotonic
 from factmem.recall._arrays import Array, numpy_or_none
 from factmem.recall._vector_table import VectorTable
 
-__all__ = ["PlaceVectors", "TextRows"]
-
-
 _WORTHWHILE = 64
 """An index is written when 1/64 of it has changed: writing then costs no more than embedding."""
 

@@ -18,9 +18,6 @@ from factmem.recall._text_slots import QuestionVectors
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
-__all__ = ["PlacesIndex"]
-
-
 R = TypeVar("R")
 
 Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]

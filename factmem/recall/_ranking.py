@@ -24,9 +24,6 @@ from factmem.recall._text_slots import Nearness
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
-__all__ = ["Candidates", "Hints", "Ranking"]
-
-
 NAMED = 0.2
 """The bonus of a fact whose entity the question names."""
 

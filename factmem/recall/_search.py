@@ -28,9 +28,6 @@ from factmem.recall._store_search import StoreMatches, search_store
 from factmem.recall.match import Match, RecallResult
 from factmem.recall.query import RecallQuery
 
-__all__ = ["FactSearch"]
-
-
 _logger = getLogger(__name__)
 
 _CLOSING_SECONDS = 5.0

@@ -30,9 +30,6 @@ from factmem.recall._place_vectors import PlaceVectors
 from factmem.recall._places_index import PlacesIndex, Snapshots
 from factmem.recall._vector_table import unit
 
-__all__ = ["FactEmbedding"]
-
-
 R = TypeVar("R")
 
 _logger = getLogger(__name__)

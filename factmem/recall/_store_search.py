@@ -42,8 +42,6 @@ from factmem.recall._text_slots import COMMON, Nearness, Spread
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
-__all__ = ["search_store"]
-
 _LEAST_CANDIDATES = 50
 """The candidates of each place, by words and by meaning each. On the corpus hit@5 by words is .646 with
 them, and .648 in a search of all facts."""

@@ -9,8 +9,6 @@ from factmem.models.places import Identity
 from factmem.recall._arrays import Array
 from factmem.recall._place_vectors import PlaceVectors, TextRows
 
-__all__ = ["COMMON", "Nearness", "QuestionVectors", "Spread", "TextSlots"]
-
 COMMON = 0.3
 """The share of a fact's cosine with the mean vector of the facts that ranking subtracts. This
 removes what all texts have in common, such as their language or form."""

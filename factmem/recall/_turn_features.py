@@ -8,8 +8,6 @@ find them, they raise hit@5 of messages from .309 to .383.
 import re
 from collections.abc import Iterable
 
-__all__ = ["WEIGHTS", "Telling"]
-
 WEIGHTS = {"asks": -0.4, "named": 0.4, "other": -0.4, "first": 0.4, "number": 0.4}
 """asks: the message has a question mark. named: the question names its speaker. other: the question
 names only another speaker. first: it has a word of the first person. number: the question asks for a

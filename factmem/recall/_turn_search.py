@@ -31,8 +31,6 @@ from factmem.recall._turn_features import Telling
 from factmem.recall.match import Match, TurnMatch
 from factmem.recall.query import RecallQuery
 
-__all__ = ["SAID", "TurnIndex", "TurnSearch", "passages"]
-
 _CANDIDATES = 60
 """The passages that are ranked again by what tells an answer from chatter."""
 

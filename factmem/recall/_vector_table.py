@@ -15,9 +15,6 @@ from typing import TypeAlias, cast
 
 from factmem.recall._arrays import Array, numpy_or_none
 
-__all__ = ["VectorTable", "unit"]
-
-
 Floats: TypeAlias = "array[float]"
 
 _MAGIC = b"factmem vectors 1\n"

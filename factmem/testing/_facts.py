@@ -6,9 +6,6 @@ from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
 
-__all__ = ["AGENT", "LANGUAGES", "PERSON", "THEME", "USER", "languages", "theme"]
-
-
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 """A SINGLE concept of strings."""
 

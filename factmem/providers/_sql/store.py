@@ -18,8 +18,6 @@ from factmem.providers.limits import PlaceLimit
 from factmem.providers.provider_keys import ProviderKeys, check_progress, open_keys
 from factmem.providers.results import ShredReceipt, StoreStatus
 
-__all__ = ["SqlStore"]
-
 
 class SqlStore(ConversingStore, DurableStore):
     """A `FactStore` in a database: compaction, anchors, keys and shredding."""

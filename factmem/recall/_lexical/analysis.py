@@ -32,20 +32,6 @@ from typing import Protocol
 from factmem.errors import MissingExtraError
 from factmem.recall._lexical.function_words import FUNCTION_WORDS, function_words
 
-__all__ = [
-    "Stem",
-    "Word",
-    "content_words",
-    "default_stem",
-    "pairs",
-    "plural_stem",
-    "sentences",
-    "snowball_stem",
-    "unspaced_words",
-    "words",
-]
-
-
 _logger = getLogger(__name__)
 
 Stem = Callable[[str], str]

@@ -31,9 +31,6 @@ from factmem.recall._arrays import Array, numpy_or_none
 from factmem.recall._lexical.analysis import Word, content_words, pairs, words
 from factmem.recall._lexical.postings import Document, PostingLists, Term
 
-__all__ = ["DenseScores", "QueryWords", "TermIndex", "WordScores"]
-
-
 _K1, _B = 1.2, 0.75
 """The saturation of repeated terms, and the strength of length normalisation."""
 

@@ -11,8 +11,6 @@ none: see `analysis`.
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["FUNCTION_WORDS", "function_words"]
-
 _LANGUAGES = {
     "english": """
         a about an and any are as at be been by can could did do does for from had has have he her

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from factmem.recall._arrays import Array
 
-__all__ = ["NO_TERM", "Document", "PostingLists", "Term"]
-
 
 class Document(NamedTuple):
     """The weighted counts of a document's terms."""

@@ -7,7 +7,6 @@ from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import (
     expect,
-    expect_all,
     expect_methods,
     expect_within,
     kind_of,
@@ -29,7 +28,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_subjects
 from factmem.models._names import checked_text
 from factmem.models.places import MemorySubject
-from factmem.models.scopes import ScopeChoice, checked_choice
+from factmem.models.scopes import ScopeChoice, checked_choices
 
 __all__ = ["Agent"]
 
@@ -187,6 +186,9 @@ class Agent:
             raise ValueError("subjects is empty: pass at least one, or omit the argument")
         for subject in concerned:
             subject.check_bound()
+        chosen = None if scopes is None else checked_choices(scopes)
+        if chosen == ():
+            raise ValueError("scopes is empty: pass at least one, or omit the argument")
         history = [] if messages is None else list(checked_messages(messages))
         if conversation is not None:
             checked_text(conversation, "conversation")
@@ -202,18 +204,10 @@ class Agent:
             tools=self._tools,
             max_steps=self._max_steps,
             subjects=concerned,
-            scopes=None if scopes is None else _checked_scopes(scopes),
+            scopes=chosen,
             conversation=conversation,
             after_step=_step_hooks(self._features),
         )
-
-
-def _checked_scopes(scopes: Iterable[ScopeChoice]) -> tuple[ScopeChoice, ...]:
-    example = "scopes=[MemoryScope.Product('my-app')]"
-    chosen: tuple[Any, ...] = expect_all(scopes, object, "scopes", example)
-    if not chosen:
-        raise ValueError("scopes is empty: pass at least one, or omit the argument")
-    return tuple(checked_choice(each) for each in chosen)
 
 
 def _is_own_instruction(message: Message) -> bool:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 from factmem._arguments import expect_all, expect_function, expect_methods, expect_within
 from factmem.agent.context import AgentContext
@@ -17,7 +17,7 @@ from factmem.models._checked import checked_concepts, checked_subjects
 from factmem.models._names import checked_text
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
-from factmem.models.scopes import ScopeChoice, checked_choice
+from factmem.models.scopes import ScopeChoice, checked_choice, checked_choices
 
 __all__ = [
     "Strategy",
@@ -39,15 +39,6 @@ Node: TypeAlias = Callable[[AgentContext, str], Awaitable[str]]
 _NODES = 'Strategy("answer", [node_llm_request()])'
 
 
-@runtime_checkable
-class CheckedNode(Protocol):
-    """A node that checks its requirements before the first node of a run starts."""
-
-    def check(self, context: AgentContext) -> None:
-        """Raise an error if the run does not meet a requirement of the node."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """A sequence of nodes: the first gets the user's message, the last returns the answer.
@@ -66,7 +57,7 @@ class Strategy:
         object.__setattr__(self, "name", checked_text(name, "strategy's name"))
         object.__setattr__(self, "nodes", expect_all(nodes, object, "nodes", _NODES))
         for node in self.nodes:
-            _check_node(node)
+            expect_function(node, "Each of nodes", _NODES)
         if not self.nodes:
             raise ValueError(
                 f"The strategy {name!r} has no nodes: pass at least [node_llm_request()]"
@@ -75,13 +66,14 @@ class Strategy:
     async def run(self, context: AgentContext, text: str) -> str:
         """Run the nodes in order and return the string of the last one.
 
-        Every `CheckedNode` is checked first: a run that must fail then calls no model.
+        Every `MemoryNode` is checked first: a run that must fail then calls no model.
 
         Raises:
             TypeError: A node returned something other than a string.
         """
         for node in self.nodes:
-            _check(node, context)
+            if isinstance(node, MemoryNode):
+                node.check(context)
         for node in self.nodes:
             text = self._checked(await node(context, text), node)
         return text
@@ -94,13 +86,6 @@ class Strategy:
             f"The node {name!r} of the strategy {self.name!r} must return a str: end it with "
             f"`return text`"
         )
-
-
-def _check_node(node: Node) -> None:
-    if node in _MAKERS:
-        name = getattr(node, "__name__", "")
-        raise TypeError(f"{name} returns a node: write {name}(...) in the list")
-    expect_function(node, "Each of nodes", _NODES)
 
 
 class MemoryNode:
@@ -133,7 +118,7 @@ class MemoryNode:
         return text
 
     def check(self, context: AgentContext) -> None:
-        """See `CheckedNode.check`.
+        """Check what the node needs before the first node of a run starts.
 
         Raises:
             RuntimeError: The agent has no memory.
@@ -345,36 +330,15 @@ def _name(subject: MemorySubject) -> str:
     return subject.name if subject.entity is None else f"{subject.name}({subject.entity})"
 
 
-def _check(node: object, context: AgentContext) -> None:
-    if isinstance(node, CheckedNode):
-        node.check(context)
-
-
 def _subjects(given: Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
     return None if given is None else checked_subjects(given)
 
 
 def _scopes(given: Iterable[ScopeChoice] | None) -> tuple[ScopeChoice, ...] | None:
-    if given is None:
-        return None
-    example = "scopes=[MemoryScope.Product('my-app')]"
-    chosen: tuple[Any, ...] = expect_all(given, object, "scopes", example)
-    return tuple(checked_choice(each) for each in chosen)
+    return None if given is None else checked_choices(given)
 
 
 def _bound(
     subjects: "tuple[MemorySubject, ...] | None", context: AgentContext
 ) -> "list[MemorySubject] | None":
     return None if subjects is None else [context.bound(subject) for subject in subjects]
-
-
-_MAKERS: tuple[object, ...] = (
-    node_llm_compress_history,
-    node_llm_request,
-    node_load_all_facts_from_memory,
-    node_load_from_memory,
-    node_recall_from_memory,
-    node_save_to_memory,
-    node_save_to_memory_auto_detect_facts,
-)
-"""Functions that return nodes. A strategy rejects them: they must be called first."""

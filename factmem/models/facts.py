@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
-from typing_extensions import TypeVar
+from typing_extensions import TypedDict, TypeVar, Unpack
 
 from factmem._arguments import expect, expect_all, expect_member
 from factmem.models._display import Displayed, Sheet, fact_cells, fact_text, summary
@@ -141,6 +141,21 @@ class AnyFact(Displayed):
         return Sheet(type(self).__name__, ("field", "value"), [*fact_cells(self).items()])
 
 
+class _Fields(TypedDict, total=False):
+    """The fields of `AnyFact` as a constructor accepts them."""
+
+    timestamp: datetime
+    importance: float
+    source: FactSource | None
+    expires_at: datetime | None
+    since: WhenLike | None
+    until: WhenLike | None
+    id: str
+    metadata: Mapping[str, JsonValue]
+    confirmed_at: datetime | None
+    state: FactState
+
+
 def _misfit(concept: Concept[Any, Any], fact: str, other: str) -> ValueError:
     """Return the error for a concept of the other kind; raise `TypeError` if it is no concept."""
     expect(concept, Concept, "concept", f'{fact}(Concept("theme", "The IDE theme"), ...)')
@@ -167,17 +182,7 @@ class SingleFact(AnyFact, Generic[T]):
             self,
             concept: "Concept[T, SingleFact[T]] | Concept[T, SingleFact[T] | MultipleFacts[T]]",
             value: T,
-            *,
-            timestamp: datetime = ...,
-            importance: float = ...,
-            source: FactSource | None = ...,
-            expires_at: datetime | None = ...,
-            since: WhenLike | None = ...,
-            until: WhenLike | None = ...,
-            id: str = ...,  # noqa: A002 - the field's name
-            metadata: Mapping[str, JsonValue] = ...,
-            confirmed_at: datetime | None = ...,
-            state: FactState = ...,
+            **fields: Unpack["_Fields"],
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -213,17 +218,7 @@ class MultipleFacts(AnyFact, Generic[T]):
             self,
             concept: "Concept[T, MultipleFacts[T]] | Concept[T, SingleFact[T] | MultipleFacts[T]]",
             values: Iterable[T],
-            *,
-            timestamp: datetime = ...,
-            importance: float = ...,
-            source: FactSource | None = ...,
-            expires_at: datetime | None = ...,
-            since: WhenLike | None = ...,
-            until: WhenLike | None = ...,
-            id: str = ...,  # noqa: A002 - the field's name
-            metadata: Mapping[str, JsonValue] = ...,
-            confirmed_at: datetime | None = ...,
-            state: FactState = ...,
+            **fields: Unpack["_Fields"],
         ) -> None: ...
 
     def __post_init__(self) -> None:

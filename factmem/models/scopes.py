@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from factmem._arguments import expect_all
 from factmem.models.places import MemoryScope, MemoryScopeType
 
 __all__ = ["MemoryScopesProfile"]
@@ -28,6 +29,13 @@ def checked_choice(choice: ScopeChoice) -> ScopeChoice:
             "scope must be a MemoryScope or a MemoryScopeType: MemoryScope.Product('my-app') or "
             "MemoryScope.parse('product/my-app')"
         ) from None
+
+
+def checked_choices(choices: Iterable[ScopeChoice]) -> tuple[ScopeChoice, ...]:
+    """Return scopes and scope types as a tuple; raise `TypeError` unless it is a list of them."""
+    example = "scopes=[MemoryScope.Product('my-app')]"
+    given: tuple[Any, ...] = expect_all(choices, object, "scopes", example)
+    return tuple(map(checked_choice, given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +76,7 @@ class MemoryScopesProfile:
         Raises:
             TypeError: `choices` is not a list of scopes and scope types.
         """
-        chosen = MemoryScopeType if choices is None else choices
-        if isinstance(chosen, str) or not isinstance(chosen, Iterable):
-            raise TypeError("scopes must be a list: scopes=[MemoryScope.Product('my-app')]")
+        chosen = MemoryScopeType if choices is None else checked_choices(choices)
         found = (self.scope(choice) for choice in chosen)
         return [scope for scope in found if scope is not None]
 

@@ -251,4 +251,4 @@ def _names(entry: Entry) -> bytes:
         (each["keyword"], each["timestamp"], each.get("id", ""))
         for each in entry.get("retract", ())
     ]
-    return orjson.dumps([facts, forget, retract, entry.get("undoes")])
+    return orjson.dumps([facts, forget, retract, entry.get("undoes"), "whole" in entry])

@@ -64,13 +64,16 @@ class PlanningLedger(LedgerReads):
         past: Collection[int] = fact.get("superseded", ())
         waits, late = waiting(held, fact, at, past), 0
         parts = list(_parts(fact))
+        proposed: Collection[int] = fact.get("proposed", ())
         for position, value, part in parts:
             if position in waits:
                 self._propose(held, value, fact, at)
                 continue
             key = canonical(value)
             plan = Plan(part, Item(0, value, fact, at, self._by), key, at, self._by)
-            if position in past or self._is_moved(held, plan):
+            # A proposal does not move what is current.
+            is_idle = position in proposed and not plan.is_stub
+            if position in past or is_idle or self._is_moved(held, plan):
                 self._passed_over(fact, value, at)
                 late += 1
                 continue

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from factmem.ledger._items import KeywordItems, Proposals
 from factmem.ledger._related import KINDS
 from factmem.ledger._statements import NEVER, digest_of
 from factmem.ledger._trace import Life, SavedFact, Trace
@@ -22,7 +23,9 @@ from factmem.ledger.entries import (
     RetractedValue,
     SourceEntry,
     StoredFact,
+    keywords_of,
 )
+from factmem.ledger.ledger import Ledger
 from factmem.models._values import Canonical
 
 
@@ -41,7 +44,7 @@ def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None
         return list(entries)
     trace = Trace(entries)
     gone = {life for life in trace.lives if life.is_dead(cutoff)}
-    return Rest(trace, gone, cutoff=cutoff).of(entries)
+    return _without(entries, trace, gone, cutoff=cutoff, since=cutoff)
 
 
 def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) -> list[Entry | None]:
@@ -57,7 +60,70 @@ def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) ->
         for life in trace.lives
         if life.is_dead(cutoff) or (expired and life.has_expired and life.is_dead(now))
     }
-    return Rest(trace, gone, cutoff=cutoff).of(entries)
+    return _without(entries, trace, gone, cutoff=cutoff, since=now)
+
+
+def _without(
+    entries: Sequence[Entry], trace: Trace, gone: set[Life], *, cutoff: str, since: str
+) -> list[Entry | None]:
+    """Return the entries without some lives, but with all of a keyword that would be read otherwise.
+
+    What a keyword shows may depend on what it was in many ways, and nothing brings back what is
+    removed: the rest is folded and compared before it takes the place of the entries.
+    """
+    while True:
+        rest = Rest(trace, gone, cutoff=cutoff).of(entries)
+        changed = _changed(entries, rest, since)
+        if not changed:
+            return rest
+        kept = {life for life in gone if life.keyword in changed}
+        if not kept:
+            return list(entries)
+        gone -= kept
+
+
+def _changed(entries: Sequence[Entry], rest: Sequence[Entry | None], since: str) -> set[str]:
+    """Return the keywords that the rest of some entries shows otherwise, at `since` or later."""
+    before, after = Ledger(), Ledger()
+    changed: set[str] = set()
+
+    def compare(keywords: Iterable[str], now: str) -> None:
+        one, other = before.at(now), after.at(now)
+        changed.update(
+            keyword
+            for keyword in keywords
+            if _shown(one.get(keyword), now) != _shown(other.get(keyword), now)
+        )
+
+    is_past = True
+    for old, new in zip(entries, rest, strict=True):
+        if is_past and old["at"] > since:
+            is_past = False
+            compare(before.state().by_keyword, since)
+        before.apply(old)
+        if new is not None:
+            after.apply(new)
+        if not is_past:
+            compare(keywords_of(old), before.recorded_at)
+    now = max(before.recorded_at, since)
+    compare(before.state().by_keyword, now)
+    for begin, keyword in before.state().begins:
+        if begin > now:
+            compare([keyword], begin)
+    return changed
+
+
+def _shown(held: KeywordItems | None, now: str) -> list[Any]:
+    """Return what reads show of a keyword."""
+    if held is None:
+        return []
+    items, waiting = held.alive(now), held.proposals or Proposals()
+    items += [item for item in waiting.values.values() if item.is_alive(now)]
+    shown: list[Any] = [(held.description, held.fact_type)] if items else []
+    shown += [(item.state, item.fields()[1:]) for item in items]
+    shown += waiting.endings
+    shown += [(each.begin, each.item.fields()[1:]) for each in held.plans or () if not each.is_stub]
+    return shown
 
 
 class Rest:
@@ -151,11 +217,14 @@ class Rest:
         return records
 
     def _forget(self, number: int, entry: Entry) -> list[ForgottenItem]:
-        """Return the forgettings: in a purge all of them, those of purged values without digests."""
+        """Return the forgettings: in a purge all of them, those of purged values without digests.
+
+        One that ended nothing still ends what was said before it and is recorded later.
+        """
         lives, names = self._trace.forgotten[number], list[ForgottenItem]()
         for keyword, fact_id, digest in entry.get("forget", ()):
             life = lives.get((keyword, digest))
-            if not digest or (life is not None and life not in self._gone):
+            if not digest or life not in self._gone:
                 names.append((keyword, fact_id, digest))
             elif self._is_purge:
                 is_nameless = (keyword, digest) in self._nameless

@@ -7,7 +7,14 @@ from typing import Any, TypeAlias
 from factmem.ledger._items import Item, name_of
 from factmem.ledger._presentation import restated
 from factmem.ledger.changes import change_ids
-from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
+from factmem.ledger.entries import (
+    Amendment,
+    Entry,
+    ForgottenItem,
+    RetractedValue,
+    StoredFact,
+    keywords_of,
+)
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
 
@@ -74,7 +81,7 @@ def undoing(identity: Identity, change_id: str) -> Amendment:
                 f"values that were purged, and neither can be undone"
             )
         ledger = Ledger(entries[:number])
-        keywords = _keywords(entries[number])
+        keywords = keywords_of(entries[number])
         before = {each: _Held(ledger, each) for each in keywords}
         ledger.apply(entries[number])
         after = {each: _Held(ledger, each) for each in keywords}
@@ -100,13 +107,6 @@ def undoing(identity: Identity, change_id: str) -> Amendment:
 def _is_purged(entry: Entry) -> bool:
     names = entry.get("forget", ())
     return any("purged" in fact for fact in entry.get("facts", ())) or not all(n[2] for n in names)
-
-
-def _keywords(entry: Entry) -> list[str]:
-    named = [fact["keyword"] for fact in entry.get("facts", ())]
-    named += [name[0] for name in entry.get("forget", ())]
-    named += [each["keyword"] for each in entry.get("retract", ())]
-    return list(dict.fromkeys(named))
 
 
 def _touched(before: _Held, after: _Held) -> set[_Part]:

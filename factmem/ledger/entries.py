@@ -235,6 +235,14 @@ def by_of(entry: "Entry") -> By:
     return By(entry["actor"], entry.get("reason")) if "actor" in entry else NOBODY
 
 
+def keywords_of(entry: "Entry") -> list[str]:
+    """Return the keywords that an entry names."""
+    named = [fact["keyword"] for fact in entry.get("facts", ())]
+    named += [name[0] for name in entry.get("forget", ())]
+    named += [each["keyword"] for each in entry.get("retract", ())]
+    return list(dict.fromkeys(named))
+
+
 def encoded_entry(entry: Entry) -> bytes:
     """Encode a whole entry without its time like `encoded`, with fields of later versions."""
     return _dumped({name: part for name, part in entry.items() if name != "at"})

@@ -152,7 +152,10 @@ class Histories:
         key = canonical(self.chance.choice(VALUES)) if self.chance.random() < 0.5 else None
         condition = Condition(keyword=keyword, key=key)
         if current := Ledger(copy.entries).matching(condition, at):
-            copy.entries.append({"at": at, "forget": current})
+            forgetting: Entry = {"at": at, "forget": current}
+            if condition.is_of_keywords:
+                forgetting["whole"] = True
+            copy.entries.append(forgetting)
         if is_purge:
             copy.purge(condition, at)
 
@@ -195,7 +198,7 @@ def differences(seed: int) -> list[str]:
     return wrong
 
 
-def _shown(copy: Copy, now: str) -> list[Any]:
+def current_at(copy: Copy, now: str) -> list[Any]:
     ledger = Ledger(copy.entries, until=now)
     ledger.advance(now)
     return shown(ledger, now)
@@ -210,10 +213,10 @@ def _history(copy: Copy) -> list[Any]:
 
 VIEWS: dict[str, Any] = {
     "current values, proposals and states": lambda copy: [
-        _shown(copy, stamp(second)) for second in (70, 75, 80, 85, 125)
+        current_at(copy, stamp(second)) for second in (70, 75, 80, 85, 125)
     ],
     "planned values": lambda copy: Ledger(copy.entries).planned(END),
-    "values at a time in the past": lambda copy: _shown(copy, stamp(30)),
+    "values at a time in the past": lambda copy: current_at(copy, stamp(30)),
     "values that held at a time": lambda copy: [
         shown(held_at(copy.entries, When(stamp(second)), END), "") for second in (20, 40, 90)
     ],

@@ -82,3 +82,11 @@ def test_undoing_a_save_keeps_the_plan_of_the_same_value() -> None:
 
     assert current(entries, 20) == []
     assert current(entries, 40) == ["ko"]
+
+
+def test_a_proposed_plan_does_not_move_what_is_current() -> None:
+    proposal = entry(2, saved("Line", timestamp=stamp(2), since=stamp(30), proposed=[0]))
+    entries = [entry(1, saved("Line", timestamp=stamp(1))), proposal]
+
+    assert [current(entries, second) for second in (3, 40)] == [["Line"], ["Line"]]
+    assert Ledger(entries).planned(stamp(3)) == []

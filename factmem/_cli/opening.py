@@ -13,6 +13,7 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.options import GIVEN, Options
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
+from factmem.errors import KeyRequiredError
 from factmem.providers._searched_files import SearchedFileProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -116,16 +117,20 @@ def key_from(
     """Return the key of the options; None if there is none.
 
     Raises:
-        CommandError: There is more than one key, or no terminal to ask for a passphrase.
+        CommandError: There is more than one key, not the one that is named, or no terminal to ask for
+            a passphrase.
     """
     if sum(map(bool, (env, file, passphrase, keyring_entry))) > 1:
         raise CommandError("Pass only one key: a variable, a file, a passphrase or a keyring")
-    if env:
-        return Key.from_env(env)
-    if file:
-        return Key.from_file(file)
-    if keyring_entry:
-        return Key.from_keyring("factmem", keyring_entry, create=is_new)
+    try:
+        if env:
+            return Key.from_env(env)
+        if file:
+            return Key.from_file(file)
+        if keyring_entry:
+            return Key.from_keyring("factmem", keyring_entry, create=is_new)
+    except KeyRequiredError as exc:  # the message of others says to pass a key
+        raise CommandError(str(exc), ExitCode.KEY) from None
     if passphrase:
         return Key.from_passphrase(ask_passphrase(prompt, twice=is_new))
     return None

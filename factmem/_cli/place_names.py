@@ -16,7 +16,7 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, run
 from factmem._cli.options import GIVEN, Options
 from factmem.errors import FactmemError
-from factmem.models.places import Place
+from factmem.models.places import MemoryScopeType, Place
 
 _SPECIAL = re.compile(r"[/%\s]")
 """Characters to encode: separators of names and arguments, and the escape character."""
@@ -43,6 +43,8 @@ def parse_place(word: str) -> Place:
     if len(names) < 3 or not all(names):
         raise CommandError(f"PLACE must be scope type, scope, subject and entity: {_EXAMPLE}")
     kind, scope, subject, *levels = (unquote(name, errors="strict") for name in names)
+    if kind not in set(MemoryScopeType):
+        raise CommandError(f"PLACE must begin with {', '.join(MemoryScopeType)}: {_EXAMPLE}")
     try:
         found = Place.of_identity((kind, scope, subject, None))
         if not levels:

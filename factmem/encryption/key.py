@@ -148,7 +148,9 @@ class Key:
                 mode = os.fstat(opened.fileno()).st_mode
                 text = opened.read(4096)
         except FileNotFoundError:
-            raise KeyRequiredError(f"There is no key file {str(file)!r}") from None
+            raise KeyRequiredError(
+                f"There is no key file {str(file)!r}: `factmem keys generate` writes one"
+            ) from None
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise PermissionError(
                 f"The key file {str(file)!r} can be read by others: chmod 600 it, and change "

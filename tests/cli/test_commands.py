@@ -395,7 +395,10 @@ def test_keys_open_and_protect_a_store(tmp_path: Path, monkeypatch: pytest.Monke
     assert "--key-file" in call(*store, "places", code=ExitCode.KEY)
     call(*store, "--key-file", files[1], "places", code=ExitCode.KEY)
     call(*first, "--key-env", "X", "places", code=ExitCode.USAGE)
-    call(*store, "--key-env", "FACTMEM_TEST_NO_KEY", "places", code=ExitCode.KEY)
+    missing = call(*store, "--key-env", "FACTMEM_TEST_NO_KEY", "places", code=ExitCode.KEY)
+    assert "'FACTMEM_TEST_NO_KEY' is not set" in missing
+    missing = call(*store, "--key-file", str(tmp_path / "none.key"), "places", code=ExitCode.KEY)
+    assert "There is no key file" in missing
 
     assert len(ask(*first, "keys", "add", "--key-file", files[1])["keys"]) == 2
     monkeypatch.setenv("FACTMEM_TEST_KEY", Path(files[1]).read_text().strip())

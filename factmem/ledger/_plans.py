@@ -81,7 +81,6 @@ class PlanningLedger(LedgerReads):
             held.plans = [*(held.plans or ()), plan]
             self._planned(plan)
             self._note_begin(plan)
-        self._note_end(fact)
         if late and late == len(parts):
             self._note_late(fact["id"])
 
@@ -169,9 +168,6 @@ class PlanningLedger(LedgerReads):
         raise NotImplementedError
 
     def _note_late(self, name: str) -> None:
-        raise NotImplementedError
-
-    def _note_end(self, fact: StoredFact) -> None:
         raise NotImplementedError
 
     def _note_begin(self, plan: Plan) -> None:

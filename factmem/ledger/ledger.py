@@ -117,6 +117,8 @@ class Ledger(PlanningLedger):
 
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
+        if "expires_at" in fact or "until" in fact:
+            self._note_end(fact)  # also of a proposal, and of what is history at once
         is_past = "superseded" in fact and "values" not in fact
         if "since" in fact and begin_of(fact["since"]) > at and not is_past:
             self._plan(fact, at)
@@ -134,11 +136,9 @@ class Ledger(PlanningLedger):
             return
         past = () if self._is_newest(held, fact) else outdated(held, fact, at)
         if past and len(past) == sum(1 for _ in values_of(fact)):
-            for _, value in values_of(fact):
-                self._passed_over(fact, value, at)
-            self._note_late(fact["id"])
             if held is None or held.description != description:
                 self._passed[keyword] = description
+            self._pass_over(fact, at)
             return
         waits = waiting(held, fact, at, past)
         may_wait = waits or (held is not None and held.fact_type == "SINGLE")
@@ -153,12 +153,16 @@ class Ledger(PlanningLedger):
         elif held.description != description or held.fact_type != fact_type:
             self._note(keyword, None)
         held.description = self._texts.setdefault(description, description)
-        self._note_end(fact)
         held.fact_type = fact_type
         if fact_type == "SINGLE":
             self._replace(held, fact, at)
         else:
             self._add(held, fact, at, past, waits)
+
+    def _pass_over(self, fact: StoredFact, at: str) -> None:
+        for _, value in values_of(fact):
+            self._passed_over(fact, value, at)
+        self._note_late(fact["id"])
 
     def _is_newest(self, held: KeywordItems | None, fact: StoredFact) -> bool:
         """Return whether nothing can have ended a save when it is recorded: true of most."""
@@ -207,8 +211,6 @@ class Ledger(PlanningLedger):
         self._passed.pop(keyword, None)
         text = self._texts.setdefault(description, description)
         held = self._by_keyword[keyword] = KeywordItems(text, "SINGLE")
-        if "expires_at" in fact or "until" in fact:
-            self._note_end(fact)
         if self._log is not None:
             self._note(keyword, None)
         if "value" in fact:

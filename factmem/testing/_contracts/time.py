@@ -1,9 +1,11 @@
 """Tests of expiry, wrong clocks and `as_of`."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
+from factmem.models.actors import FactState
 from factmem.models.facts import Concept, FactType, SingleFact
 from factmem.providers.base import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
@@ -35,6 +37,26 @@ class Expiry:
         assert await provider.load_by_description("theme", USER, AGENT) == []
         assert [info.count for info in await provider.places()] == [0]
         assert await provider.forget(USER, AGENT, concept=THEME) == 0
+
+    async def test_what_is_not_current_expires(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """A proposal, and a value that was over when it was said."""
+        kept: Any = {"expires_at": START + HOUR}
+        gone = SingleFact(
+            THEME, "dark", timestamp=START, since=START - 2 * HOUR, until=START - HOUR, **kept
+        )
+        proposal = SingleFact(THEME, "red", state=FactState.PROPOSED, **kept)
+        for fact in (theme("light"), gone, proposal):
+            await provider.save(fact, USER, AGENT)
+        assert len(await provider.proposals(USER, AGENT)) == 1
+
+        clock.now = START + HOUR
+
+        assert await provider.proposals(USER, AGENT) == []
+        held = await provider.load(THEME, USER, AGENT, valid_at=START - 2 * HOUR)
+        assert "dark" not in [fact.value for fact in held]
+        assert await themes(provider) == ["light"]
 
     async def test_what_expired_does_not_come_back(
         self, provider: FactStore, clock: SettableClock

@@ -13,7 +13,17 @@ import pytest
 TESTS = Path(__file__).parent
 
 ONE_LOOP = {
-    *("agent", "detection", "memory", "prompt", "providers", "recall", "regressions", "transfer")
+    *(
+        "agent",
+        "detection",
+        "memory",
+        "prompt",
+        "providers",
+        "recall",
+        "regressions",
+        "storms",
+        "transfer",
+    )
 }
 """Folders whose tests only await what the suites of the stores await on both loops: asyncio stands for both."""
 
@@ -45,6 +55,8 @@ PLAIN_IN_BOTH = {
     "memory",
     "providers/test_event_loop_is_free.py",
     "providers/test_large_places.py",
+    "providers/test_local_file_removal.py",
+    "providers/test_local_replaced.py",
     "providers/test_no_ordinary_files.py",
     "providers/test_threads.py",
     "recall",
@@ -75,6 +87,9 @@ LATER_ON_POSTGRES = {
 }
 """The modules of the conformance suite that only `make postgres` runs on a server."""
 
+KILLS = {"test_a_forked_child_holds_no_lock", "test_forked_children_save_and_read"}
+"""Tests of the shipped contracts that start and kill several processes: `make storm` runs them."""
+
 FEW_SEEDS = 2
 """The random runs of one test, by their parameter `seed`, of the default run."""
 
@@ -104,10 +119,11 @@ def mark_postgres(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.postgres)
 
 
-def mark_seeds(items: list[pytest.Item]) -> None:
-    """Mark the random runs that `make storm` adds."""
+def mark_storm(items: list[pytest.Item]) -> None:
+    """Mark the random runs and the kills that `make storm` adds."""
     for item in items:
-        if (_parameter(item, "seed") or 0) >= FEW_SEEDS:
+        name = item.name.partition("[")[0]
+        if name in KILLS or (_parameter(item, "seed") or 0) >= FEW_SEEDS:
             item.add_marker(pytest.mark.storm)
 
 

@@ -28,6 +28,9 @@ EXAMPLES = sorted(FOLDER.glob("*.py"))
 ELSEWHERE = {"crewai_crew.py": "crewai", "deepagents_files.py": "deepagents"}
 """Examples of frameworks that are not in the test environment; `make frameworks` runs them."""
 
+WITH_PROCESSES = {"support_agent.py"}
+"""Examples that start processes: a storm runs them, each in a process of its own."""
+
 GUARD = """
 import sys
 
@@ -104,7 +107,11 @@ def check_left(folder: Path) -> None:
         assert modes == [("plain",)], "no key opens the remaining files"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
+@pytest.mark.parametrize(
+    "example",
+    [each for each in EXAMPLES if each.name not in WITH_PROCESSES],
+    ids=lambda file: file.name,
+)
 def test_example_runs(
     example: Path, alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

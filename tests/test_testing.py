@@ -144,6 +144,7 @@ def test_each_wrong_store_fails_the_tests_written_for_its_fault(tmp_path: Path) 
     assert found.errors == []
 
 
+@pytest.mark.storm
 def test_importing_the_contract_is_quick() -> None:
     """The scripted chat model and the clock do not load pytest, and nothing loads openai."""
     probe = (

@@ -130,6 +130,7 @@ def test_places_values_and_a_value(tmp_path: Path) -> None:
     _run(work)
 
 
+@pytest.mark.storm
 def test_edit_forget_undo(tmp_path: Path) -> None:
     """Each change is in the store at once; undo reverts them from the newest to the oldest."""
 
@@ -165,6 +166,7 @@ def test_edit_forget_undo(tmp_path: Path) -> None:
     _run(work)
 
 
+@pytest.mark.storm
 def test_the_inbox_is_the_first_list(tmp_path: Path) -> None:
     """It has what models learnt; a person keeps it, after giving a name and a reason once."""
 
@@ -242,6 +244,7 @@ def test_keys_are_shown_and_pages_follow_each_other(tmp_path: Path) -> None:
     _run(work)
 
 
+@pytest.mark.storm
 def test_filter_and_search(tmp_path: Path) -> None:
     """Typing filters the place, Enter searches the whole store, Escape returns."""
     ages = re.compile(r"\b(age|old)\b")  # not in "[bold red]"

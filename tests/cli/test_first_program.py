@@ -31,6 +31,7 @@ anyio.run(later)
 """
 
 
+@pytest.mark.storm
 def test_a_profile_is_saved_detected_reloaded_and_browsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

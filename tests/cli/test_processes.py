@@ -233,6 +233,7 @@ def test_repeating_a_killed_import_completes_it(
     assert json.loads(_call(*command, "--json").stdout)["new"] == 0
 
 
+@pytest.mark.storm
 def test_a_missing_extra_names_the_package_to_install(tmp_path: Path) -> None:
     """The exit code is not 0."""
     program = (

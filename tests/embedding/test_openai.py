@@ -291,6 +291,7 @@ def test_the_representation_shows_no_key() -> None:
     assert repr(OpenAIEmbedder("test-model", api_key=KEY)) == "OpenAIEmbedder('test-model')"
 
 
+@pytest.mark.storm
 def test_importing_loads_nothing() -> None:
     """Embedders import their packages at the first call."""
     script = (

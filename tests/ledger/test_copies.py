@@ -26,8 +26,9 @@ from factmem.models.facts import Concept, FactType
 from factmem.models.places import Identity
 from factmem.models.when import When
 from tests.ledgers import forgotten, saved, shown, stamp
+from tests.properties import examples
 
-HISTORIES = int(os.environ.get("HISTORIES", "90"))
+HISTORIES = int(os.environ.get("HISTORIES", examples(450)))
 """The random histories; `HISTORIES=10000` looks harder."""
 
 VALUES: list[JsonValue] = ["a", "b", "c", 1]

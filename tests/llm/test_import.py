@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.storm
 def test_the_openai_package_waits_for_the_first_call() -> None:
     """It takes longer to import than all the rest; creating a model does not need it."""
     script = (

@@ -125,7 +125,7 @@ def test_a_user_cannot_have_the_name_of_every_user(name: str) -> None:
 async def test_memory_does_not_grow_with_the_number_of_entities() -> None:
     """With four times the users, the peak memory of records and recall stays."""
     peaks: list[int] = []
-    for users in (50, 200):
+    for users in (25, 100):
         store = InMemoryProvider()
         for number in range(users):
             facts = [theme(f"shade {number}", id=f"{number}")]

@@ -33,6 +33,7 @@ print(sorted({"pydantic.types", "annotated_types", "importlib.metadata"} & sys.m
 """
 
 
+@pytest.mark.storm
 def test_a_first_program_does_not_load_pydantics_schema_generators() -> None:
     """They take as long to import as all of factmem."""
     done = subprocess.run(

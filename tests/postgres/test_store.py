@@ -313,6 +313,7 @@ anyio.run(store.save, theme("dark"), USER, AGENT)
 """
 
 
+@pytest.mark.postgres
 def test_a_program_may_end_without_closing(dsn: str) -> None:
     """Nothing is printed: the server notices by itself."""
     done = subprocess.run(

@@ -48,7 +48,7 @@ BY_SQL = (
 class LocalStores(DurableStoreContract):
     """Opens local stores, and damages them."""
 
-    flips = 60
+    flips = 15
     """The bytes of the database that are changed, one at a time."""
 
     def open_store(

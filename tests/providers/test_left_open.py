@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import asyncio, sys, threading
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -26,6 +28,7 @@ over.set()
 """
 
 
+@pytest.mark.storm
 def test_a_save_that_is_collected_prints_nothing(tmp_path: Path) -> None:
     """Its loop ended while the save was being written."""
     done = subprocess.run(

@@ -213,6 +213,7 @@ def test_snowball_is_the_default_if_it_is_installed() -> None:
     assert words("swimming", stem=plural_stem) == [("swimming",)]
 
 
+@pytest.mark.storm
 def test_without_the_package_only_plurals_are_stemmed() -> None:
     """Recall still works; requesting Snowball names the extra."""
     program = """
@@ -237,6 +238,7 @@ def test_without_the_package_only_plurals_are_stemmed() -> None:
     ]
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("text", ["raise RuntimeError('broken')", "def stemmer(language): ..."])
 def test_a_broken_stemmer_is_ignored(text: str, tmp_path: Path) -> None:
     """An installed stemmer may not work; recalls do, and the log reports it once."""

@@ -227,6 +227,7 @@ async def test_facts_that_held_then_come_first() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("worth_numpy", [0], ids=["numpy"], indirect=True)
 async def test_questions_with_times_find_what_was_then() -> None:
     """`python -m benchmarks.recall.times` lists what is missed."""
     assert min(await run_times()) >= 0.85

@@ -39,15 +39,9 @@ print(sorted({"openai", "numpy", "httpx", "httpx2", "litellm", "requests"} & sys
 """
 
 
-@pytest.mark.parametrize(
-    ("backend", "encrypted"),
-    [
-        ("asyncio", "True"),
-        pytest.param("trio", "False", marks=pytest.mark.storm),
-        pytest.param("asyncio", "False", marks=pytest.mark.storm),
-        pytest.param("trio", "True", marks=pytest.mark.storm),
-    ],
-)
+@pytest.mark.storm
+@pytest.mark.parametrize("encrypted", ["True", "False"])
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_no_llm_no_network_no_environment(tmp_path: Path, backend: str, encrypted: str) -> None:
     """The process has no environment, and every socket is refused."""
     script = f"BACKEND, ENCRYPTED = {backend!r}, {encrypted}\n{SCRIPT}"

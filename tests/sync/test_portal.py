@@ -108,6 +108,7 @@ def test_a_closed_portal_starts_again_and_can_be_closed_twice() -> None:
     assert not [each for each in left if each.name == "factmem-portal"]
 
 
+@pytest.mark.storm
 def test_an_interrupt_cancels_the_function() -> None:
     """Ctrl-C reaches the waiting thread; the function must not continue unseen."""
     script = """
@@ -134,6 +135,7 @@ except KeyboardInterrupt:
     assert _printed(script) == "interrupted True"
 
 
+@pytest.mark.storm
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_child_works_and_exits() -> None:
     """Another thread may have held the lock during the fork; the interpreter exits normally."""
@@ -167,6 +169,7 @@ print(os.waitpid(child, 0)[1], portal.call(pid) == os.getpid())
 
 
 @pytest.mark.skipif(sys.version_info[:2] == (3, 12), reason="3.12 starts no thread at exit")
+@pytest.mark.storm
 def test_exit_handlers_can_call() -> None:
     script = """
 import atexit

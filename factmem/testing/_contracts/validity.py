@@ -1,7 +1,8 @@
-"""Situations of valid time: what was said when, and what held when."""
+"""What holds at a time, as known now and as known then."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+import pytest
 
 from factmem.ledger._undo import undoing
 from factmem.ledger.changes import change_ids
@@ -11,291 +12,12 @@ from factmem.models.places import Place
 from factmem.models.when import When
 from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
+from factmem.testing._contracts.situations import PARTS, Step, part_of, steps
 from factmem.testing._facts import AGENT, USER
 from factmem.testing.clock import SettableClock
 
-SITUATIONS: dict[str, str] = {
-    "moved twice": """
-        2020-01 say Seoul
-        2023-02 say Busan since=2023-01
-        2025-06 say Jeju since=2025-05
-        2026-01 ask Jeju | ask Busan valid=2024-06 | ask Seoul valid=2022 | ask - valid=2019
-        2026-01 ask Seoul as_of=2023-01-15 | ask Seoul valid=2023-01-15 as_of=2023-01-15
-    """,
-    "moved back": """
-        2026-01 say Seoul since=2020 | say Busan since=2023 | say Seoul since=2025
-        2026-01 ask Seoul valid=2022 | ask Busan valid=2024 | ask Seoul | ask - valid=2019
-    """,
-    "corrected later": """
-        2026-01 say Naver since=2025
-        2026-02 say Line since=2025
-        2026-03 ask Line | ask Line valid=2025-06 | ask Naver valid=2025-06 as_of=2026-01-15
-    """,
-    "begin corrected later": """
-        2026-01 say Busan since=2024
-        2026-02 say Busan since=2025
-        2026-03 ask Busan | ask - valid=2024-06 | ask Busan valid=2024-06 as_of=2026-01-15
-    """,
-    "said without times": """
-        2026-01 say Naver
-        2026-03 say Kakao
-        2026-05 ask Kakao | ask Naver valid=2026-02 | ask Kakao valid=2026-04 | ask - valid=2025
-    """,
-    "starts later": """
-        2026-01 say Naver
-        2026-01-15 say Kakao since=2026-03
-        2026-02-28 ask Naver | ask Kakao valid=2026-03 | ask Naver valid=2026-02-28
-        2026-03 ask Kakao | ask Naver valid=2026-02-28 | ask Naver as_of=2026-02-28
-    """,
-    "planned, then cancelled": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 forget Kakao
-        2026-04 ask Naver | ask Naver valid=2026-03 | ask Kakao valid=2026-03 as_of=2026-01-15
-    """,
-    "planned, then cancelled after it began": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-04 ask Kakao | forget Kakao | ask - | ask Naver valid=2026-02 | ask - valid=2026-03
-    """,
-    "moved to later": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 say Kakao since=2026-05
-        2026-04 ask Naver | ask Kakao valid=2026-05
-        2026-05 ask Kakao | ask Naver valid=2026-04
-    """,
-    "moved to earlier": """
-        2026-01 say Naver | say Kakao since=2026-05
-        2026-02 say Kakao since=2026-03
-        2026-03 ask Kakao | ask Naver valid=2026-02 | ask Naver valid=2026-03 as_of=2026-01-15
-        2026-06 ask Kakao since=2026-03
-    """,
-    "begun early": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 say Kakao
-        2026-02-15 ask Kakao
-        2026-04 ask Kakao | ask Kakao valid=2026-02-15 | ask Naver valid=2026-01-15
-    """,
-    "put off after it began": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-03-15 ask Kakao | say Kakao since=2026-05 | ask - | ask Naver valid=2026-02
-        2026-05 ask Kakao | ask - valid=2026-03-20
-    """,
-    "present value said again before a plan begins": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 say Naver
-        2026-03 ask Kakao | ask Naver valid=2026-02-15
-    """,
-    "another present value before a plan begins": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 say Line
-        2026-02-15 ask Line
-        2026-03 ask Kakao | ask Line valid=2026-02-15 | ask Naver valid=2026-01-15
-    """,
-    "contradicted after it began": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-04 say Naver
-        2026-05 ask Naver | ask Kakao valid=2026-03-15
-    """,
-    "two plans for one time": """
-        2026-01 say Naver | say Kakao since=2026-03 | say Line since=2026-03
-        2026-03 ask Line | ask Naver valid=2026-02
-    """,
-    "two plans in a row": """
-        2026-01 say Naver | say Line since=2026-05 | say Kakao since=2026-03
-        2026-04 ask Kakao | ask Line valid=2026-05
-        2026-06 ask Line | ask Kakao valid=2026-04 | ask Naver valid=2026-02
-    """,
-    "a planned leave and return": """
-        2026-01 say Naver | say Kakao since=2026-03 | say Naver since=2026-09
-        2026-04 ask Kakao | ask Naver valid=2026-10
-        2026-10 ask Naver | ask Kakao valid=2026-08 | ask Naver valid=2026-02
-    """,
-    "said late": """
-        2026-01 say Kakao
-        2026-02 say Naver said=2025-06
-        2026-03 ask Kakao | ask Naver valid=2025-09 | ask - valid=2025-09 as_of=2026-01-15
-    """,
-    "a stay that is over": """
-        2026-01 say Seoul since=2020
-        2026-02 say Busan since=2025-05 until=2025-08
-        2026-03 ask Seoul | ask Busan valid=2025-06 | ask Seoul valid=2025-09 | ask Seoul valid=2024
-    """,
-    "the same place long ago": """
-        2026-01 say Seoul since=2020
-        2026-02 say Seoul since=2001 until=2009
-        2026-03 ask Seoul since=2020 | ask Seoul valid=2005 | ask - valid=2015
-    """,
-    "ended without successor": """
-        2026-01 say Naver since=2024 until=2026-05
-        2026-05-31 ask Naver
-        2026-06 ask - | ask Naver valid=2026-05 | ask - valid=2026-06
-        2026-06 ask Naver as_of=2026-02 | ask - valid=2026-06 as_of=2026-02
-    """,
-    "the end said afterwards": """
-        2026-01 say Naver
-        2026-06 say Naver until=2026-04
-        2026-06 ask - | ask Naver valid=2026-04 | ask - valid=2026-05
-        2026-06 ask Naver valid=2026-05-10 as_of=2026-05-20
-    """,
-    "the end put off": """
-        2026-01 say Naver until=2026-03
-        2026-02 say Naver until=2026-05
-        2026-05 ask Naver
-        2026-06 ask - | ask - valid=2026-04 as_of=2026-01-15 | ask Naver valid=2026-04
-    """,
-    "a plan with an end": """
-        2026-01 say Seoul | say Busan since=2026-03 until=2026-04
-        2026-04 ask Busan
-        2026-05 ask - | ask Busan valid=2026-04 | ask Seoul valid=2026-02
-    """,
-    "overlapping times": """
-        2026-01 say Seoul since=2020 until=2024
-        2026-02 say Busan since=2023
-        2026-03 ask Busan | ask Busan valid=2023-06 | ask Seoul valid=2022
-        2026-03 ask Seoul valid=2024 as_of=2026-01-15
-    """,
-    "an unknown begin": """
-        2026-01 say Seoul until=2019
-        2026-01 ask - | ask Seoul valid=2015 | ask Seoul valid=2019-12-31 | ask - valid=2020
-    """,
-    "a month at its border": """
-        2026-01 say Busan since=2026-02 until=2026-05
-        2026-01-31T23:59:59.999999Z ask -
-        2026-02 ask Busan | ask - valid=2026-01 | ask Busan valid=2026-05-31
-        2026-06 ask - | ask Busan valid=2026-05-31T23:59:59.999999Z
-        2026-06 ask - valid=2026-06-01T00:00:00Z
-    """,
-    "a year that has begun": """
-        2026-03 say Busan since=2026
-        2026-03 ask Busan | ask Busan valid=2026-01-01 | ask - valid=2025-12-31
-    """,
-    "a time zone": """
-        2026-01 say Seoul | say Busan since=2026-03-01[Asia/Seoul]
-        2026-02-28T14:59:59Z ask Seoul
-        2026-02-28T15:00:00Z ask Busan | ask Seoul valid=2026-02-28T14:00:00Z
-        2026-03-02 ask Busan valid=2026-03-01[Asia/Seoul] | ask Seoul valid=2026-02-28[Asia/Seoul]
-    """,
-    "a day in which it changed": """
-        2026-01 say Seoul | say Busan since=2026-03-15T12:00:00Z
-        2026-04 ask Busan valid=2026-03-15 | ask Seoul valid=2026-03-15T11:00:00Z
-        2026-04 ask Busan valid=2026 | ask Seoul valid=2026-02
-    """,
-    "many values with times": """
-        2026-01 say Netflix,Wavve many since=2024 | say Tving many until=2026-03
-        2026-02 say Wavve many until=2026-02
-        2026-02-15 ask Netflix,Wavve,Tving
-        2026-05 ask Netflix | ask Netflix,Tving valid=2026-03 | ask Netflix,Wavve valid=2025
-    """,
-    "one more of many, planned": """
-        2026-01 say Netflix many | say Tving,Wavve many since=2026-03
-        2026-02 ask Netflix | ask Netflix,Tving,Wavve valid=2026-03
-        2026-03 ask Netflix,Tving,Wavve | ask Netflix valid=2026-02
-    """,
-    "one of the planned values forgotten": """
-        2026-01 say Netflix many | say Tving,Wavve many since=2026-03
-        2026-02 forget Tving many
-        2026-03 ask Netflix,Wavve | ask Netflix,Tving,Wavve valid=2026-03 as_of=2026-01-15
-    """,
-    "all forgotten with what was planned": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 forget
-        2026-04 ask - | ask - valid=2026-01-15 | ask Naver as_of=2026-01-15
-    """,
-    "all forgotten with what was before": """
-        2025 say Naver | say Kakao since=2026-01 | say Naver since=2026-03
-        2026-04 forget | ask - | ask - valid=2025-06 | ask - valid=2026-02
-        2026-05 say Line | ask Line | ask - valid=2026-02 | ask Kakao valid=2026-02 as_of=2026-03-15
-    """,
-    "what was before forgotten": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-04 forget Naver | ask Kakao | ask - valid=2026-02 | ask Kakao valid=2026-03
-    """,
-    "what was over forgotten": """
-        2026-01 say Busan until=2026-03
-        2026-04 forget | ask - valid=2026-02 | ask Busan valid=2026-02 as_of=2026-02
-    """,
-    "kept longer than it holds": """
-        2026-01 say Busan until=2026-03 expires=2026-08
-        2026-04 ask - | ask Busan valid=2026-02
-        2026-08 ask - valid=2026-02 | ask Busan valid=2026-02 as_of=2026-05
-    """,
-    "kept shorter than it holds": """
-        2026-01 say Busan until=2026-08 expires=2026-03
-        2026-02 ask Busan | ask Busan valid=2026-05
-        2026-04 ask - | ask - valid=2026-02
-    """,
-    "expired before it began": """
-        2026-01 say Seoul | say Busan since=2026-05 expires=2026-03
-        2026-06 ask Seoul | ask Busan valid=2026-05 as_of=2026-02
-    """,
-    "as known now and as known then": """
-        2026-01 say Seoul since=2025
-        2026-03 say Busan since=2025-06 | say Jeju since=2026-05
-        2026-04 ask Busan valid=2025-08 | ask Seoul valid=2025-08 as_of=2026-02
-        2026-04 ask Jeju valid=2026-06 | ask Seoul valid=2026-06 as_of=2026-02
-    """,
-    "no longer true": """
-        2026-01 say Seoul
-        2026-03 retract Seoul
-        2026-04 ask - | ask Seoul valid=2026-02 | ask - valid=2026-03-02
-    """,
-    "a plan that was given up": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 retract Kakao
-        2026-04 ask Naver | ask Naver valid=2026-03
-    """,
-    "a proposed plan": """
-        2026-01 say Naver | say Kakao since=2026-03 state=proposed
-        2026-03 ask Naver | ask Naver valid=2026-03
-        2026-04 say Kakao since=2026-03 state=confirmed | ask Kakao | ask Naver valid=2026-02
-    """,
-    "a confirmed plan": """
-        2026-01 say Naver | say Kakao since=2026-03 state=confirmed
-        2026-02 say Line | ask Line
-        2026-03 ask Kakao confirmed
-    """,
-    "purged": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-04 say Line since=2026-04 | purge Line | ask - | ask Kakao valid=2026-03
-    """,
-}
-"""Each line is a time and what is done then. `ask` names the values, `-` for none."""
 
-
-class _Step(NamedTuple):
-    at: When
-    name: str
-    does: str
-    values: tuple[str, ...]
-    options: dict[str, str]
-
-    @property
-    def concept(self) -> Concept[str, Any]:
-        """The concept of its situation."""
-        is_many = "Netflix" in SITUATIONS[self.name]
-        kind = FactType.MULTIPLE if is_many else FactType.SINGLE
-        return Concept(self.name.replace(" ", "-").replace(",", ""), "About her", kind)
-
-
-def _steps(*, retracting: bool = False) -> list[_Step]:
-    steps = [each for each in _parsed() if ("retract" in SITUATIONS[each.name]) is retracting]
-    return sorted(steps, key=lambda step: step.at.begin)
-
-
-def _parsed() -> Iterator[_Step]:
-    for name, lines in SITUATIONS.items():
-        for line in lines.strip().splitlines():
-            at, _, rest = line.strip().partition(" ")
-            for said in rest.split(" | "):
-                does, *words = said.split(" ")
-                options = dict(word.split("=") for word in words if "=" in word)
-                named = next((word for word in words if "=" not in word), "-")
-                values = () if named == "-" else tuple(named.split(","))
-                if words[-1:] == ["confirmed"]:
-                    options["state"] = "confirmed"
-                yield _Step(When(at), name, does, values, options)
-
-
-def _fact(step: _Step) -> AnyFact:
+def _fact(step: Step) -> AnyFact:
     given = step.options
     more: dict[str, Any] = {name: When(given[name]) for name in ("since", "until") if name in given}
     if "expires" in given:
@@ -307,7 +29,7 @@ def _fact(step: _Step) -> AnyFact:
     return SingleFact(step.concept, step.values[0], **more)
 
 
-async def _answer(store: FactStore, step: _Step) -> str | None:
+async def _answer(store: FactStore, step: Step) -> str | None:
     """Ask, and return what is wrong with the answer."""
     given = step.options
     then = When(given["as_of"]).begin if "as_of" in given else None
@@ -323,10 +45,10 @@ async def _answer(store: FactStore, step: _Step) -> str | None:
     return None if is_right else f"{step.name}: at {step.at} {given}: {found} and not {step.values}"
 
 
-async def _wrong(store: FactStore, clock: SettableClock, steps: list[_Step]) -> list[str]:
+async def _wrong(store: FactStore, clock: SettableClock, done: list[Step]) -> list[str]:
     """Do what situations say; return the wrong answers."""
     wrong: list[str] = []
-    for step in steps:
+    for step in done:
         clock.now, concept = step.at.begin, step.concept
         if step.does == "say":
             await store.save(_fact(step), USER, AGENT)
@@ -347,7 +69,7 @@ class ValidStatements:
 
     async def test_retracted_situations(self, provider: FactStore, clock: SettableClock) -> None:
         """It held before; a planned value never will."""
-        assert await _wrong(provider, clock, _steps(retracting=True)) == []
+        assert await _wrong(provider, clock, steps(retracting=True)) == []
 
     async def test_a_plan_can_be_undone(self, provider: FactStore, clock: SettableClock) -> None:
         """Until it begins; what was current stays."""
@@ -367,9 +89,10 @@ class ValidStatements:
 class ValidTime:
     """A value holds from its `since` to its `until`, whatever was known about it when."""
 
-    async def test_situations(self, provider: FactStore, clock: SettableClock) -> None:
+    @pytest.mark.parametrize("part", range(PARTS))
+    async def test_situations(self, provider: FactStore, clock: SettableClock, part: int) -> None:
         """What is current, what held at a time, as known now and as known then."""
-        assert await _wrong(provider, clock, _steps()) == []
+        assert await _wrong(provider, clock, part_of(part)) == []
 
     async def test_what_begins_and_ends_is_a_change(
         self, provider: FactStore, clock: SettableClock

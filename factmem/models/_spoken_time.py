@@ -103,7 +103,7 @@ _STEPS = {
 _WHAT = {"주": "week", "週": "week", "周": "week", "주말": "weekend", "wochenende": "weekend",
          "weekend": "weekend", "月": "month"} | _UNITS  # fmt: skip
 
-_COUNT = rf"(?P<count>\d{{1,3}}|(?<![^\W_])(?:{_any(_NUMBERS)}))"
+_COUNT = rf"(?P<count>(?<!\d)\d{{1,3}}|(?<![^\W_])(?:{_any(_NUMBERS)}))"
 _LATIN = r"(?P<unit>day|week|month|year|tag|woch|monat|jahr)\w*"
 _ASIAN = r"\s?(?P<unit>일|주|개월|달|년|해|天|周|个月|年)"
 _COUNTED: list[tuple[re.Pattern[str], int]] = [
@@ -152,10 +152,10 @@ _BEFORE: tuple[tuple[Role, re.Pattern[str]], ...] = (
     ("after", _said("after|later than")),
 )
 _BEHIND: tuple[tuple[Role, re.Pattern[str]], ...] = (
-    ("since", re.compile(r"\s?(?:초|말|중순)?\s?부터|\s?이래")),
-    ("until", re.compile(r"\s?(?:초|말|중순)?\s?까지")),
-    ("before", re.compile(r"\s?(?:이전|전에)")),
-    ("after", re.compile(r"\s?(?:이후|후에)")),
+    ("since", re.compile(r"년?\s?(?:초|말|중순)?\s?부터|년?\s?이래")),
+    ("until", re.compile(r"년?\s?(?:초|말|중순)?\s?까지")),
+    ("before", re.compile(r"년?\s?(?:이전|전에)")),
+    ("after", re.compile(r"년?\s?(?:이후|후에)")),
 )
 _SINCE = _said("since|seit")
 _LENGTH = re.compile(
@@ -164,10 +164,10 @@ _LENGTH = re.compile(
 )
 """The begin of a length up to now: "for three years"."""
 _RANGE = re.compile(
-    r"\s?(?:to|and|[-\u2013~])\s?(?:the |in |early |late |mid-?|end of )*", re.IGNORECASE
+    r"\s?(?:to|and|년?에서|[-\u2013~])\s?(?:the |in |early |late |mid-?|end of )*", re.IGNORECASE
 )
 _PREPOSITION = re.compile(
-    r"(?:in|on|of|by|since|until|till|from|before|after|during|to|through|early|late|mid)[ -]$",
+    r"(?:in|on|of|by|since|until|till|from|before|after|between|during|to|through|early|late|mid)[ -]$",
     re.IGNORECASE,
 )
 

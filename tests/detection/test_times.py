@@ -133,6 +133,27 @@ async def test_days_are_those_of_the_conversation() -> None:
 
 
 @table(
+    ("text", "expected"),
+    [
+        ("2019년부터 부산에 살아요", [("since", 2019)]),
+        ("2019년에서 2021년까지 살았어요", [("since", 2019), ("until", 2021)]),
+        ("2020년 전에 살던 도시", [("before", 2020)]),
+        ("2020년 이후 회사", [("after", 2020)]),
+        ("20년 전에 살던 도시", [("", 2004)]),
+        ("between 2019 and 2021", [("since", 2019), ("until", 2021)]),
+    ],
+)
+def test_years_begin_and_end_something(text: str, expected: list[tuple[str, int]]) -> None:
+    found = spoken_times(text, date(2024, 5, 15))
+    assert [(each.role, each.first.year) for each in found] == expected
+
+
+def test_may_between_other_words_is_a_month() -> None:
+    found = spoken_times("I lived in Rome between May and August", date(2024, 11, 15))
+    assert {(each.role, each.first.month) for each in found} == {("since", 5), ("until", 8)}
+
+
+@table(
     "text",
     [
         "I may go",

@@ -37,6 +37,8 @@ COLUMNS = (
     "timestamp",
     "importance",
     "expires_at",
+    "since",
+    "until",
 )
 """The columns of a row; `keyword` and `value` are required."""
 _MOST_ROWS = 1_000_000
@@ -65,6 +67,8 @@ def csv_rows(path: str) -> Iterator[Row]:
                 yield Row(reader.line_num, given, is_typed=False)
         except csv.Error as exc:
             raise CommandError(f"Line {reader.line_num} is not CSV ({exc})") from None
+        except UnicodeDecodeError:
+            raise CommandError(f"Line {reader.line_num + 1} is not UTF-8") from None
 
 
 def json_rows(path: str) -> Iterator[Row]:
@@ -141,6 +145,8 @@ class RowReader:
         fields: dict[str, Any] = {
             "timestamp": _time(columns, "timestamp") or self._now,
             "expires_at": _time(columns, "expires_at"),
+            "since": _period(columns, "since"),
+            "until": _period(columns, "until"),
             "source": FactSource(SourceKind.DOCUMENT),
             "id": _row_id(place, columns),
         }
@@ -216,6 +222,10 @@ def _time(columns: Mapping[str, Any], name: str) -> datetime | None:
     except ValueError:
         raise CommandError(f"{name} must be a time: 2026-03-01T12:00:00Z") from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _period(columns: Mapping[str, Any], name: str) -> str | None:
+    return None if columns.get(name) is None else str(columns[name])
 
 
 def _row_id(place: Place, columns: Mapping[str, Any]) -> str:

@@ -263,6 +263,20 @@ def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
     assert ask(*store, "history", ALICE, "pets", "--reveal") == before
 
 
+def test_rows_hold_for_a_time(tmp_path: Path) -> None:
+    store, file = ["--store", str(tmp_path / "m")], tmp_path / "rows.csv"
+    file.write_text(
+        "place,keyword,value,type,since,until\n"
+        f"{ALICE},city,Berlin,text,2020-05,2022\n{ALICE},city,Paris,text,2023,\n"
+    )
+    call(*store, "import", str(file))
+
+    [paris] = ask(*store, "show", ALICE)
+    [berlin] = ask(*store, "show", ALICE, "--valid-at", "2021")
+    assert (paris["value"], paris["since"]) == ("Paris", "2023")
+    assert (berlin["value"], berlin["since"], berlin["until"]) == ("Berlin", "2020-05", "2022")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -273,12 +287,14 @@ def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
         "place,keyword,value,type\nproduct/a/b,age,1\n",
         "place,keyword,value,type,timestamp\nproduct/a/b,age,1,integer,soon\n",
         'place,keyword,value,type\nproduct/a/b,age,"1,integer\n',
+        "place,keyword,value,type,since\nproduct/a/b,age,1,integer,soon\n",
+        "place,keyword,value,type\nproduct/a/b,age,\udcff,text\n",
     ],
 )
 def test_wrong_rows_are_rejected(tmp_path: Path, text: str) -> None:
     """The error has the line number, and nothing is written."""
     file = tmp_path / "rows.csv"
-    file.write_text(text)
+    file.write_bytes(text.encode(errors="surrogateescape"))
 
     printed = call("--store", str(tmp_path / "m"), "import", str(file), code=ExitCode.USAGE)
 

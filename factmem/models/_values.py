@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_origi
 
 import orjson
 import pydantic_core
-from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, PydanticSerializationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from factmem.models._names import is_text
 
@@ -29,21 +29,7 @@ def json_type() -> object:
 if TYPE_CHECKING:
     from pydantic import JsonValue as JsonValue  # noqa: PLC0414 - a re-export
 else:
-
-    class JsonValue:
-        """Stands for pydantic's `JsonValue` in annotations.
-
-        Importing pydantic's own loads all of `pydantic.types`, half the time of `import factmem`.
-        The schema of an annotated class is the same with either.
-        """
-
-        __module__ = "pydantic"  # shown by `help`
-
-        @classmethod
-        def __get_pydantic_core_schema__(
-            cls, source: object, handler: GetCoreSchemaHandler
-        ) -> CoreSchema:
-            return handler.generate_schema(json_type())
+    JsonValue = Any  # pydantic's own loads all of pydantic.types, half the time of `import factmem`
 
 
 Canonical: TypeAlias = str | bytes

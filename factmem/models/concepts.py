@@ -10,15 +10,13 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
-from pydantic import GetCoreSchemaHandler
 from pydantic.errors import PydanticUserError
-from pydantic_core import CoreSchema, SchemaError
+from pydantic_core import SchemaError
 from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
 from factmem._arguments import expect_all, expect_member, kind_of
 from factmem.models._display import Displayed
 from factmem.models._names import checked_name, checked_text
-from factmem.models._schema import concept_schema
 from factmem.models._values import JsonValue, ValueCodec, canonical, codec_of
 
 if TYPE_CHECKING:
@@ -226,10 +224,6 @@ class Concept(Generic[T, F]):
 
     def _state(self) -> tuple[str, str, FactType, object]:
         return self.keyword, self.description, self.fact_type, self.value_type
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return concept_schema(cls, source, handler)
 
 
 _TEXT = codec_of(str)

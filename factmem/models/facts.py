@@ -14,8 +14,6 @@ from numbers import Real
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema
 from typing_extensions import TypedDict, TypeVar, Unpack
 
 from factmem._arguments import expect, expect_all, expect_member
@@ -95,10 +93,6 @@ class AnyFact(Displayed):
     actor: str | None = field(default=None, kw_only=True, compare=False)
     """Who saved or confirmed it; see `acting`, which names the actor of a save."""
     reason: str | None = field(default=None, kw_only=True, compare=False)
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return handler(SingleFact[Any] | MultipleFacts[Any] if source is AnyFact else source)
 
     @property
     def text(self) -> str:

@@ -5,10 +5,7 @@ from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any, TypeAlias
-
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from typing import TypeAlias
 
 from factmem._arguments import expect
 from factmem.models.clock import day_in, stamp
@@ -77,17 +74,6 @@ class When:
             raise ValueError(f"{name} is naive: give it a time zone, or pass a date")
         zone = getattr(given.tzinfo, "key", None)
         return cls(given.isoformat() if zone in {None, "UTC"} else f"{given.isoformat()}[{zone}]")
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        text = core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
-        return core_schema.json_or_python_schema(
-            json_schema=text,
-            python_schema=core_schema.no_info_plain_validator_function(
-                lambda given: cls.of(given, "When")
-            ),
-            serialization=core_schema.to_string_ser_schema(),
-        )
 
 
 def between(begin: datetime, end: datetime) -> When:

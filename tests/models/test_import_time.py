@@ -1,14 +1,8 @@
-"""Modules that `import factmem` and a first program do not load, and the types that need them."""
+"""Modules that `import factmem` and a first program do not load."""
 
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
-from pydantic import JsonValue, TypeAdapter
-
-from factmem import Concept, Fact, FactType, SingleFact
-from factmem.models._values import JsonValue as Annotation
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,41 +39,3 @@ def test_a_first_program_does_not_load_pydantics_schema_generators() -> None:
     )
 
     assert done.stdout.splitlines() == ["['Busan']", "[]"]
-
-
-@pytest.mark.parametrize(
-    ("ours", "pydantics"),
-    [
-        (TypeAdapter(Annotation), TypeAdapter(JsonValue)),
-        (TypeAdapter(dict[str, Annotation]), TypeAdapter(dict[str, JsonValue])),
-    ],
-)
-def test_json_in_annotations_has_the_schema_of_pydantics_own_type(
-    ours: TypeAdapter[object], pydantics: TypeAdapter[object]
-) -> None:
-    """Validation and JSON schema are the same."""
-    assert ours.json_schema() == pydantics.json_schema()
-    for text in ("[1, null]", '{"a": [1.5, true]}', "[1"):
-        assert _read(ours, text) == _read(pydantics, text)
-
-
-def _read(adapter: TypeAdapter[object], text: str) -> object:
-    try:
-        return adapter.validate_json(text)
-    except ValueError:
-        return "refused"
-
-
-def test_a_concept_without_a_known_type_has_pydantics_own_type() -> None:
-    """An application refers to that type."""
-    adapter = TypeAdapter(Concept)
-    loaded = adapter.validate_json('{"keyword": "k", "description": "d"}')
-
-    assert loaded == Concept("k", "d", FactType.SINGLE, value_type=JsonValue)
-
-
-def test_facts_with_metadata_validate_in_a_model() -> None:
-    """The type of metadata is resolved when a schema needs it."""
-    fact = SingleFact(Concept("k", "d"), "v", metadata={"a": [1, None]})
-
-    assert TypeAdapter(Fact[str]).validate_python(fact) == fact

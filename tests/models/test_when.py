@@ -4,7 +4,6 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import TypeAdapter
 
 from factmem import Concept, InMemoryProvider, MemoryScope, MemorySubject, MultipleFacts, SingleFact
 from factmem.models import FactType, When
@@ -90,8 +89,6 @@ def test_a_fact_takes_any_form_and_checks_their_order() -> None:
     assert SingleFact(HOME, "Busan", since="2026-05", until="2026-05").until == When("2026-05")
     with pytest.raises(ValueError, match="until must not be before since"):
         SingleFact(HOME, "Busan", since="2026-05", until="2026-04")
-    adapter = TypeAdapter(SingleFact[str])
-    assert adapter.validate_json(adapter.dump_json(fact)) == fact
 
 
 async def test_a_store_returns_them_as_they_were_given() -> None:

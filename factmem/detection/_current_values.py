@@ -98,13 +98,13 @@ class CurrentValues:
 
 
 class _TopicValues:
-    """The values of one keyword in one place. Indexes are built when they are first needed."""
+    """The values of one keyword in one place. Their words are read when they are first needed."""
 
     def __init__(self, fact_type: FactType) -> None:
         self.fact_type = fact_type
         self.by_key: dict[Canonical, tuple[PlacedFact, object]] = {}
-        self._by_words: dict[str, set[Canonical]] | None = None
         self._by_form: dict[str, set[Canonical]] = {}
+        self._by_word: dict[str, set[Canonical]] = {}
         self._words: dict[Canonical, frozenset[str]] = {}
 
     def add(self, key: Canonical, placed: PlacedFact, value: object) -> None:
@@ -113,39 +113,28 @@ class _TopicValues:
     def match(self, wanted: Canonical) -> tuple[PlacedFact, object] | None:
         if wanted in self.by_key:
             return self.by_key[wanted]
-        if self._by_words is None:
-            self._by_words = self._index()
-        text = text_of(wanted)
-        forms = (folded(text), FoldedText(text).bare)
-        for form in forms:
-            found = self._by_form.get(form, set())
-            if len(found) == 1:
-                return self.by_key[next(iter(found))]
-        return self._of_words(_words(text))
-
-    def _index(self) -> dict[str, set[Canonical]]:
-        by_words: dict[str, set[Canonical]] = {}
-        for key in self.by_key:
+        for key in self.by_key.keys() - self._words.keys():
             text = text_of(key)
-            for form in {folded(text), FoldedText(text).bare}:
-                self._by_form.setdefault(form, set()).add(key)
             self._words[key] = _words(text)
+            for form in (folded(text), FoldedText(text).bare):
+                self._by_form.setdefault(form, set()).add(key)
             for word in self._words[key]:
-                by_words.setdefault(word, set()).add(key)
-        return by_words
-
-    def _of_words(self, words: frozenset[str]) -> tuple[PlacedFact, object] | None:
-        """Return the only value whose words include the given ones, or the reverse."""
-        sharing = sorted(((self._by_words or {}).get(word, set()) for word in words), key=len)
-        if not sharing or len(sharing[-1]) > _MOST_SHARING:
-            sharing = [keys for keys in sharing if len(keys) <= _MOST_SHARING]
-        found = {
+                self._by_word.setdefault(word, set()).add(key)
+        text = text_of(wanted)
+        words = _words(text)
+        sharing = [self._by_word.get(word, set()) for word in words]
+        near = {
             key
             for keys in sharing
+            if len(keys) <= _MOST_SHARING
             for key in keys
             if self._words[key] <= words or words <= self._words[key]
         }
-        return self.by_key[next(iter(found))] if len(found) == 1 else None
+        forms = (folded(text), FoldedText(text).bare)
+        for found in (*(self._by_form.get(form, set()) for form in forms), near):
+            if len(found) == 1:
+                return self.by_key[next(iter(found))]
+        return None
 
 
 def topic_of(candidate: Candidate) -> Topic:

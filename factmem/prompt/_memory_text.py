@@ -5,6 +5,7 @@ each value. Parsed lines are written again from their values and all other lines
 forged text cannot add anything.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,12 +17,12 @@ from factmem.models.clock import day_in
 from factmem.models.places import LOWEST_PRIORITY
 from factmem.prompt._escaping import name_text, value_text
 from factmem.prompt.message_form import (
+    HEAD,
+    LINE,
     NAMED,
     Frame,
     head_line,
     name_of,
-    read_head,
-    read_line,
     value_line,
     weight_text,
 )
@@ -74,19 +75,20 @@ class Line(NamedTuple):
     @classmethod
     def read(cls, text: str, priorities: Mapping[str, int]) -> "Line | None":
         """Parse a line and write it again; None if the string is not a line of a value."""
-        found = read_line(text)
-        if found is None:
+        found = LINE.fullmatch(text)
+        subject = None if found is None else name_of(found["subject"])
+        if found is None or subject is None:
             return None
         try:
-            said = datetime.fromisoformat(found.day).replace(tzinfo=UTC)
-            value = value_text(found.value)
+            said = datetime.fromisoformat(found["day"]).replace(tzinfo=UTC)
+            value = value_text(json.loads(found["value"]))
+            importance = float(found["importance"] or 0.5)
         except (ValueError, RecursionError):
             return None
-        about = name_text(found.subject)
-        priority = priorities.get(found.subject, LOWEST_PRIORITY)
-        rank = (priority, -found.importance, -said.timestamp())
-        more = f"{found.period}{weight_text(found.importance)}"
-        return cls(found.day, value, value_line(value, about, found.day, more), rank)
+        rank = (priorities.get(subject, LOWEST_PRIORITY), -importance, -said.timestamp())
+        more = f"{found['period']}{weight_text(importance)}"
+        line = value_line(value, name_text(subject), found["day"], more)
+        return cls(found["day"], value, line, rank)
 
 
 @dataclass(slots=True)
@@ -100,6 +102,17 @@ class Part:
     """The number of its values that did not fit."""
     beyond: int = 0
     """The number of its values that were not even written, as they cannot fit."""
+
+    @classmethod
+    def read(cls, head: str) -> "Part | None":
+        """Parse the first line of a part; None for any other. A damaged one has no keyword."""
+        found = HEAD.fullmatch(head)
+        if found is None:
+            return None
+        keyword, description = name_of(found["keyword"]), name_of(found["description"])
+        if not keyword or description is None:
+            return cls("", "")
+        return cls(keyword, description, left_out=int(found["left_out"] or 0))
 
     def head(self) -> str:
         """Return the first line of the part, without the line break."""
@@ -223,9 +236,8 @@ class MemoryParts:
                     if part.keyword == QUOTES:
                         line = line._replace(day=f"{line.day} {len(part.lines):05}")
                     part.lines.append(line)
-            elif head := read_head(text):
-                part = Part(head.keyword, head.description, left_out=head.left_out)
-                self.parts[head.keyword] = part
+            elif head := Part.read(text):
+                part = self.parts[head.keyword] = head
             elif note := _LEFT_OUT.fullmatch(text):
                 self._read_note(note.group(2) or "")
         self.parts = {key: part for key, part in self.parts.items() if key and part.lines}

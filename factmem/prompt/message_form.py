@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from functools import cached_property
-from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -35,72 +34,25 @@ INSTRUCTIONS_HEADER = (
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 NAMED = rf"(?:{NAME.pattern}|{_QUOTED})"
-_HEAD = re.compile(
+HEAD = re.compile(
     rf"(?P<keyword>{NAMED})(?: \((?P<left_out>\d{{1,9}}) left out\))?: (?P<description>{_QUOTED})"
 )
-_LINE = re.compile(
+LINE = re.compile(
     rf"- (?P<value>.+) \((?P<subject>{NAMED}), (?P<day>\d{{4}}-\d\d-\d\d)"
     r"(?P<period>(?:, since \d{4}(?:-\d\d){0,2})?(?:, until \d{4}(?:-\d\d){0,2})?)"
     r"(?:, importance (?P<importance>\d[\d.e-]*))?\)"
 )
 
 
-class ReadHead(NamedTuple):
-    """The parsed first line of a concept."""
-
-    keyword: str
-    """Empty if the line is damaged; then the lines below it cannot be parsed either."""
-    description: str
-    left_out: int
-
-
-class ReadLine(NamedTuple):
-    """The parsed line of a value."""
-
-    value: JsonValue
-    subject: str
-    day: str
-    period: str
-    """The end of the line about `since` and `until`, as `period_text` returns it."""
-    importance: float
-
-
 def head_line(keyword: str, description: str, left_out: int = 0) -> str:
-    """Return the first line of a concept, without the line break."""
+    """Return the first line of a concept, without the line break; `HEAD` parses it."""
     note = f" ({left_out} left out)" if left_out else ""
     return f"{name_text(keyword)}{note}: {value_text(description)}"
 
 
-def read_head(text: str) -> ReadHead | None:
-    """Parse a line of `head_line`; None for any other line."""
-    found = _HEAD.fullmatch(text)
-    if found is None:
-        return None
-    keyword, description = name_of(found["keyword"]), name_of(found["description"])
-    if not keyword or description is None:
-        return ReadHead("", "", 0)
-    return ReadHead(keyword, description, int(found["left_out"] or 0))
-
-
 def value_line(value: str, about: str, day: str, more: str) -> str:
-    """Return the line of an escaped value and subject, a day, and what follows it."""
+    """Return the line of an escaped value and subject, a day, and more; `LINE` parses it."""
     return f"- {value} ({about}, {day}{more})"
-
-
-def read_line(text: str) -> ReadLine | None:
-    """Parse a line of `value_line`; None for any other line."""
-    found = _LINE.fullmatch(text)
-    if found is None:
-        return None
-    about = name_of(found["subject"])
-    try:
-        value: JsonValue = json.loads(found["value"])
-        importance = float(found["importance"] or 0.5)
-    except (ValueError, RecursionError):
-        return None
-    return (
-        None if about is None else ReadLine(value, about, found["day"], found["period"], importance)
-    )
 
 
 def weight_text(importance: float) -> str:
@@ -176,7 +128,7 @@ class MessageForm:
                 raise ValueError(
                     "header must not contain a tag of factmem: factmem adds them itself"
                 )
-            if read_head(line) or read_line(line):
+            if HEAD.fullmatch(line) or LINE.fullmatch(line):
                 raise ValueError(
                     "header must not contain a line in the form of a concept or a fact"
                 )

@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Literal, TypeAlias, get_args
+from enum import IntEnum
+from typing import Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -16,10 +17,16 @@ from factmem.usage import Usage
 
 T = TypeVar("T")
 
-Format: TypeAlias = Literal["json_schema", "json_object", "text"]
-
-_FORMATS: tuple[Format, ...] = get_args(Format)
 _IGNORED_OFTEN = 2
+
+
+class Format(IntEnum):
+    """The formats to request, the most binding first."""
+
+    STRICT_SCHEMA = 0
+    SCHEMA = 1
+    JSON_OBJECT = 2
+    TEXT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +52,12 @@ class Ladder:
     """
 
     def __init__(self) -> None:
-        self.format: Format = _FORMATS[0]
+        self.format = Format.STRICT_SCHEMA
         self._ignored = 0
-
-    def below(self, used: Format) -> Format | None:
-        """Return the next format to try after `used` was rejected; None if there is none."""
-        return None if used == _FORMATS[-1] else _FORMATS[_FORMATS.index(used) + 1]
 
     def descend(self, to: Format) -> None:
         """Use `to` as the first format from now on."""
-        if _FORMATS.index(to) > _FORMATS.index(self.format):
-            self.format = to
+        self.format = max(self.format, to)
 
     def note_ignored(self, *, was_ignored: bool) -> None:
         """Count consecutive answers without any JSON, and descend to words after the second.
@@ -65,7 +67,7 @@ class Ladder:
         """
         self._ignored = self._ignored + 1 if was_ignored else 0
         if self._ignored >= _IGNORED_OFTEN:
-            self.descend("text")
+            self.descend(Format.TEXT)
 
 
 class Asking(Generic[T]):
@@ -75,10 +77,9 @@ class Asking(Generic[T]):
         self._ladder = ladder
         self._wanted = wanted
         self._complete = complete
-        self._format: Format = ladder.format
-        strict = strict_schema(wanted.schema)
-        self._is_strict = strict is not None
-        self._schema = wanted.schema if strict is None else strict
+        self._strict = strict_schema(wanted.schema)
+        least = Format.STRICT_SCHEMA if self._strict is not None else Format.SCHEMA
+        self._format = max(ladder.format, least)
         self.was_ignored = False
         """Whether a request for JSON got an answer without any JSON."""
 
@@ -89,33 +90,27 @@ class Asking(Generic[T]):
             ChatModelError: The endpoint accepts no format, or failed for another reason.
         """
         if problem is not None and not problem.has_json:
-            self.was_ignored = self._format != "text"
-            self._format = "text"
+            self.was_ignored = self._format is not Format.TEXT
+            self._format = Format.TEXT
         refused = Usage()
         is_schema_refused = False
         while True:
             outcome = await self._complete(self._messages(messages, problem), self._request())
             if isinstance(outcome, ChatResponse):
                 break
-            if not self._step_down(outcome.concern):
+            is_of_format = outcome.concern in {"format", "schema"}
+            if not is_of_format or self._format is Format.TEXT:
                 outcome.error.usage += refused
                 raise outcome.error from outcome.cause
             refused += Usage(calls=1)
             # Rejecting this schema does not mean that the endpoint rejects the next one.
             is_schema_refused = is_schema_refused or outcome.concern == "schema"
+            below = Format(self._format + 1)
+            # A loose schema is another schema, and no other format.
+            self._format = below if outcome.concern == "schema" else max(below, Format.JSON_OBJECT)
         if refused.calls and not is_schema_refused:
             self._ladder.descend(self._format)
         return replace(outcome, usage=refused + outcome.usage)
-
-    def _step_down(self, concern: Concern) -> bool:
-        if concern not in {"format", "schema"}:
-            return False
-        if concern == "schema" and self._format == "json_schema" and self._is_strict:
-            self._is_strict = False
-            return True
-        below = self._ladder.below(self._format)
-        self._format = below or self._format
-        return below is not None
 
     def _messages(self, messages: Sequence[Message], problem: Problem | None) -> Sequence[Message]:
         """Append the instruction in words, unless the endpoint enforces the schema.
@@ -123,18 +118,21 @@ class Asking(Generic[T]):
         After an answer that does not fit the words are always appended: the endpoint might not
         enforce the schema.
         """
-        if self._format == "json_schema" and self._is_strict and problem is None:
+        if self._format is Format.STRICT_SCHEMA and problem is None:
             return messages
         return with_words(messages, self._wanted.instruction())
 
     def _request(self) -> dict[str, object]:
-        if self._format == "text":
-            return {}
-        if self._format == "json_object":
-            return {"response_format": {"type": "json_object"}}
-        described = {
-            "name": self._wanted.name,
-            "schema": self._schema,
-            "strict": self._is_strict,
-        }
-        return {"response_format": {"type": "json_schema", "json_schema": described}}
+        match self._format:
+            case Format.TEXT:
+                return {}
+            case Format.JSON_OBJECT:
+                return {"response_format": {"type": "json_object"}}
+            case Format.STRICT_SCHEMA | Format.SCHEMA:
+                is_strict = self._format is Format.STRICT_SCHEMA
+                described = {
+                    "name": self._wanted.name,
+                    "schema": self._strict or self._wanted.schema,
+                    "strict": is_strict,
+                }
+                return {"response_format": {"type": "json_schema", "json_schema": described}}

@@ -1,7 +1,7 @@
 """Structured output for chat models that do not support it themselves."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from typing_extensions import TypeForm, TypeVar
 
@@ -47,14 +47,8 @@ async def extract_by_asking(
     return await converse(ask, messages, wanted)
 
 
-class Ask(Protocol):
-    """One call for structured output; `problem` is the reason why the last answer was rejected."""
-
-    async def __call__(
-        self, messages: Sequence[Message], problem: Problem | None, /
-    ) -> ChatResponse:
-        """Send `messages` and return the model's response."""
-        ...
+Ask: TypeAlias = Callable[[Sequence[Message], Problem | None], Awaitable[ChatResponse]]
+"""Sends messages; the problem is the reason why the last answer was rejected."""
 
 
 async def converse(ask: Ask, messages: Sequence[Message], wanted: AnswerType[T]) -> Extraction[T]:

@@ -11,13 +11,13 @@ from factmem.agent.tool_loop import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.detection.request import Detection
 from factmem.errors import MemoryAccessError
-from factmem.llm.messages import OWN_MESSAGES
+from factmem.llm.messages import last_said
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_concepts, checked_subjects
 from factmem.models._names import checked_text
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
-from factmem.models.scopes import ScopeChoice, checked_choice, checked_choices
+from factmem.models.scopes import ScopeChoice, checked_choices
 
 __all__ = [
     "Strategy",
@@ -35,6 +35,9 @@ _log = logging.getLogger("factmem.agent")
 Node: TypeAlias = Callable[[AgentContext, str], Awaitable[str]]
 """A step of a run: a function of the run and the string of the previous step; returns a string."""
 
+
+MemoryWork: TypeAlias = Callable[[AgentContext, AgentMemory], Awaitable[None]]
+"""The work of a node with the memory of a run."""
 
 _NODES = 'Strategy("answer", [node_llm_request()])'
 
@@ -92,20 +95,23 @@ class MemoryNode:
     """A node that uses the memory and returns its input unchanged.
 
     Args:
-        work: An async function of the run.
-        subjects: The subjects that `work` uses; None for those of the run.
+        work: An async function of the run and of its memory, restricted to `subjects` and `scopes`.
+        subjects: Some of the run's subjects; None for all of them.
+        scopes: The scopes to use; None for all of the memory.
 
     Raises:
-        TypeError: `work` is not a function, or `subjects` not a list of subjects.
+        TypeError: `subjects` is not a list of subjects, or `scopes` not one of scopes.
     """
 
     def __init__(
         self,
-        work: Callable[[AgentContext], Awaitable[None]],
+        work: MemoryWork,
         subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[ScopeChoice] | None,
     ) -> None:
-        self._work = expect_function(work, "work", "MemoryNode(work, None)")
+        self._work = work
         self._subjects = None if subjects is None else checked_subjects(subjects)
+        self._scopes = None if scopes is None else checked_choices(scopes)
 
     def __repr__(self) -> str:
         work = getattr(self._work, "__qualname__", type(self._work).__name__)
@@ -114,8 +120,14 @@ class MemoryNode:
 
     async def __call__(self, context: AgentContext, text: str) -> str:
         """Run the work and return `text`."""
-        await self._work(context)
+        memory = context.memory.view(subjects=self._bound(context), scopes=self._scopes)
+        await self._work(context, memory)
         return text
+
+    def _bound(self, context: AgentContext) -> list[MemorySubject] | None:
+        if self._subjects is None:
+            return None
+        return [context.bound(subject) for subject in self._subjects]
 
     def check(self, context: AgentContext) -> None:
         """Check what the node needs before the first node of a run starts.
@@ -127,7 +139,7 @@ class MemoryNode:
         """
         _ = context.memory
         concerned = {(subject.name, subject.entity) for subject in context.subjects}
-        for subject in _bound(self._subjects, context) or ():
+        for subject in self._bound(context) or ():
             if (subject.name, subject.entity) not in concerned:
                 raise MemoryAccessError(
                     f"A node uses the subject {subject.name!r}, which is not a subject of the run: "
@@ -152,14 +164,13 @@ def node_load_from_memory(
     Raises:
         TypeError: An argument has the wrong type, such as one concept instead of a list.
     """
-    wanted, concerned, where = checked_concepts(concepts), _subjects(subjects), _scopes(scopes)
+    wanted = checked_concepts(concepts)
 
-    async def load(context: AgentContext) -> None:
-        memory = _view(context, concerned, where)
+    async def load(context: AgentContext, memory: AgentMemory) -> None:
         for concept in wanted:
             context.reports.append(await memory.load_facts_to_agent(context.messages, concept))
 
-    return MemoryNode(load, concerned)
+    return MemoryNode(load, subjects, scopes)
 
 
 def node_load_all_facts_from_memory(
@@ -171,13 +182,11 @@ def node_load_all_facts_from_memory(
 
     `subjects` and `scopes` are those of `node_load_from_memory`.
     """
-    concerned, where = _subjects(subjects), _scopes(scopes)
 
-    async def load(context: AgentContext) -> None:
-        memory = _view(context, concerned, where)
+    async def load(context: AgentContext, memory: AgentMemory) -> None:
         context.reports.append(await memory.load_facts_to_agent(context.messages))
 
-    return MemoryNode(load, concerned)
+    return MemoryNode(load, subjects, scopes)
 
 
 def node_recall_from_memory(
@@ -200,14 +209,12 @@ def node_recall_from_memory(
         ValueError: `limit` is not an int of at least 1.
     """
     expect_within(limit, int, "limit", "node_recall_from_memory(20)", least=1)
-    concerned, where = _subjects(subjects), _scopes(scopes)
 
-    async def load(context: AgentContext) -> None:
-        memory = _view(context, concerned, where)
+    async def load(context: AgentContext, memory: AgentMemory) -> None:
         report = await memory.recall_facts_to_agent(context.messages, context.text, limit=limit)
         context.reports.append(report)
 
-    return MemoryNode(load, concerned)
+    return MemoryNode(load, subjects, scopes)
 
 
 def node_save_to_memory(
@@ -227,14 +234,11 @@ def node_save_to_memory(
         TypeError: An argument has the wrong type, such as one concept instead of a list.
     """
     wanted = checked_concepts(concepts)
-    checked_subjects([subject])
-    checked_choice(scope)
 
-    async def save(context: AgentContext) -> None:
-        memory = _view(context, (subject,), (scope,))
+    async def save(context: AgentContext, memory: AgentMemory) -> None:
         await _detect(context, memory, replace(memory.detection, only=wanted))
 
-    return MemoryNode(save, [subject])
+    return MemoryNode(save, [subject], [scope])
 
 
 def node_save_to_memory_auto_detect_facts(
@@ -247,13 +251,11 @@ def node_save_to_memory_auto_detect_facts(
     Put it after `node_llm_request`, as `node_save_to_memory` explains. `subjects` and `scopes` are
     those of `node_load_from_memory`.
     """
-    concerned, where = _subjects(subjects), _scopes(scopes)
 
-    async def save(context: AgentContext) -> None:
-        memory = _view(context, concerned, where)
+    async def save(context: AgentContext, memory: AgentMemory) -> None:
         await _detect(context, memory, memory.detection)
 
-    return MemoryNode(save, concerned)
+    return MemoryNode(save, subjects, scopes)
 
 
 def node_llm_request() -> Node:
@@ -297,7 +299,8 @@ _TOO_EARLY = (
 
 
 async def _detect(context: AgentContext, memory: AgentMemory, detection: Detection) -> None:
-    _check_said(context)
+    if not last_said(context.messages):
+        _log.warning(_TOO_EARLY)
     report = await memory.auto_detect_facts(
         context.messages,
         since=context.since,
@@ -308,37 +311,5 @@ async def _detect(context: AgentContext, memory: AgentMemory, detection: Detecti
     context.reports.append(report)
 
 
-def _view(
-    context: AgentContext,
-    subjects: tuple[MemorySubject, ...] | None,
-    scopes: tuple[ScopeChoice, ...] | None,
-) -> AgentMemory:
-    """Return the memory of the run, restricted to the subjects and scopes of a node."""
-    return context.memory.view(subjects=_bound(subjects, context), scopes=scopes)
-
-
-def _check_said(context: AgentContext) -> None:
-    """Warn of a detection without any message of the user, as at the start of a strategy."""
-    if not any(
-        message.get("role") == "user" and message.get("name") not in OWN_MESSAGES
-        for message in context.messages
-    ):
-        _log.warning(_TOO_EARLY)
-
-
 def _name(subject: MemorySubject) -> str:
     return subject.name if subject.entity is None else f"{subject.name}({subject.entity})"
-
-
-def _subjects(given: Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
-    return None if given is None else checked_subjects(given)
-
-
-def _scopes(given: Iterable[ScopeChoice] | None) -> tuple[ScopeChoice, ...] | None:
-    return None if given is None else checked_choices(given)
-
-
-def _bound(
-    subjects: "tuple[MemorySubject, ...] | None", context: AgentContext
-) -> "list[MemorySubject] | None":
-    return None if subjects is None else [context.bound(subject) for subject in subjects]

@@ -3,7 +3,6 @@
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
 from factmem.agent.nodes import (
-    MemoryNode,
     Strategy,
     node_llm_compress_history,
     node_llm_request,
@@ -123,7 +122,6 @@ WRONG: list[Wrong] = [
         TypeError,
         r"Concept has no compress: node_llm_compress_history\(",
     ),
-    (lambda it: MemoryNode(it, None), SECRET, TypeError, r"not str: MemoryNode\(work, None\)"),
     (lambda it: AgentContext("x", it, chat_model=MODEL), 5, TypeError, "not int: "),
     (
         lambda it: AgentContext("x", chat_model=MODEL, tools=it),

@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypedDict, get_type_hints
 
-from factmem._arguments import expect, expect_all, expect_function
+from factmem._arguments import expect_all, kind_of
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.llm.base import DefinedTool
 
@@ -46,7 +46,6 @@ class Tool(DefinedTool):
 
     A parameter of the type `AgentContext` gets the context of the run and is hidden from the model:
     the tool can use the subjects of the run (`context.subjects`) without trusting the model.
-    Arguments that a `functools.partial` has set are hidden as well.
 
     An async function runs on the event loop, any other in a worker thread. Several calls may run at
     once. A cancelled run cancels an async function, and waits until any other function has ended.
@@ -56,9 +55,7 @@ class Tool(DefinedTool):
     and its text may be secret.
 
     Args:
-        function: The function. A model cannot use `*args` and `**kwargs`.
-        name: The name that the model calls; the function's own name by default.
-        description: The description for the model; from the docstring by default.
+        function: The function, or a method. A model cannot use `*args` and `**kwargs`.
 
     Raises:
         TypeError: A parameter has no type hint or one without a JSON schema, or an argument has the
@@ -66,24 +63,16 @@ class Tool(DefinedTool):
         ValueError: Endpoints reject the name: up to 64 letters, digits, `_` and `-` are allowed.
     """
 
-    def __init__(
-        self,
-        function: ToolFunction,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-    ) -> None:
-        self._function = expect_function(function, "function", "Tool(look_up)")
+    def __init__(self, function: ToolFunction) -> None:
+        self._function = _checked_function(function)
         self._signature = inspect.signature(function)
-        plain = _plain(function)
-        tool = _checked_name(name or getattr(plain, "__name__", None), plain)
-        hints = _hints(function, tool)
+        name = function.__name__
+        hints = _hints(function)
         self._injected = [each for each in self._signature.parameters if _is_context(hints, each)]
-        self._hidden = {*self._injected, *_preset(function)}
-        docstring = inspect.getdoc(plain) or ""
-        fields = self._fields(tool, hints, described_parameters(docstring))
-        self._arguments, schema = _arguments_type(fields, tool)
-        super().__init__(tool, description or summary(docstring), schema)
+        docstring = inspect.getdoc(function) or ""
+        fields = self._fields(name, hints, described_parameters(docstring))
+        self._arguments, schema = _arguments_type(fields, name)
+        super().__init__(name, summary(docstring), schema)
 
     async def call(self, arguments: str, context: AgentContext) -> str:
         """See `AgentTool.call`.
@@ -108,7 +97,7 @@ class Tool(DefinedTool):
         bound.arguments |= given
         bound.apply_defaults()
         call = functools.partial(self._function, *bound.args, **bound.kwargs)
-        if _is_async(self._function):
+        if inspect.iscoroutinefunction(self._function):
             returned = call()
         else:
             # In a tuple, because trio rejects a coroutine as the result of a thread.
@@ -131,7 +120,7 @@ class Tool(DefinedTool):
     ) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for name, parameter in self._signature.parameters.items():
-            if name in self._hidden:
+            if name in self._injected:
                 continue
             _check_parameter(parameter, hints, tool)
             extra: dict[str, Any] = {}
@@ -155,14 +144,14 @@ def tools_by_name(tools: Iterable[ToolFunction | AgentTool]) -> dict[str, AgentT
     for each in expect_all(tools, object, "tools", "tools=[look_up]"):
         tool = _tool(each)
         if by_name.setdefault(tool.name, tool) is not tool:
-            raise ValueError(f"Two tools are named {tool.name!r}: Tool(function, name=...)")
+            raise ValueError(f"Two tools are named {tool.name!r}: rename one")
     return by_name
 
 
 def _tool(given: object) -> AgentTool:
     if isinstance(given, AgentTool):
         return given
-    function: Any = expect_function(given, "Each of tools", "tools=[look_up]")
+    function: Any = given
     return Tool(function)
 
 
@@ -190,35 +179,27 @@ def _arguments_type(
     return adapter, schema
 
 
-def _checked_name(name: str | None, function: object) -> str:
-    if name is None or not _NAME.fullmatch(expect(name, str, "name", "name='look_up'")):
-        raise ValueError(
-            f"{name or type(function).__name__!r} is not a valid name of a tool: pass up to 64 "
-            "letters, digits, '_' and '-', as in Tool(function, name='look_up')"
+def _checked_function(function: ToolFunction) -> ToolFunction:
+    if not inspect.isroutine(function):
+        raise TypeError(
+            f"Each of tools must be a function, not {kind_of(function)}: tools=[look_up]"
         )
-    return name
+    if not _NAME.fullmatch(function.__name__):
+        raise ValueError(
+            f"{function.__name__!r} is not a valid name of a tool: use def, and up to 64 letters, "
+            "digits and '_'"
+        )
+    return function
 
 
-def _hints(function: ToolFunction, name: str) -> dict[str, object]:
-    inner: Any = _plain(function)
-    if not inspect.isroutine(inner):
-        inner = type(inner).__call__
+def _hints(function: ToolFunction) -> dict[str, object]:
     try:
-        return get_type_hints(inner, include_extras=True)
+        return get_type_hints(function, include_extras=True)
     except NameError as exc:
         raise TypeError(
-            f"A type hint of the tool {name!r} cannot be resolved ({exc}): use only names that are "
-            "defined at the top level of its module"
+            f"A type hint of the tool {function.__name__!r} cannot be resolved ({exc}): use only "
+            "names that are defined at the top level of its module"
         ) from None
-
-
-def _preset(function: ToolFunction) -> set[str]:
-    """Return the keyword arguments that a partial sets; their values may be secret."""
-    names: set[str] = set()
-    while isinstance(function, functools.partial):
-        names |= function.keywords.keys()
-        function = function.func
-    return names
 
 
 def _is_context(hints: Mapping[str, object], name: str) -> bool:
@@ -249,19 +230,6 @@ def _shown_default(default: object) -> dict[str, Any]:
         return {"default": to_jsonable_python(default)}
     except PydanticSerializationError:
         return {}
-
-
-def _is_async(function: ToolFunction) -> bool:
-    inner = _plain(function)
-    called = inner if inspect.isroutine(inner) else type(inner).__call__
-    return inspect.iscoroutinefunction(called)
-
-
-def _plain(function: ToolFunction) -> ToolFunction:
-    """Return the function inside a partial."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
 
 
 def _problem_text(exc: ValidationError) -> str:

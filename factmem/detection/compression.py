@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from factmem._arguments import expect, expect_function, expect_methods
+from factmem._arguments import expect_methods
 from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues, OfferedConcept
 from factmem.detection._question import answer_type, compression_messages, compression_schema
@@ -23,14 +23,13 @@ from factmem.llm.messages import (
     own_text,
     put_own_text,
 )
-from factmem.models._checked import checked_concept
+from factmem.models._checked import concepts_by_keyword
 from factmem.models._display import Displayed
-from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import AnyConcept, AnyFact, FactType
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import SourceKind
 from factmem.prompt._transcript import Transcript
-from factmem.prompt.memory_message import HISTORY, Rendering, check_budget, render
+from factmem.prompt.memory_message import HISTORY, render
 from factmem.usage import Usage
 
 __all__ = ["RetrieveFactsFromHistory"]
@@ -55,8 +54,6 @@ class CompressionReport(Displayed):
     """The number of removed messages; 0 if the chat is unchanged."""
     rejected: list[RejectedItem]
     """Rejected items of the model's answer, each with the reason."""
-    left_out: int
-    """The number of values that did not fit into the message."""
     usage: Usage
     """The tokens and calls of the model call."""
 
@@ -74,34 +71,18 @@ class RetrieveFactsFromHistory:
 
     Args:
         concepts: What to retrieve; at least one, each with its own keyword.
-        clock: The time of chats whose messages carry none; its day is shown with each value.
-        max_tokens: The largest size of the message about the chat; None sets no limit.
 
     Raises:
-        ValueError: There is no concept, two have the same keyword, or `max_tokens` has no room for
-            a fact.
+        ValueError: There is no concept, or two different ones have the same keyword.
         TypeError: An argument is of the wrong kind, such as a list of concepts.
     """
 
-    def __init__(
-        self,
-        *concepts: AnyConcept,
-        clock: TimeProvider = system_clock,
-        max_tokens: int | None = None,
-    ) -> None:
+    def __init__(self, *concepts: AnyConcept) -> None:
         if not concepts:
             raise ValueError(
                 "Name the concepts to retrieve: RetrieveFactsFromHistory(CONCEPT, ...)"
             )
-        concepts = tuple(checked_concept(concept) for concept in concepts)
-        if len({concept.keyword for concept in concepts}) < len(concepts):
-            raise ValueError("Two of the concepts have the same keyword: keep one of them")
-        if max_tokens is not None:
-            expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
-        check_budget(max_tokens, HISTORY)
-        self._concepts = concepts
-        self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
-        self._max_tokens = max_tokens
+        self._concepts = tuple(concepts_by_keyword(concepts).values())
 
     async def compress(
         self,
@@ -119,7 +100,8 @@ class RetrieveFactsFromHistory:
         Args:
             messages: The chat; changed in place.
             chat_model: The model that reads it.
-            said_at: The time of messages that carry none themselves; the clock's by default.
+            said_at: The time of messages that carry none themselves; now by default. Its day is
+                shown with each value.
 
         Raises:
             ChatModelError: The model's endpoint failed.
@@ -133,11 +115,9 @@ class RetrieveFactsFromHistory:
             is_instruction(message)  # raises for values that are not messages
         start = _last_exchange(before)
         trust = (SourceKind.ASSISTANT, SourceKind.TOOL)
-        transcript = Transcript(
-            before[:start], trust=trust, said_at=self._clock() if said_at is None else said_at
-        )
+        transcript = Transcript(before[:start], trust=trust, said_at=said_at)
         if not transcript:
-            return CompressionReport([], 0, [], 0, Usage())
+            return CompressionReport([], 0, [], Usage())
         offered = [OfferedConcept(concept, has_type=True) for concept in self._concepts]
         extraction = await chat_model.extract(
             compression_messages(transcript.lines(), offered),
@@ -153,31 +133,25 @@ class RetrieveFactsFromHistory:
         found = reconcile(read, rules, CurrentValues([]), can_forget=False).report
         facts = [placed.fact for placed in found.saved]
         if not facts:
-            return CompressionReport([], 0, found.rejected, 0, extraction.usage)
+            return CompressionReport([], 0, found.rejected, extraction.usage)
         if messages[: len(before)] != before:
             raise RuntimeError("The chat was changed during its compression; nothing was removed")
-        rendering = self._rendered(messages, facts)
+        text = _text(facts, before=own_text(messages, HISTORY_MESSAGE))
         removed = _removable(before[:start])
         for index in reversed(removed):
             del messages[index]
-        put_own_text(messages, HISTORY_MESSAGE, rendering.text)
-        return CompressionReport(
-            facts, len(removed), found.rejected, rendering.left_out, extraction.usage
-        )
+        put_own_text(messages, HISTORY_MESSAGE, text)
+        return CompressionReport(facts, len(removed), found.rejected, extraction.usage)
 
-    def _rendered(
-        self, messages: Sequence[Mapping[str, object]], facts: Sequence[AnyFact]
-    ) -> Rendering:
-        """Render facts together with those of an earlier compression."""
-        return render(
-            [PlacedFact(_speaker(fact), fact) for fact in facts],
-            frame=HISTORY,
-            before=own_text(messages, HISTORY_MESSAGE),
-            asked={
-                fact.concept.keyword for fact in facts if fact.concept.fact_type is FactType.SINGLE
-            },
-            max_tokens=self._max_tokens,
-        )
+
+def _text(facts: Sequence[AnyFact], before: str) -> str:
+    """Return the message of facts together with those of an earlier compression."""
+    return render(
+        [PlacedFact(_speaker(fact), fact) for fact in facts],
+        frame=HISTORY,
+        before=before,
+        asked={fact.concept.keyword for fact in facts if fact.concept.fact_type is FactType.SINGLE},
+    ).text
 
 
 def _speaker(fact: AnyFact) -> Place:

@@ -1,7 +1,7 @@
 """Functions as tools: their schema, arguments and results."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import date
 from enum import Enum
 from threading import get_ident
@@ -334,36 +334,13 @@ class Shop:
         self.sold += [thing] * count
         return f"sold {len(self.sold)}"
 
-    async def __call__(self, question: str) -> str:
-        """Ask the shop."""
-        return question.upper()
 
-
-async def test_methods_and_callable_objects_are_tools() -> None:
+async def test_methods_are_tools() -> None:
     """`self` is not a parameter; positional-only parameters are filled in by name."""
     shop = Shop()
 
     assert await Tool(shop.sell).call('{"thing": "tea", "count": 2}', CONTEXT) == "sold 2"
-    assert await Tool(shop, name="ask").call('{"question": "open?"}', CONTEXT) == "OPEN?"
     assert list(parameters(shop.sell)["properties"]) == ["thing", "count"]
-
-
-async def test_arguments_set_by_a_partial_are_hidden() -> None:
-    """A model can neither see nor override a key that is bound to a tool."""
-
-    def search(query: str, api_key: str, limit: int = 3) -> str:
-        """Search."""
-        return f"{query} {api_key} {limit}"
-
-    tool = Tool(functools.partial(search, api_key="sk-secret"))
-
-    assert "sk-secret" not in str(tool.definition)
-    assert list(parameters(functools.partial(search, api_key="x"))["properties"]) == [
-        *("query", "limit")
-    ]
-    assert await tool.call('{"query": "tea"}', CONTEXT) == "tea sk-secret 3"
-    told = await tool.call('{"query": "tea", "api_key": "mine"}', CONTEXT)
-    assert "- api_key: Extra inputs are not permitted" in told
 
 
 async def test_a_tool_can_get_the_context_of_the_run() -> None:
@@ -419,13 +396,16 @@ async def test_a_validation_error_inside_a_tool_is_not_a_bad_call() -> None:
 
 
 async def test_an_awaitable_from_a_sync_function_is_awaited() -> None:
-    """A lambda around an async function is a valid tool."""
+    """A decorator may have made it of an async function."""
 
     async def later() -> str:
         await anyio.lowlevel.checkpoint()
         return "done"
 
-    assert await Tool(lambda: later(), name="later").call("{}", CONTEXT) == "done"  # noqa: PLW0108
+    def decorated() -> Awaitable[str]:
+        return later()
+
+    assert await Tool(decorated).call("{}", CONTEXT) == "done"
 
 
 def untyped(city) -> None:  # type: ignore[no-untyped-def]
@@ -471,25 +451,22 @@ def test_tools_without_a_schema_raise(function: Callable[..., object], complaint
 @pytest.mark.parametrize("name", ["", "look up", "搜索", "x" * 65, "a.b"])
 def test_names_that_endpoints_refuse_raise(name: str) -> None:
     """The rule is OpenAI's, which others follow."""
+
+    def renamed() -> str:
+        return "x"
+
+    renamed.__name__ = name
     with pytest.raises(ValueError, match="is not a valid name of a tool"):
-        Tool(lambda: "x", name=name)
-
-
-def test_a_name_and_a_description_can_be_passed() -> None:
-    """The model's words may differ from the code's."""
-    definition: Any = Tool(nothing, name="wait_a_bit", description="Do nothing.").definition
-
-    assert definition["function"]["name"] == "wait_a_bit"
-    assert definition["function"]["description"] == "Do nothing."
+        Tool(renamed)
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
     """A model could not distinguish them."""
     with pytest.raises(ValueError, match="Two tools are named 'order'"):
-        tools_by_name([order, Tool(nothing, name="order")])
+        tools_by_name([order, Tool(order)])
 
 
-@pytest.mark.parametrize("wrong", [3, "order", Address, None])
+@pytest.mark.parametrize("wrong", [3, "order", Address, None, functools.partial(nothing)])
 def test_an_object_that_is_not_callable_raises(wrong: Any) -> None:
     """A class is not called by accident."""
     with pytest.raises(TypeError, match="Each of tools must be a function"):

@@ -7,9 +7,7 @@ from tests.tables import table
 from tests.wrong_calls import MESSAGES, SECRET, Call, Wrong, check_wrong_call
 
 WRONG: list[Wrong] = [
-    (RetrieveFactsFromHistory, [THEME], TypeError, "a Concept, not list"),
-    (lambda it: RetrieveFactsFromHistory(THEME, max_tokens=it), SECRET, TypeError, "not str: max_"),
-    (lambda it: RetrieveFactsFromHistory(THEME, clock=it), 5, TypeError, "not int: clock="),
+    (RetrieveFactsFromHistory, [THEME], TypeError, "a list of Concept, not of list"),
     (
         lambda it: RetrieveFactsFromHistory(THEME).compress(it, ScriptedChatModel()),
         (),

@@ -47,7 +47,7 @@ async def shout(context: AgentContext, text: str) -> str:
 
 
 def installing(model: ChatModel) -> None:
-    agent = Agent(model, tools=[add, Tool(add, name="plus"), print])
+    agent = Agent(model, tools=[add, Tool(add), print])
     memory = agent.install(
         AgentMemory,
         provider=InMemoryProvider(),

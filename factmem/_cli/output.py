@@ -32,6 +32,7 @@ _COLOURS = {
     "added": "green",
     "confirmed": "green",
     "saved": "green",
+    "planned": "green",
     "replaced": "green",
     "new": "cyan",
     "undone": "cyan",

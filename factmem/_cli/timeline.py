@@ -55,8 +55,10 @@ _Part: TypeAlias = tuple[str, AnyFact]
 
 def _parts(change: FactChange) -> Iterator[_Part]:
     """Yield each fact of a change, with what became of it; a replaced one is in its successor."""
-    replaced = {fact.concept.keyword for fact in change.added if change.kind == "replaced"}
-    yield from (("saved", fact) for fact in change.added)
+    is_new = change.kind in {"replaced", "planned"}
+    replaced = {fact.concept.keyword for fact in change.added if is_new}
+    for fact in change.added:
+        yield "planned" if fact.since and fact.since.begin > change.at else "saved", fact
     yield from (("confirmed", fact) for fact in change.confirmed)
     yield from (("proposed", fact) for fact in change.proposed)
     yield from (("superseded", fact) for fact in change.superseded)
@@ -93,13 +95,14 @@ def change_table(changes: Sequence[FactChange]) -> Table:
         was = {fact.concept.keyword: value_words(fact.values) for fact in change.removed}
         for action, fact in _parts(change):
             value = value_words(fact.values)
-            if action == "saved" and (old := was.get(fact.concept.keyword)) is not None:
+            old = was.get(fact.concept.keyword) if action in _ADDED else None
+            if old not in {None, value}:
                 value = f"{value} (was {old})"
             by = change.actor if action in _DECIDED else author(change.actor, fact.source)
             rows.append(
                 (
                     value,
-                    "undone" if change.undoes and action == "saved" else action,
+                    "undone" if change.undoes and action in _ADDED else action,
                     change.id,
                     fact.concept.keyword,
                     place_name(change.place),
@@ -110,6 +113,7 @@ def change_table(changes: Sequence[FactChange]) -> Table:
     return Table(("value", "action", "id", "keyword", "place", "recorded", "by"), rows)
 
 
+_ADDED = frozenset({"saved", "planned"})
 _DECIDED = frozenset({"forgotten", "rejected"})
 """What a program or a person does, whoever said the value."""
 

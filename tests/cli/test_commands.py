@@ -109,8 +109,9 @@ def test_a_value_begins_and_ends(store: list[str]) -> None:
     assert (kakao["value"], kakao["planned"], kakao["since"]) == ("Kakao", True, "2999-03")
     [then] = ask(*store, "show", ALICE, "--valid-at", "2999-05-31", "--reveal")
     assert then["value"] == "Kakao"
-    actions = [each["action"] for each in ask(*store, "history", ALICE, "job", "--reveal")]
-    assert actions == ["saved", "planned"]
+    for command in (["history", ALICE, "job"], ["log", ALICE]):
+        actions = [each["action"] for each in ask(*store, *command, "--reveal")]
+        assert sorted(actions) == ["planned", "saved"]
     [lately] = ask(*store, "show", ALICE, "--valid-at", "7d", "--reveal")
     assert lately["value"] == "Naver"
     call(*store, "set", ALICE, "city", "Busan", "--type", "text", "--until", "2020")

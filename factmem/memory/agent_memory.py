@@ -329,7 +329,10 @@ class AgentMemory:
                 max_tokens=max_tokens,
             )
         elif limit is not None or max_tokens is not None:
-            raise ValueError("limit needs a question: memory.text('Which theme?', limit=5)")
+            raise ValueError(
+                "limit and max_tokens need a question: memory.text('Which theme?', limit=5); "
+                "MessageForm(max_tokens=800) limits a text without one"
+            )
         else:
             report = await self.load_facts_to_agent([])
         return report.text

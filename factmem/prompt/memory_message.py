@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
+from factmem._arguments import expect_within
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
 from factmem.llm.messages import HISTORY_MESSAGE, MEMORY_MESSAGE, History, own_text, put_own_text
@@ -295,6 +296,7 @@ def check_budget(max_tokens: int | None, frame: Frame) -> None:
     """Raise `ValueError` if a budget is too small for more than the text around facts."""
     if max_tokens is None:
         return
+    expect_within(max_tokens, int, "max_tokens", "max_tokens=800")
     around = estimate_tokens(frame.opening) + estimate_tokens(frame.closing)
     if max_tokens <= around:
         raise ValueError(

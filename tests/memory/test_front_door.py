@@ -93,7 +93,7 @@ async def test_the_text_for_a_question() -> None:
     assert "Korean" not in text
     assert await memory.text("quantum chromodynamics") == ""
     assert await memory_of().text() == ""
-    with pytest.raises(ValueError, match="limit needs a question"):
+    with pytest.raises(ValueError, match="limit and max_tokens need a question"):
         await memory.text(limit=5)
 
 

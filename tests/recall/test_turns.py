@@ -145,7 +145,9 @@ async def test_one_text_has_both(store: FactStore, clock: SettableClock) -> None
     assert "Busan" in shorts[-1]
     with pytest.raises(ValueError, match="max_tokens=10 is too small"):
         await alice.text("Which city?", max_tokens=10)
-    with pytest.raises(ValueError, match="limit needs a question"):
+    with pytest.raises(TypeError, match="max_tokens must be an int, not str"):
+        await alice.text("Which city?", max_tokens="80")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_tokens need a question"):
         await alice.text(max_tokens=100)
 
 

@@ -2,7 +2,8 @@
 
 from array import array
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
 
 from factmem.models.facts import AnyFact
 from factmem.models.sources import FactSource
@@ -13,8 +14,6 @@ AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
 
 BEFORE = 0.25
 """The weight of `FactSource.before`, the message before the fact's own."""
-
-_UNNUMBERED = -1
 
 
 def said_around(
@@ -39,13 +38,10 @@ def said_around(
     return [each for each in around.items() if each[1]]
 
 
-class _Conversation:
-    __slots__ = ("code", "messages")
-
-    def __init__(self, code: int) -> None:
-        self.code = code
-        self.messages: dict[int, set[int]] = {}
-        """The slots of each message's facts."""
+class _Conversation(NamedTuple):
+    code: int
+    messages: dict[int | None, set[int]]
+    """The slots of the facts of each message; those of facts without a message number under None."""
 
 
 class Conversations:
@@ -53,71 +49,58 @@ class Conversations:
 
     def __init__(self) -> None:
         self._known: dict[str, _Conversation] = {}
-        self._free: list[int] = []
-        self._codes: array[int] = array("i")
+        self._codes = count()
         self._loose: array[int] = array("i")
         self._unnumbered = 0
 
     @property
-    def codes(self) -> "array[int] | None":
-        """A number for the conversation of each slot, -1 without one; None if all are -1."""
-        return self._codes if self._known else None
-
-    @property
     def loose(self) -> "array[int] | None":
-        """The same numbers, but only for facts whose message has no number."""
+        """A number for the conversation of each slot whose fact has no message number, -1 for others.
+
+        None if all are -1. It may be shorter than the facts; the remaining ones count as -1.
+        """
         return self._loose if self._unnumbered else None
 
     def put(self, slot: int, source: FactSource) -> set[int]:
         """Add a fact's source; return the slots that have its message as a neighbour."""
         if source.conversation is None:
             return set()
-        while len(self._codes) <= slot:
-            self._codes.extend([_UNNUMBERED] * 256)
-            self._loose.extend([_UNNUMBERED] * 256)
         known = self._known.get(source.conversation)
         if known is None:
-            code = heappop(self._free) if self._free else len(self._known)
-            known = self._known[source.conversation] = _Conversation(code)
-        message = _UNNUMBERED if source.message is None else source.message
-        known.messages.setdefault(message, set()).add(slot)
-        self._codes[slot] = known.code
-        if message == _UNNUMBERED:
+            known = self._known[source.conversation] = _Conversation(next(self._codes), {})
+        known.messages.setdefault(source.message, set()).add(slot)
+        if source.message is None:
+            if slot >= len(self._loose):
+                self._loose.extend([-1] * (slot + 256 - len(self._loose)))
             self._loose[slot] = known.code
             self._unnumbered += 1
-            return set()
-        return _around(known, message)
+        return _around(known, source.message)
 
     def drop(self, slot: int, source: FactSource) -> set[int]:
         """Remove a fact's source; return the slots that had its message as a neighbour."""
         if source.conversation is None:
             return set()
         known = self._known[source.conversation]
-        message = _UNNUMBERED if source.message is None else source.message
-        slots = known.messages[message]
+        slots = known.messages[source.message]
         slots.remove(slot)
         if not slots:
-            del known.messages[message]
+            del known.messages[source.message]
         if not known.messages:
             del self._known[source.conversation]
-            heappush(self._free, known.code)
-        self._codes[slot] = _UNNUMBERED
-        if message == _UNNUMBERED:
-            self._loose[slot] = _UNNUMBERED
+        if source.message is None:
+            self._loose[slot] = -1
             self._unnumbered -= 1
-            return set()
-        return _around(known, message)
+        return _around(known, source.message)
 
     def at(self, conversation: str, message: int) -> set[int]:
         """Return the slots of a message's facts."""
         known = self._known.get(conversation)
-        return set() if known is None or message < 0 else known.messages.get(message, set())
+        return set() if known is None else known.messages.get(message, set())
 
 
-def _around(conversation: _Conversation, message: int) -> set[int]:
+def _around(conversation: _Conversation, message: int | None) -> set[int]:
+    if message is None:
+        return set()
     return {
-        slot
-        for offset, _ in AROUND
-        if message - offset >= 0
-        for slot in conversation.messages.get(message - offset, ())
+        slot for offset, _ in AROUND for slot in conversation.messages.get(message - offset, ())
     }

@@ -271,7 +271,6 @@ class FactIndex:
             self._placed,
             self._heard_at,
             self._importance,
-            self._conversations.codes,
             self._conversations.loose,
         )
         ranking = Ranking(query, now, hints, has_meaning=near is not None)

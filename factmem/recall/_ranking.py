@@ -61,11 +61,8 @@ class Candidates(NamedTuple):
     heard_at: Sequence[float]
     """When each was last confirmed, in seconds since 1970."""
     importance: Sequence[float]
-    conversations: Sequence[int] | None = None
-    """A number for each fact's conversation, -1 without one; None if all are -1. It may be shorter
-    than the facts; the remaining facts have no conversation."""
     loose: Sequence[int] | None = None
-    """The same numbers, but only for facts whose message has no number."""
+    """See `Conversations.loose`."""
 
 
 @dataclass(frozen=True, slots=True)

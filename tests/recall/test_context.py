@@ -440,12 +440,13 @@ def test_conversations_contain_the_added_messages(steps: list[tuple[int, str, in
                 slot for slot, s in kept.items() if (s.conversation, s.message) == (name, number)
             }
             assert conversations.at(name, number) == expected
-    codes = conversations.codes
-    assert (codes is None) is not bool(kept)
-    for slot, source in kept.items():
+    loose = {slot: s.conversation for slot, s in kept.items() if s.message is None}
+    codes = conversations.loose
+    assert (codes is None) is not bool(loose)
+    for slot, conversation in loose.items():
         assert codes is not None
-        same = {s for s, other in kept.items() if other.conversation == source.conversation}
-        assert {s for s in kept if codes[s] == codes[slot]} == same
+        same = {s for s, other in loose.items() if other == conversation}
+        assert {s for s, code in enumerate(codes) if code == codes[slot]} == same
 
 
 def test_a_question_without_facts() -> None:

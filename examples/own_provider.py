@@ -14,7 +14,7 @@ from typing import TypeVar
 import anyio
 
 from factmem import Concept, FactType, MemoryScope, MemorySubject, MultipleFacts, SingleFact
-from factmem.ledger.entries import Entry, decoded, encoded, encoded_entry, stamped
+from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
@@ -182,8 +182,8 @@ class _SqliteBackend:
                 return 0
             change = decide(place.ledger, self._now(place))
             lines: list[bytes] = []
-            if change.facts or change.forget:
-                lines = [stamped(encoded(change.facts, change.forget), self._recording(place))]
+            if (body := change.body()) is not None:
+                lines = [stamped(body, self._recording(place))]
             place.write(lines, change.edit)
             return len(change.forget)
 

@@ -1,11 +1,12 @@
 """The types of concepts, facts and stores, for type checkers. Checked, never run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal, TypeVar, assert_type
 
 import pytest
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
+from typing_extensions import Unpack
 
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
@@ -22,6 +23,7 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
 from factmem.models.when import When
 from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.conditions import ForgetConditions
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.results import ErasureReceipt, PlaceChanges, PlaceInfo, Purge
@@ -177,15 +179,8 @@ class OwnStore(FactStore):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
-        fact_id: str | None = None,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        concepts: Iterable[Concept[Any, Any]] | None = None,
-        fact_ids: Iterable[str] | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
+        **conditions: Unpack[ForgetConditions],
     ) -> int:
         return 0
 

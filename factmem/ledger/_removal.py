@@ -32,9 +32,9 @@ from factmem.models._values import Canonical
 def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
     """Return a ledger's entries without values that ended by `cutoff`, a stamp; None keeps all.
 
-    Values that were replaced, forgotten or expired by that time are removed, with their saves and
-    forgettings unless these contain something else. All later reads, now or as of any moment from
-    `cutoff` on, are unchanged.
+    Values that were replaced, forgotten or expired by that time are removed, with their saves unless
+    these contain something else. Forgettings stay, so that no import brings a value back. All later
+    reads, now or as of any moment from `cutoff` on, are unchanged.
 
     Returns:
         For each entry the same object if nothing of it was removed, a changed entry, or None if all of
@@ -181,7 +181,7 @@ class Rest:
         if KINDS.isdisjoint(entry):
             return entry
         facts = [fact for each in self._trace.saved[number] if (fact := self._fact(each))]
-        forget = self._forget(number, entry)
+        forget = self._forget(entry)
         retract = self._retract(number, entry)
         if not facts and not forget and not retract:
             return None
@@ -216,20 +216,12 @@ class Rest:
             records.append(rest)
         return records
 
-    def _forget(self, number: int, entry: Entry) -> list[ForgottenItem]:
-        """Return the forgettings: in a purge all of them, those of purged values without digests.
-
-        One that ended nothing still ends what was said before it and is recorded later.
-        """
-        lives, names = self._trace.forgotten[number], list[ForgottenItem]()
-        for keyword, fact_id, digest in entry.get("forget", ()):
-            life = lives.get((keyword, digest))
-            if not digest or life not in self._gone:
-                names.append((keyword, fact_id, digest))
-            elif self._is_purge:
-                is_nameless = (keyword, digest) in self._nameless
-                names.append((keyword, fact_id, "" if is_nameless else digest))
-        return names
+    def _forget(self, entry: Entry) -> list[ForgottenItem]:
+        """Return the forgettings: each still ends statements made before it; without purged digests."""
+        return [
+            (keyword, fact_id, "" if (keyword, digest) in self._nameless else digest)
+            for keyword, fact_id, digest in entry.get("forget", ())
+        ]
 
     def _fact(self, saved: SavedFact) -> StoredFact | None:
         values = [each for each in saved.values if each.life not in self._gone]
@@ -262,7 +254,7 @@ class Rest:
         and type while other values of the keyword are visible.
         """
         keyword, at = saved.fact["keyword"], saved.at
-        if saved.is_superseded or saved.is_proposed:
+        if saved.values and all(each.is_superseded or each.is_proposed for each in saved.values):
             return False
         if any(life not in self._gone for life in saved.replaced):
             return True

@@ -317,10 +317,10 @@ class Ledger(PlanningLedger):
                 self._settle(held, key, fact, at)
 
     def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
-        for keyword, _, digest in forgotten:
+        for keyword, fact_id, digest in forgotten:
             held = self._by_keyword.get(keyword)
             if held is None:
-                continue
+                held = self._by_keyword[keyword] = KeywordItems()
             key = held.digested(digest)
             item = None if key is None else held.get(key)
             if key is not None and item is not None and item.is_alive(at):
@@ -331,7 +331,7 @@ class Ledger(PlanningLedger):
             elif digest and not (held.proposals or held.plans):
                 # Another copy has replaced it before; what was said of it until now stays ended.
                 held.retractions = held.retractions or Retractions()
-                held.retractions.end(digest, (at, ""))
+                held.retractions.end(digest, (at, fact_id))
             if held.proposals is not None:
                 self._withdraw(held.proposals, digest, at)
             if held.plans:

@@ -1,10 +1,12 @@
 """Compaction removes history, and changes no read from its cutoff on."""
 
+from factmem.ledger._merging import merged
 from factmem.ledger._removal import compacted
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
+from factmem.models.actors import NOBODY
 from tests.ledger.test_copies import END, HISTORIES, Copy, Histories, current_at
-from tests.ledgers import stamp
+from tests.ledgers import entry, forgotten, saved, stamp
 
 CUTOFFS = 15, 25, 40, 60, 72
 
@@ -42,3 +44,16 @@ def test_a_forgetting_that_ended_nothing_stays() -> None:
         {"at": stamp(20), "facts": []},
     ]
     assert compacted(entries, stamp(30))[0] == entries[0]
+
+
+def test_an_older_bundle_brings_back_nothing_that_was_forgotten() -> None:
+    """Also if neither the value nor its save is left, and under another id."""
+    said = entry(1, saved("secret", timestamp=stamp(1)))
+    gone: Entry = {"at": stamp(2), "forget": [forgotten("secret")]}
+    rest = [each for each in compacted([said, gone], stamp(3)) if each is not None]
+    again = entry(4, saved("secret", fact_id="other", timestamp=stamp(1)))
+
+    assert rest == [gone]
+    assert merged(rest, [said], NOBODY).order == [said, gone]
+    for entries in ([said, *rest], [*rest, again]):
+        assert Ledger(entries).at(stamp(5))["k"].alive(stamp(5)) == []

@@ -244,7 +244,7 @@ def test_no_cutoff_keeps_all_history() -> None:
 
 
 def test_remaining_parts_of_entries() -> None:
-    """A stub keeps the description, and forgets keep names."""
+    """A stub keeps the description, and forgettings stay."""
     later: Any = {"at": stamp(4), "link": "kept as it is"}
     entries: list[Entry] = [
         entry(1, saved("a", "b", "c"), saved("x", keyword="other", fact_id="three")),
@@ -259,7 +259,7 @@ def test_remaining_parts_of_entries() -> None:
     assert rest == [
         entry(1, saved("b", "c"), saved("x", keyword="other", fact_id="three")),
         entry(2, saved(fact_id="two", description="Newer")),
-        None,
+        entries[2],
         later,
         entries[4],
     ]

@@ -71,6 +71,8 @@ class SqlStore(ConversingStore, DurableStore):
         """Rewrite a place without older history, and return the number of freed bytes of entries.
 
         Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
+        Forgettings stay, with digests of their values, so that no older bundle brings one back:
+        `forget(purge=True)` leaves no digest.
         """
         check_span(keep_history)
         identity = self._enter(subject, scope)

@@ -152,7 +152,7 @@ class MemoryReview:
             def one(ledger: Ledger, now: str) -> Entry:
                 entry: Entry = {"at": now, "facts": [stored(new)]}
                 if ledger.is_wide(old.concept.keyword, now):  # it would be added to the others
-                    entry["retract"] = _retracted(old, gone, now)
+                    entry["retract"] = _retracted(old, gone, ledger, now)
                 return entry
 
             return await self._decide(fact, one)
@@ -162,10 +162,10 @@ class MemoryReview:
         gone = [each for each in _digests(old) if each not in kept]
         return await self._decide(
             fact,
-            lambda _, now: {
+            lambda ledger, now: {
                 "at": now,
                 "facts": [stored(new)],
-                "retract": _retracted(old, gone, now),
+                "retract": _retracted(old, gone, ledger, now),
             },
         )
 
@@ -181,7 +181,11 @@ class MemoryReview:
         """
         old = _fact_of(fact)
         return await self._decide(
-            fact, lambda _, now: {"at": now, "retract": _retracted(old, _digests(old), now)}
+            fact,
+            lambda ledger, now: {
+                "at": now,
+                "retract": _retracted(old, _digests(old), ledger, now),
+            },
         )
 
     async def changes(
@@ -344,9 +348,17 @@ def _digests(fact: AnyFact) -> list[str]:
     return [digest_of(canonical(codec.dump(value, keyword))) for value in fact.values]
 
 
-def _retracted(fact: AnyFact, digests: Iterable[str], now: str) -> list[RetractedValue]:
+def _retracted(
+    fact: AnyFact, digests: Iterable[str], ledger: Ledger, now: str
+) -> list[RetractedValue]:
+    """Return the ends of values; also of those that were said at the same time, as the person saw them.
+
+    Times are equal if a clock was set back since: an entry is never recorded before the one before it.
+    """
+    held = [item for word in fact.concept.keywords for item in ledger.items(word, now).values()]
+    last = max([fact.id, *(item.last[1] for item in held)])
     return [
-        {"keyword": keyword, "timestamp": now, "digest": digest, "confirmed": True}
+        {"keyword": keyword, "timestamp": now, "digest": digest, "id": last, "confirmed": True}
         for keyword in fact.concept.keywords
         for digest in digests
     ]

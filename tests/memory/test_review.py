@@ -108,6 +108,23 @@ async def test_keep_and_forget_decide_proposals() -> None:
         await memory.review.keep(SingleFact(THEME, "blue"))
 
 
+async def test_a_person_forgets_what_was_said_at_the_same_time() -> None:
+    """As after a clock was set back: an entry is never recorded before the one before it."""
+    clock = SettableClock()
+    memory = memory_of(InMemoryProvider(clock=clock), clock=clock)
+    await memory.save(THEME, "dark")
+    await memory.save(LANGUAGES, ["ko", "en"])
+    clock.now -= timedelta(minutes=30)
+    [theme] = await memory.current(THEME)
+    [languages] = await memory.current(LANGUAGES)
+    await memory.review.keep(theme)
+
+    await memory.review.forget(theme)
+    await memory.review.correct(languages, ["ko", "de"])
+    assert await memory.current(THEME) == []
+    assert {v for fact in await memory.current(LANGUAGES) for v in fact.values} == {"ko", "de"}
+
+
 async def test_a_corrected_value_of_many_does_not_come_back() -> None:
     """A model that states the wrong one again proposes it."""
     memory = memory_that_reads()

@@ -1,13 +1,16 @@
 """The places of a memory, of a call (`PlaceSelection`) and of a user (`Who`)."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from factmem._arguments import expect, kind_of
 from factmem.models._checked import checked_places, checked_subjects
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
+
+if TYPE_CHECKING:
+    from factmem.memory.agent_memory import AgentMemory
 
 H = TypeVar("H", bound=Hashable)
 
@@ -23,18 +26,6 @@ _STAND_IN = "someone"
 Who: TypeAlias = str | MemorySubject | Iterable[MemorySubject] | None
 """The user of a run: the entity of the memory's per-entity subjects, or subjects. None if the
 memory is already bound."""
-
-
-class _Memory(Protocol):
-    @property
-    def subjects(self) -> tuple[MemorySubject, ...]: ...
-
-    def of(self, entity: str, *levels: str) -> Self: ...
-
-    def view(self, *, subjects: Iterable[MemorySubject] | None = None) -> Self: ...
-
-
-M = TypeVar("M", bound=_Memory)
 
 
 class PlaceSelection:
@@ -299,7 +290,7 @@ def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> Memo
     return MemoryScopesProfile(**names)
 
 
-def view_for(memory: M, who: Who) -> M:
+def view_for(memory: "AgentMemory", who: Who) -> "AgentMemory":
     """Return the memory of a user.
 
     Raises:
@@ -322,7 +313,7 @@ def view_for(memory: M, who: Who) -> M:
     )
 
 
-def view_at(memory: M, subject: MemorySubject) -> M:
+def view_at(memory: "AgentMemory", subject: MemorySubject) -> "AgentMemory":
     """Return the memory of a stored subject, which has no description."""
     for each in memory.subjects:
         if each.name == subject.name and each.entity == subject.entity:
@@ -332,7 +323,7 @@ def view_at(memory: M, subject: MemorySubject) -> M:
     return memory.view(subjects=[subject])
 
 
-def view_of_anyone(memory: M) -> M:
+def view_of_anyone(memory: "AgentMemory") -> "AgentMemory":
     """Return the memory with a placeholder for each missing entity, to read definitions from it."""
     return memory.view(
         subjects=[

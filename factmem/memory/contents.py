@@ -24,7 +24,6 @@ from factmem.memory.listing import (
     ResetReport,
     branch_of,
     stats_of,
-    subject_path,
 )
 from factmem.memory.upkeep import ContentsUpkeep
 from factmem.models._checked import checked_concepts, checked_subjects
@@ -87,7 +86,8 @@ class MemoryContents(ContentsUpkeep):
         """
         found = await self.places()
         return branch_of(
-            "memory", [((str(info.scope), *subject_path(info)), info) for info in found]
+            "memory",
+            [((str(i.scope), i.subject.name, *i.subject.levels), i) for i in found],
         )
 
     async def concepts(self) -> list[ConceptInfo]:

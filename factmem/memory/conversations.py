@@ -11,7 +11,7 @@ from typing import Any
 
 from factmem.llm.messages import OWN_MESSAGES
 from factmem.memory._parts import MemoryParts
-from factmem.memory.learning import ConversationLearning, LearningRun
+from factmem.memory.learning import LearningRun, learn_due
 from factmem.models._display import Displayed
 from factmem.models._names import checked_name
 from factmem.models.facts import AnyFact
@@ -208,9 +208,14 @@ class MemoryConversations:
             StorageError: The store could not be read or written.
         """
         self._parts.required_model()
-        return await ConversationLearning(
-            self._store.conversations, self._parts_at, self._parts.selection.queue()
-        ).run(workers=workers, per_minute=per_minute, every=every)
+        return await learn_due(
+            self._store.conversations,
+            self._parts_at,
+            self._parts.selection.queue(),
+            workers=workers,
+            per_minute=per_minute,
+            every=every,
+        )
 
     async def pending(self) -> LearningState:
         """Return how many chats are still to be learnt, how many were given up, since when."""

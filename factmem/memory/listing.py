@@ -217,12 +217,6 @@ def stats_of(found: Iterable[PlaceInfo]) -> MemoryStats:
     )
 
 
-def subject_path(info: PlaceInfo) -> tuple[str, ...]:
-    """Return the name of a place's subject and the levels of its entity."""
-    subject = info.subject
-    return (subject.name, *subject.levels)
-
-
 def branch_of(name: str, found: list[tuple[tuple[str, ...], PlaceInfo]]) -> MemoryTree:
     """Build a branch with its branches from the remaining path of each place."""
     below: dict[str, list[tuple[tuple[str, ...], PlaceInfo]]] = {}

@@ -43,23 +43,6 @@ class MoveReport(Displayed):
     """The receipt of the source's erasure, which was already empty."""
 
 
-async def tidy_place(
-    store: FactStore, place: Place, now: str, *, expired: bool, keep: timedelta | None
-) -> int:
-    """Remove expired values and old history from a place; return the number of changed entries."""
-    if keep is not None:
-        example = "history_older_than=timedelta(days=365)"
-        expect_within(keep, timedelta, "history_older_than", example, least=timedelta(0))
-    cutoff = "" if keep is None else before(now, keep)
-
-    def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-        from factmem.ledger._removal import tidied  # slow to import
-
-        return tidied(entries, now, expired=expired, cutoff=cutoff)
-
-    return await store.rewrite(edit, place.subject, place.scope)
-
-
 async def move_place(store: FactStore, source: Place, target: Place) -> MoveReport:
     """Copy the history of a place to another one, remove it from the source, then erase the source.
 
@@ -107,18 +90,22 @@ class ContentsUpkeep(ConceptChanges):
             MemoryAccessError: The view is read-only.
         """
         async with self._events.before(MemoryOperation.FORGET):
-            store = fact_store(self._provider)
-        now = stamp(self._clock())
-        changed: list[Place] = []
-        entries = 0
+            store, keep, now = fact_store(self._provider), history_older_than, stamp(self._clock())
+            if keep is not None:
+                example = "history_older_than=timedelta(days=365)"
+                expect_within(keep, timedelta, "history_older_than", example, least=timedelta(0))
+        cutoff = "" if keep is None else before(now, keep)
+
+        def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+            from factmem.ledger._removal import tidied  # slow to import
+
+            return tidied(entries, now, expired=expired, cutoff=cutoff)
+
+        changed: dict[Place, int] = {}
         for info in await store.places():
-            count = await tidy_place(
-                store, info.place, now, expired=expired, keep=history_older_than
-            )
-            if count:
-                changed.append(info.place)
-                entries += count
-        return TidyReport(changed, entries)
+            if count := await store.rewrite(edit, info.subject, info.scope):
+                changed[info.place] = count
+        return TidyReport([*changed], sum(changed.values()))
 
     async def move(self, source: Place, target: Place) -> MoveReport:
         """Move a place with its history to another one, such as a guest to an account.

@@ -6,11 +6,13 @@ until it is complete: a bundle is plain text, so a killed export must leave noth
 
 import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from errno import EISDIR
-from io import BytesIO, TextIOBase
+from io import TextIOBase
 from secrets import token_hex
-from typing import BinaryIO, TypeAlias
+from shutil import copyfileobj
+from tempfile import SpooledTemporaryFile
+from typing import IO, BinaryIO, TypeAlias
 
 from anyio import CancelScope
 from anyio.to_thread import run_sync
@@ -21,43 +23,31 @@ from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
 BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file object in binary mode."""
 
-_MOST_BUFFERED = 64 * 1024 * 1024
-"""The largest bundle that is read into memory. The bytes that are verified are then the bytes that
-are imported, whatever happens to the file in between."""
+_MOST_IN_MEMORY = 64 * 1024 * 1024
+"""A larger bundle is copied to an unnamed file in the folder for temporary files. The bytes that are
+verified are the bytes that are imported, whatever happens to the file in between."""
 
 _DRAFT, _SUFFIX = ".factmem-", ".tmp"
 _OPEN_FILES = "/proc/self/fd"
 """Linux has a path here for each open file. An unnamed file can be linked from it."""
 
 
-def buffer(file: BinaryIO) -> BinaryIO:
-    """Read the rest of a file into memory; return the file itself if that is over 64 MiB."""
-    start = file.tell()
-    content = file.read(_MOST_BUFFERED + 1)
-    if len(content) <= _MOST_BUFFERED:
-        return BytesIO(content)
-    file.seek(start)
-    return file
-
-
 @asynccontextmanager
-async def open_source(source: BundleFile) -> AsyncGenerator[BinaryIO]:
-    """Yield the file to read from. A file opened from a path is closed afterwards."""
-    if isinstance(source, str | os.PathLike):
-        file: BinaryIO = await run_sync(_open, source)
-        try:
-            yield file
-        finally:
-            with CancelScope(shield=True):
-                await run_sync(file.close)
-        return
-    _check_binary(source, "readline", "seek", "tell")
-    if not source.seekable():
-        raise ValueError(
-            "The bundle file must be seekable, because it is read twice: pass a path, or read it "
-            "into an io.BytesIO first"
-        )
-    yield source
+async def open_source(source: BundleFile) -> AsyncGenerator[IO[bytes]]:
+    """Yield a copy of the file, from its position to its end."""
+    with SpooledTemporaryFile(_MOST_IN_MEMORY) as copy:
+        await run_sync(_fill, copy, source)
+        yield copy
+
+
+def _fill(copy: IO[bytes], source: BundleFile) -> None:
+    with ExitStack() as opened:
+        if isinstance(source, str | os.PathLike):
+            copyfileobj(opened.enter_context(open(source, "rb")), copy)
+        else:
+            _check_binary(source, "read")
+            copyfileobj(source, copy)
+    copy.seek(0)
 
 
 @asynccontextmanager
@@ -75,10 +65,6 @@ async def open_target(target: BundleFile) -> AsyncGenerator[BinaryIO]:
     finally:
         with CancelScope(shield=True):
             await run_sync(draft.discard)
-
-
-def _open(path: str | os.PathLike[str]) -> BinaryIO:
-    return open(path, "rb")
 
 
 def _check_binary(file: object, *methods: str) -> None:

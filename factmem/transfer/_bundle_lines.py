@@ -16,7 +16,7 @@ feed, so that a reader notices even one missing byte at the end.
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import IO, Any, BinaryIO, NamedTuple, NoReturn
 
 import orjson
 import pydantic_core
@@ -153,7 +153,7 @@ class BundleReader:
     changed since.
     """
 
-    def __init__(self, file: BinaryIO, *, is_verified: bool = False) -> None:
+    def __init__(self, file: IO[bytes], *, is_verified: bool = False) -> None:
         self._file = file
         self._is_verified = is_verified
         self._digest = sha256()
@@ -216,12 +216,6 @@ class BundleReader:
         self._entries += 1
         self._turns = (self._turns[0] + 1, turn.number + 1)
         return turn
-
-    def mark(self) -> bytes:
-        """Return the digest of all lines read so far."""
-        digest = self._digest.copy()
-        digest.update(self._line)
-        return digest.digest()
 
     def _next(self) -> dict[str, Any]:
         self._digest.update(self._line)

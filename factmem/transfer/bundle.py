@@ -16,7 +16,7 @@ by place. `_Contents.marks` ties the second reading to the first.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -34,7 +34,7 @@ from factmem.models.clock import TimeProvider, stamp, system_clock, utc
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.providers.results import ErasureReceipt
-from factmem.transfer._bundle_files import BundleFile, buffer, open_source, open_target
+from factmem.transfer._bundle_files import BundleFile, open_source, open_target
 from factmem.transfer._bundle_lines import BundlePart, BundleReader, BundleWriter
 from factmem.transfer._bundle_turns import StoredTurn, append_turns, conversations_of
 from factmem.transfer._checks import check_store, erased_until, times_of
@@ -141,8 +141,9 @@ async def import_facts(
     timestamp and values, whatever its id. All rows are checked before the first is written.
 
     Args:
-        source: A path, or a seekable file object open for reading in binary mode, which is read
-            from its current position to its end. Or an iterable of `PlacedFact`.
+        source: A path, or a file object open for reading in binary mode, which is read from its
+            current position to its end. Or an iterable of `PlacedFact`. A bundle of more than 64 MiB is
+            copied to an unnamed file in the folder for temporary files.
         into: The store to import into.
         places: Import only these places; all by default.
         erased: Receipts of erasures that the store does not know, to skip these too.
@@ -153,9 +154,9 @@ async def import_facts(
             `places` is not a list of `Place`.
         MemoryAccessError: `into` is a view that does not permit writing to one of the places.
             Nothing was imported.
-        ValueError: The bundle is damaged, truncated or of a later version, or the file is not
-            seekable. The message names the line and quotes none of its content.
-        OSError: The file cannot be read.
+        ValueError: The bundle is damaged, truncated or of a later version. The message names the line
+            and quotes none of its content.
+        OSError: The file cannot be read, or not be copied.
         StorageError: The store failed.
     """
     check_store(into, "into")
@@ -166,20 +167,17 @@ async def import_facts(
         return await import_rows(source, into, wanted, times_of(erased), progress)
     times, done = times_of(erased), list[Place]()
     read = new = skipped = said = 0
-    async with open_source(source) as whole:
-        file = await run_sync(buffer, whole)
-        start = await run_sync(file.tell)
+    async with open_source(source) as file:
         contents = _Contents()
         verification = _verify(BundleReader(file), contents, into, wanted)
         while not await run_sync(next, verification, True):  # a cancellation waits for one part
             pass
         if (place := contents.refused) is not None:
             await into.replay([], place.subject, place.scope)  # the view raises and reports it
-        await run_sync(file.seek, start)
+        await run_sync(file.seek, 0)
         reader = BundleReader(file, is_verified=True)
         await run_sync(reader.read_header)
-        marks = iter(contents.marks)
-        while (found := await _next_place(reader, wanted, marks)) is not None:
+        while (found := await run_sync(_next_place, reader, wanted)) is not None:
             part, entries, turns = found
             place, until = part.place, await erased_until(into, part.place, times)
             if part.conversation is not None:
@@ -210,8 +208,6 @@ class _Contents:
     """The number of places to import."""
     refused: Place | None = None
     """The first place that cannot be written."""
-    marks: list[bytes] = field(default_factory=list)
-    """For each place and conversation, the digest of the bundle up to its end."""
 
 
 def _verify(
@@ -229,7 +225,6 @@ def _verify(
             lines += 1
             if lines % _LINES_AT_A_TIME == 0:
                 yield False
-        found.marks.append(reader.mark())
         if wanted is None or place.identity in wanted:
             found.wanted += part.conversation is None
             if boundary.is_read_only or not boundary.allows(place.identity):
@@ -239,22 +234,8 @@ def _verify(
 _Part: TypeAlias = tuple[BundlePart, list[Entry], list[StoredTurn]]
 
 
-async def _next_place(
-    reader: BundleReader, wanted: set[Identity] | None, marks: Iterator[bytes]
-) -> _Part | None:
+def _next_place(reader: BundleReader, wanted: set[Identity] | None) -> _Part | None:
     """Read the next wanted place of a verified bundle."""
-    try:
-        return await run_sync(_read_on, reader, wanted, marks)
-    except ValueError:
-        raise ValueError(
-            "The bundle changed during the import. The places before the change were imported: "
-            "import the bundle again when no program writes to it"
-        ) from None
-
-
-def _read_on(
-    reader: BundleReader, wanted: set[Identity] | None, marks: Iterator[bytes]
-) -> _Part | None:
     while (part := reader.read_part()) is not None:
         is_wanted = wanted is None or part.place.identity in wanted
         entries, turns = list[Entry](), list[StoredTurn]()
@@ -265,8 +246,6 @@ def _read_on(
                 entries.append(reader.read_entry())
             else:
                 reader.read_entry()
-        if reader.mark() != next(marks, None):
-            raise ValueError("the file has changed since it was verified")
         if is_wanted:
             return part, entries, turns
     return None

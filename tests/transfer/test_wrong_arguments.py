@@ -22,7 +22,7 @@ ALICE, BOB = USER.of("alice"), USER.of("bob")
 WRONG: list[Wrong] = [
     (lambda it: export_facts(InMemoryProvider(), it), None, TypeError, "NoneType has no write"),
     (lambda it: export_facts(InMemoryProvider(), it), StringIO(), TypeError, "in binary mode"),
-    (lambda it: import_facts(it, InMemoryProvider()), 5, TypeError, "int has no readline"),
+    (lambda it: import_facts(it, InMemoryProvider()), 5, TypeError, "int has no read"),
     (
         lambda it: export_facts(InMemoryProvider(), BytesIO(), places=it),
         [ALICE],

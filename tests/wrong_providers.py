@@ -393,8 +393,7 @@ WRONG_PROVIDERS: dict[type[InMemoryProvider], set[str]] = {
     IgnoresTheEntity: {"test_names_never_mix", "test_entities_of_one_subject_are_apart"},
     TakesUnboundForEveryone: {
         "test_an_unbound_subject_is_refused",
-        "test_an_unbound_subject_forgets_nothing",
-        "test_an_unbound_subject_erases_nothing",
+        "test_no_call_takes_an_unbound_subject",
         "test_an_unbound_subject_has_no_version",
         "test_an_unbound_subject_has_no_index",
         "test_an_unbound_subject_has_no_changes",

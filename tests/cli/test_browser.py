@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,11 @@ PETS = Concept("pets", "The user's pets", FactType.MULTIPLE)
 QUOTED = FactSource(SourceKind.USER, "chat-7", 3, "I like it \x1b[2Jdark [b]really[/b]")
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # the loop of textual
+
+
 async def _fill(store: LocalFileMemoryProvider) -> None:
     await store.save(SingleFact(THEME, "light"), ALICE, APP)
     await store.save(SingleFact(THEME, "dark", source=QUOTED), ALICE, APP)
@@ -91,11 +96,6 @@ async def _until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
             await pilot.pause(0.01)
 
 
-def _run(work: Callable[[], Awaitable[None]]) -> None:
-    """Run on asyncio, the loop of textual."""
-    anyio.run(work)
-
-
 def _shown(browser: Browser) -> str:
     table = browser.screen.query_one(FactTable)
     return "\n".join(str(cell) for n in range(table.row_count) for cell in table.get_row_at(n))
@@ -105,258 +105,220 @@ def _values(browser: Browser) -> list[Any]:
     return [row.value for row in browser.query_one(FactTable).shown]
 
 
-def test_places_values_and_a_value(tmp_path: Path) -> None:
+async def test_places_values_and_a_value(tmp_path: Path) -> None:
     """The tree, table and page escape markup and control characters in values."""
+    async with _browsing(tmp_path) as (browser, pilot):
+        assert _values(browser) == [EVIL, "Miso", "Rex", "dark"]
+        drawn = _shown(browser)
+        assert not set(drawn) & set("\x1b\x9b\u202e")
+        assert "\\x1b[31m[bold red]x[/]" in drawn
+        assert 'user: "I like it \\x1b[2Jdark [b]really[/b]" chat-7' in drawn
+        assert "👨👩 한국 مرحبا" in drawn
 
-    async def work() -> None:
-        async with _browsing(tmp_path) as (browser, pilot):
-            assert _values(browser) == [EVIL, "Miso", "Rex", "dark"]
-            drawn = _shown(browser)
-            assert not set(drawn) & set("\x1b\x9b\u202e")
-            assert "\\x1b[31m[bold red]x[/]" in drawn
-            assert 'user: "I like it \\x1b[2Jdark [b]really[/b]" chat-7' in drawn
-            assert "👨👩 한국 مرحبا" in drawn
-
-            await pilot.press("end", "enter")
-            await _until(pilot, lambda: isinstance(browser.screen, FactPage))
-            page = str(browser.screen.query_one(Static).render())
-            assert "chat-7, message 3" in page
-            assert "I like it \\x1b[2Jdark [b]really[/b]" in page
-            assert "Confirmed once" in page
-            assert page.index("light") < page.rindex("dark")
-            await pilot.press("escape")
-            await _until(pilot, lambda: not isinstance(browser.screen, FactPage))
-
-    _run(work)
+        await pilot.press("end", "enter")
+        await _until(pilot, lambda: isinstance(browser.screen, FactPage))
+        page = str(browser.screen.query_one(Static).render())
+        assert "chat-7, message 3" in page
+        assert "I like it \\x1b[2Jdark [b]really[/b]" in page
+        assert "Confirmed once" in page
+        assert page.index("light") < page.rindex("dark")
+        await pilot.press("escape")
+        await _until(pilot, lambda: not isinstance(browser.screen, FactPage))
 
 
 @pytest.mark.storm
-def test_edit_forget_undo(tmp_path: Path) -> None:
+async def test_edit_forget_undo(tmp_path: Path) -> None:
     """Each change is in the store at once; undo reverts them from the newest to the oldest."""
+    async with _browsing(tmp_path) as (browser, pilot):
+        await pilot.press("end", "e")
+        await _until(pilot, lambda: isinstance(browser.screen, EditDialog))
+        browser.screen.query_one(TextArea).text = "solarized"
+        await pilot.press("ctrl+s")
+        await _until(pilot, lambda: _values(browser)[-1] == "solarized")
 
-    async def work() -> None:
-        async with _browsing(tmp_path) as (browser, pilot):
-            await pilot.press("end", "e")
-            await _until(pilot, lambda: isinstance(browser.screen, EditDialog))
-            browser.screen.query_one(TextArea).text = "solarized"
-            await pilot.press("ctrl+s")
-            await _until(pilot, lambda: _values(browser)[-1] == "solarized")
+        await pilot.press("home", "down", "f")
+        await _until(pilot, lambda: isinstance(browser.screen, ConfirmDialog))
+        await pilot.press("enter")  # the default is no
+        await _until(pilot, lambda: not isinstance(browser.screen, ConfirmDialog))
+        await pilot.press("f")
+        await _until(pilot, lambda: isinstance(browser.screen, ConfirmDialog))
+        assert "Miso" in _values(browser)
+        await pilot.press("y")
+        await _until(pilot, lambda: "Miso" not in _values(browser))
+        async with LocalFileMemoryProvider(tmp_path) as other:
+            [pets] = await other.load(PETS, ALICE, APP)
+            assert pets.values == ("Rex",)
 
-            await pilot.press("home", "down", "f")
-            await _until(pilot, lambda: isinstance(browser.screen, ConfirmDialog))
-            await pilot.press("enter")  # the default is no
-            await _until(pilot, lambda: not isinstance(browser.screen, ConfirmDialog))
-            await pilot.press("f")
-            await _until(pilot, lambda: isinstance(browser.screen, ConfirmDialog))
-            assert "Miso" in _values(browser)
-            await pilot.press("y")
-            await _until(pilot, lambda: "Miso" not in _values(browser))
-            async with LocalFileMemoryProvider(tmp_path) as other:
-                [pets] = await other.load(PETS, ALICE, APP)
-                assert pets.values == ("Rex",)
-
-            await pilot.press("u")
-            await _until(pilot, lambda: "Miso" in _values(browser))
-            await pilot.press("u")
-            await _until(pilot, lambda: _values(browser)[-1] == "dark")
-            await pilot.press("u")  # nothing left to undo
-            await pilot.pause()
-            assert _values(browser)[-1] == "dark"
-
-    _run(work)
+        await pilot.press("u")
+        await _until(pilot, lambda: "Miso" in _values(browser))
+        await pilot.press("u")
+        await _until(pilot, lambda: _values(browser)[-1] == "dark")
+        await pilot.press("u")  # nothing left to undo
+        await pilot.pause()
+        assert _values(browser)[-1] == "dark"
 
 
 @pytest.mark.storm
-def test_the_inbox_is_the_first_list(tmp_path: Path) -> None:
+async def test_the_inbox_is_the_first_list(tmp_path: Path) -> None:
     """It has what models learnt; a person keeps it, after giving a name and a reason once."""
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        await _fill(store)
+        session = BrowserSession(store, Options(str(tmp_path)))
+        browser = Browser(session)
+        async with browser.run_test(size=(120, 30)) as pilot:
+            await _until(pilot, lambda: _values(browser) == ["dark"])
+            assert "alice" in _shown(browser)
+            assert "I like it" in _shown(browser)
+            await pilot.press("slash", *"nothing")
+            await _until(pilot, lambda: _values(browser) == [])
+            await pilot.press("escape")
+            await _until(pilot, lambda: _values(browser) == ["dark"])
 
-    async def work() -> None:
-        async with LocalFileMemoryProvider(tmp_path) as store:
-            await _fill(store)
-            session = BrowserSession(store, Options(str(tmp_path)))
-            browser = Browser(session)
-            async with browser.run_test(size=(120, 30)) as pilot:
-                await _until(pilot, lambda: _values(browser) == ["dark"])
-                assert "alice" in _shown(browser)
-                assert "I like it" in _shown(browser)
-                await pilot.press("slash", *"nothing")
-                await _until(pilot, lambda: _values(browser) == [])
-                await pilot.press("escape")
-                await _until(pilot, lambda: _values(browser) == ["dark"])
-
-                await pilot.press("y")
-                await _until(pilot, lambda: isinstance(browser.screen, NameDialog))
-                browser.screen.query_one("#actor", Input).value = "jane"
-                await pilot.press("enter", *"checked", "enter")
-                await _until(pilot, lambda: _values(browser) == [])
-                [theme] = await store.load(THEME, ALICE, APP)
-                assert (theme.state, theme.actor) == (FactState.CONFIRMED, "jane")
-                assert theme.reason == "checked"
-                await pilot.press("u")
-                await _until(pilot, lambda: _values(browser) == ["dark"])
-
-    _run(work)
+            await pilot.press("y")
+            await _until(pilot, lambda: isinstance(browser.screen, NameDialog))
+            browser.screen.query_one("#actor", Input).value = "jane"
+            await pilot.press("enter", *"checked", "enter")
+            await _until(pilot, lambda: _values(browser) == [])
+            [theme] = await store.load(THEME, ALICE, APP)
+            assert (theme.state, theme.actor) == (FactState.CONFIRMED, "jane")
+            assert theme.reason == "checked"
+            await pilot.press("u")
+            await _until(pilot, lambda: _values(browser) == ["dark"])
 
 
 @pytest.mark.storm
-def test_a_former_value_is_restored(tmp_path: Path) -> None:
+async def test_a_former_value_is_restored(tmp_path: Path) -> None:
     """From the list of the values that the keyword had."""
-
-    async def work() -> None:
-        async with _browsing(tmp_path) as (browser, pilot):
-            await pilot.press("end", "enter")
-            await _until(pilot, lambda: isinstance(browser.screen, FactPage))
-            await pilot.press("h")
-            await _until(pilot, lambda: isinstance(browser.screen, FormerDialog))
-            await pilot.press("enter")
-            await _until(pilot, lambda: _values(browser)[-1] == "light")
-            await pilot.press("h")
-            await _until(pilot, lambda: isinstance(browser.screen, FormerDialog))
-            await pilot.press("escape")
-            await _until(pilot, lambda: not isinstance(browser.screen, FormerDialog))
-            assert _values(browser)[-1] == "light"
-
-    _run(work)
+    async with _browsing(tmp_path) as (browser, pilot):
+        await pilot.press("end", "enter")
+        await _until(pilot, lambda: isinstance(browser.screen, FactPage))
+        await pilot.press("h")
+        await _until(pilot, lambda: isinstance(browser.screen, FormerDialog))
+        await pilot.press("enter")
+        await _until(pilot, lambda: _values(browser)[-1] == "light")
+        await pilot.press("h")
+        await _until(pilot, lambda: isinstance(browser.screen, FormerDialog))
+        await pilot.press("escape")
+        await _until(pilot, lambda: not isinstance(browser.screen, FormerDialog))
+        assert _values(browser)[-1] == "light"
 
 
 @pytest.mark.storm
-def test_keys_are_shown_and_pages_follow_each_other(tmp_path: Path) -> None:
+async def test_keys_are_shown_and_pages_follow_each_other(tmp_path: Path) -> None:
     """`?` lists the keys; n and N open the next and the previous page."""
+    async with _browsing(tmp_path) as (browser, pilot):
+        await pilot.press("question_mark")
+        await _until(pilot, lambda: isinstance(browser.screen, KeysDialog))
+        await pilot.press("escape")
+        await _until(pilot, lambda: not isinstance(browser.screen, KeysDialog))
 
-    async def work() -> None:
-        async with _browsing(tmp_path) as (browser, pilot):
-            await pilot.press("question_mark")
-            await _until(pilot, lambda: isinstance(browser.screen, KeysDialog))
-            await pilot.press("escape")
-            await _until(pilot, lambda: not isinstance(browser.screen, KeysDialog))
+        def open_value() -> Any:
+            page = browser.screen
+            return page.row.value if isinstance(page, FactPage) else None
 
-            def open_value() -> Any:
-                page = browser.screen
-                return page.row.value if isinstance(page, FactPage) else None
-
-            await pilot.press("home", "enter")
-            await _until(pilot, lambda: open_value() == EVIL)
-            await pilot.press("n")
-            await _until(pilot, lambda: open_value() == "Miso")
-            await pilot.press("N")
-            await _until(pilot, lambda: open_value() == EVIL)
-
-    _run(work)
+        await pilot.press("home", "enter")
+        await _until(pilot, lambda: open_value() == EVIL)
+        await pilot.press("n")
+        await _until(pilot, lambda: open_value() == "Miso")
+        await pilot.press("N")
+        await _until(pilot, lambda: open_value() == EVIL)
 
 
 @pytest.mark.storm
-def test_filter_and_search(tmp_path: Path) -> None:
+async def test_filter_and_search(tmp_path: Path) -> None:
     """Typing filters the place, Enter searches the whole store, Escape returns."""
     ages = re.compile(r"\b(age|old)\b")  # not in "[bold red]"
     meanings = CallableEmbedder(
         lambda texts: [[float(bool(ages.search(each))), 0.1] for each in texts], model="m"
     )
 
-    async def work() -> None:
-        async with _browsing(tmp_path, meanings) as (browser, pilot):
-            await pilot.press("slash", *"rex")
-            await _until(pilot, lambda: _values(browser) == ["Rex"])
-            browser.query_one("#search", Input).value = "how old"
-            await pilot.press("enter")
-            await _until(pilot, lambda: _values(browser)[:1] == [36])
-            assert "bob" in _shown(browser)
-            await pilot.press("escape")
-            await _until(pilot, lambda: len(_values(browser)) == 4)
-            await pilot.press("s")
-            await _until(pilot, lambda: _values(browser)[0] == EVIL)  # saved last
-            await pilot.press("p", *"bob")
-            await _until(pilot, lambda: browser.query_one(PlacesTree).last_line == 2)
-
-    _run(work)
+    async with _browsing(tmp_path, meanings) as (browser, pilot):
+        await pilot.press("slash", *"rex")
+        await _until(pilot, lambda: _values(browser) == ["Rex"])
+        browser.query_one("#search", Input).value = "how old"
+        await pilot.press("enter")
+        await _until(pilot, lambda: _values(browser)[:1] == [36])
+        assert "bob" in _shown(browser)
+        await pilot.press("escape")
+        await _until(pilot, lambda: len(_values(browser)) == 4)
+        await pilot.press("s")
+        await _until(pilot, lambda: _values(browser)[0] == EVIL)  # saved last
+        await pilot.press("p", *"bob")
+        await _until(pilot, lambda: browser.query_one(PlacesTree).last_line == 2)
 
 
 @pytest.mark.storm
-def test_another_process_writes(tmp_path: Path) -> None:
+async def test_another_process_writes(tmp_path: Path) -> None:
     """The table, an open page and the tree show it; an edit of an outdated value is refused."""
+    async with _browsing(tmp_path) as (browser, pilot):
+        session = browser.session
+        [*_, row] = browser.query_one(FactTable).shown
+        async with LocalFileMemoryProvider(tmp_path) as other:
+            await other.save(SingleFact(THEME, "high contrast"), ALICE, APP)
+            await other.save(SingleFact(THEME, "dark"), USER.of("carol"), APP)
+            await _until(pilot, lambda: _values(browser)[-1] == "high contrast")
+            await _until(pilot, lambda: browser.query_one(PlacesTree).last_line == 4)
+            with pytest.raises(CommandError, match="in the meantime"):
+                await session.change("correct", row, "blue")
+            with pytest.raises(CommandError, match="in the meantime"):
+                await session.change("forget", row)
 
-    async def work() -> None:
-        async with _browsing(tmp_path) as (browser, pilot):
-            session = browser.session
-            [*_, row] = browser.query_one(FactTable).shown
-            async with LocalFileMemoryProvider(tmp_path) as other:
-                await other.save(SingleFact(THEME, "high contrast"), ALICE, APP)
-                await other.save(SingleFact(THEME, "dark"), USER.of("carol"), APP)
-                await _until(pilot, lambda: _values(browser)[-1] == "high contrast")
-                await _until(pilot, lambda: browser.query_one(PlacesTree).last_line == 4)
-                with pytest.raises(CommandError, match="in the meantime"):
-                    await session.change("correct", row, "blue")
-                with pytest.raises(CommandError, match="in the meantime"):
-                    await session.change("forget", row)
-
-                [*_, now] = browser.query_one(FactTable).shown
-                await session.change("correct", now, "green")
-                await other.save(SingleFact(THEME, "black"), ALICE, APP)
-                with pytest.raises(ValueError, match="rests on"):
-                    await session.undo_last()
-
-    _run(work)
+            [*_, now] = browser.query_one(FactTable).shown
+            await session.change("correct", now, "green")
+            await other.save(SingleFact(THEME, "black"), ALICE, APP)
+            with pytest.raises(ValueError, match="rests on"):
+                await session.undo_last()
 
 
 @pytest.mark.storm
-def test_the_mouse_selects_and_opens(tmp_path: Path) -> None:
+async def test_the_mouse_selects_and_opens(tmp_path: Path) -> None:
     """A click selects and a double click opens."""
-
-    async def work() -> None:
-        async with _browsing(tmp_path) as (browser, pilot):
-            await pilot.click(FactTable, offset=(2, 3))
-            await _until(pilot, lambda: browser.query_one(FactTable).cursor_row == 2)
-            await pilot.click(FactTable, offset=(2, 3), times=2)
-            await _until(pilot, lambda: isinstance(browser.screen, FactPage))
-
-    _run(work)
+    async with _browsing(tmp_path) as (browser, pilot):
+        await pilot.click(FactTable, offset=(2, 3))
+        await _until(pilot, lambda: browser.query_one(FactTable).cursor_row == 2)
+        await pilot.click(FactTable, offset=(2, 3), times=2)
+        await _until(pilot, lambda: isinstance(browser.screen, FactPage))
 
 
-def test_an_edit_keeps_the_kind(tmp_path: Path) -> None:
+async def test_an_edit_keeps_the_kind(tmp_path: Path) -> None:
     """A keyword with integers rejects words; a value with escapes is edited as JSON."""
     options = Options(str(tmp_path))
 
-    async def work() -> None:
-        async with LocalFileMemoryProvider(tmp_path) as store:
-            await _fill(store)
-            session = BrowserSession(store, options)
-            [age] = await session.rows(Place(APP, BOB))
-            with pytest.raises(CommandError, match="has integer values"):
-                await session.change("correct", age, "old")
-            await session.change("correct", age, "37")
-            note = (await session.rows(Place(APP, ALICE)))[0]
-            assert not set(editable(note.value)) & set("\x1b\x9b\u202e")
-            typed = editable(note.value).replace("abc", "xyz")
-            await session.change("correct", note, typed)
-            changed = (await session.rows(Place(APP, ALICE)))[0]
-            assert changed.value == EVIL.replace("abc", "xyz")
-
-    _run(work)
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        await _fill(store)
+        session = BrowserSession(store, options)
+        [age] = await session.rows(Place(APP, BOB))
+        with pytest.raises(CommandError, match="has integer values"):
+            await session.change("correct", age, "old")
+        await session.change("correct", age, "37")
+        note = (await session.rows(Place(APP, ALICE)))[0]
+        assert not set(editable(note.value)) & set("\x1b\x9b\u202e")
+        typed = editable(note.value).replace("abc", "xyz")
+        await session.change("correct", note, typed)
+        changed = (await session.rows(Place(APP, ALICE)))[0]
+        assert changed.value == EVIL.replace("abc", "xyz")
 
 
 @pytest.mark.storm
-def test_a_hundred_thousand_rows_are_shown_in_part(tmp_path: Path) -> None:
+async def test_a_hundred_thousand_rows_are_shown_in_part(tmp_path: Path) -> None:
     """The table has a thousand of them; the filter searches all."""
-
-    async def work() -> None:
-        async with LocalFileMemoryProvider(tmp_path) as store:
-            facts = [SingleFact(Concept(f"k{number:05}", ""), "dark") for number in range(3_000)]
-            await store.save_many(facts, ALICE, APP)
-            browser = Browser(BrowserSession(store, Options(str(tmp_path))))
-            async with browser.run_test(size=(120, 30)) as pilot:
-                tree = browser.query_one(PlacesTree)
-                await _until(pilot, lambda: tree.last_line >= 2 and tree.cursor_line == 0)
-                await _until(pilot, lambda: browser.query_one(FactTable).has_focus)
-                tree.focus()
-                await pilot.press("down", "down", "enter")
-                table = browser.query_one(FactTable)
-                await _until(pilot, lambda: len(table.shown) == 1_000)
-                assert "the first 1,000 shown" in str(browser.query_one("#where", Static).render())
-                await pilot.press("G")
-                await _until(pilot, lambda: table.cursor_row == 999)
-                await pilot.press("slash", *"k02999")
-                await _until(pilot, lambda: len(table.shown) == 1)
-
-    _run(work)
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        facts = [SingleFact(Concept(f"k{number:05}", ""), "dark") for number in range(3_000)]
+        await store.save_many(facts, ALICE, APP)
+        browser = Browser(BrowserSession(store, Options(str(tmp_path))))
+        async with browser.run_test(size=(120, 30)) as pilot:
+            tree = browser.query_one(PlacesTree)
+            await _until(pilot, lambda: tree.last_line >= 2 and tree.cursor_line == 0)
+            await _until(pilot, lambda: browser.query_one(FactTable).has_focus)
+            tree.focus()
+            await pilot.press("down", "down", "enter")
+            table = browser.query_one(FactTable)
+            await _until(pilot, lambda: len(table.shown) == 1_000)
+            assert "the first 1,000 shown" in str(browser.query_one("#where", Static).render())
+            await pilot.press("G")
+            await _until(pilot, lambda: table.cursor_row == 999)
+            await pilot.press("slash", *"k02999")
+            await _until(pilot, lambda: len(table.shown) == 1)
 
 
 def test_the_page_of_a_value_without_history() -> None:

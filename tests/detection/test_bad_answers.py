@@ -300,10 +300,6 @@ async def detected(
     return await memory.auto_detect_facts(CHAT, conversation="monday", **options), store
 
 
-def test_the_table_is_long_enough() -> None:
-    assert len({case.name for case in CASES}) == len(CASES) >= 60
-
-
 @table("each", CASES, ids=[case.name for case in CASES])
 async def test_good_items_are_saved_and_bad_ones_are_not(each: Case) -> None:
     """The store has exactly the values of the report."""

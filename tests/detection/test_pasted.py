@@ -262,10 +262,6 @@ async def test_a_pasted_instruction_is_proposed(form: str) -> None:
     assert await store.places() == []
 
 
-def test_the_table_has_a_hundred_forms() -> None:
-    assert len(set(PASTED)) >= 100
-
-
 @table("text", OWN)
 async def test_an_own_instruction_is_saved(text: str) -> None:
     report, _ = await detected(text, "always answer in Korean")

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.errors import StoredFactError
 from factmem.ledger._condition import Condition
 from factmem.ledger._items import KeywordItems
 from factmem.ledger._statements import digest_of
@@ -221,18 +220,6 @@ def test_strings_load_as_strings_and_other_values_as_json() -> None:
     assert types == [str, JsonValue]
     assert text.concept.description == "About k"
     assert ledger.load_all([named], stamp(1))[0].concept is named
-
-
-def test_an_error_for_a_wrong_type_names_only_the_concept() -> None:
-    """It says what was expected and what to do, and quotes no value."""
-    ledger = Ledger([entry(1, saved({"pin": "1234"}))])
-
-    with pytest.raises(
-        StoredFactError, match=r"'k' is not a valid int \(int_type\).*load_all"
-    ) as e:
-        ledger.load(Concept("k", "A number", value_type=int), stamp(1))
-
-    assert "1234" not in str(e.value)
 
 
 def test_entries_of_later_versions_are_ignored() -> None:

@@ -1,7 +1,4 @@
-"""A process that edits one document: `python -m tests.memory.document_editor STORE NAME EDITS`.
-
-STORE is a folder, or the DSN and the name of a store in PostgreSQL with a blank in between.
-"""
+"""A process that edits one document: `python -m tests.memory.document_editor FOLDER NAME EDITS`."""
 
 import sys
 from functools import partial
@@ -12,7 +9,6 @@ import anyio
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.postgres import PostgresMemoryProvider
 
 USER = MemorySubject("user", "The user", 1)
 NOTES = MemoryScope.Feature("notes")
@@ -20,15 +16,9 @@ PATH = "/log.md"
 ROOT = Path(__file__).parent.parent.parent
 
 
-def provider_of(store: str) -> LocalFileMemoryProvider | PostgresMemoryProvider:
-    """Return a new provider of a store."""
-    dsn, _, name = store.rpartition(" ")
-    return PostgresMemoryProvider(dsn, store=name) if dsn else LocalFileMemoryProvider(store)
-
-
 async def edit(store: str, name: str, edits: int) -> None:
     """Append a line with each edit."""
-    async with provider_of(store) as provider:
+    async with LocalFileMemoryProvider(store) as provider:
         notes = AgentMemory(provider, subjects=[USER]).documents(NOTES)
         for number in range(edits):
             await notes.edit(PATH, partial(_with_line, f"{name}-{number}"))
@@ -40,7 +30,7 @@ def _with_line(line: str, text: str) -> str:
 
 async def check_that_no_edit_is_lost(store: str, *, processes: int = 2, edits: int = 8) -> None:
     """Let processes edit one document at the same time, and check that each line is saved."""
-    async with provider_of(store) as provider:
+    async with LocalFileMemoryProvider(store) as provider:
         notes = AgentMemory(provider, subjects=[USER]).documents(NOTES)
         await notes.write(PATH, "")
         command = [sys.executable, "-m", "tests.memory.document_editor", store]

@@ -347,11 +347,6 @@ def many_of(kind: Any) -> st.SearchStrategy[tuple[Any, Any]]:
 MANY = st.sampled_from(list(TYPES)).flatmap(many_of)
 
 
-def test_there_are_thirty_types_of_fields() -> None:
-    """The property draws each of them alone and in lists."""
-    assert len(TYPES) == 30
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(fields=st.lists(SINGLE | MANY, min_size=1, max_size=6))
 async def test_any_profile_is_loaded_as_it_was_saved(fields: list[tuple[Any, Any]]) -> None:

@@ -29,6 +29,7 @@ from factmem.testing.clock import START, SettableClock
 from factmem.testing.providers import FactStoreContract
 from tests.doors import watched
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk
+from tests.tables import table
 
 
 class TestPlain(FactStoreContract):
@@ -152,8 +153,8 @@ CLOSED: dict[str, Call] = {
 del CLOSED["aclose"]
 
 
-@pytest.mark.parametrize("call", CLOSED)
-async def test_a_closed_store_raises(root: Path, storage: Storage, call: str) -> None:
+@table("call", CLOSED.values(), ids=CLOSED)
+async def test_a_closed_store_raises(root: Path, storage: Storage, call: Call) -> None:
     """Every call raises an error that says what to do; closing again does not."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
@@ -161,7 +162,7 @@ async def test_a_closed_store_raises(root: Path, storage: Storage, call: str) ->
     await store.aclose()
 
     with pytest.raises(ValueError, match="is closed: make a new one"):
-        await CLOSED[call](store)
+        await call(store)
     with pytest.raises(ValueError, match="is closed: make a new one"):
         async with store:
             pass

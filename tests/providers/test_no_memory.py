@@ -11,7 +11,7 @@ from factmem.models.facts import Concept, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.no_memory import NoMemory
-from factmem.testing._contracts.places import CALLS
+from factmem.testing._contracts.places import CALLS, Call
 from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
@@ -22,6 +22,7 @@ from factmem.testing._facts import (
     theme,
 )
 from factmem.testing.clock import START, SettableClock
+from tests.tables import table
 
 ENTRY: Any = {"at": "2001-02-03T04:05:06.000000Z", "forget": [["a", "b", ""]]}
 
@@ -55,15 +56,11 @@ async def test_the_receipt_of_an_erasure(store: NoMemory) -> None:
     assert (receipt.erased_at, receipt.count, receipt.bytes) == (START, 0, 0)
 
 
-@pytest.mark.parametrize("call", sorted(CALLS.keys() - {"places", "async with"}))
-async def test_an_unbound_subject_raises(
-    store: NoMemory, call: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@table("call", CALLS.values(), ids=CALLS)
+async def test_an_unbound_subject_raises(store: NoMemory, call: Call) -> None:
     """An application that omits the entity gets the error without a memory, too."""
-    monkeypatch.setattr("factmem.testing._contracts.places.USER", PERSON)
-
     with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-        await CALLS[call](store)
+        await call(store, PERSON)
 
 
 async def test_arguments_that_no_store_accepts_raise(store: NoMemory) -> None:
@@ -97,15 +94,18 @@ async def test_arguments_that_no_store_accepts_raise(store: NoMemory) -> None:
         await store.replay(nonsense, USER, AGENT)
 
 
-@pytest.mark.parametrize("call", CALLS)
-async def test_a_closed_store_raises(store: NoMemory, call: str) -> None:
+@table("call", CALLS.values(), ids=CALLS)
+async def test_a_closed_store_raises(call: Call) -> None:
     """Closing twice is allowed."""
+    store = NoMemory()
     async with store as same:
         assert same is store
     await store.aclose()
 
     with pytest.raises(ValueError, match="NoMemory is closed: make a new one"):
-        await CALLS[call](store)
+        await call(store, USER)
+    with pytest.raises(ValueError, match="NoMemory is closed: make a new one"):
+        await store.__aenter__()
 
 
 async def test_names_are_logged_at_debug_level_and_no_values(

@@ -7,8 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from factmem.errors import (
     EmbeddingError,
@@ -19,7 +17,7 @@ from factmem.errors import (
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
-from factmem.models.places import MemoryScope, MemoryScopeType
+from factmem.models.places import MemoryScopeType
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import AgentMemoryProvider
@@ -28,7 +26,6 @@ from factmem.providers.no_memory import NoMemory
 from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
 from tests.doubles import TopicEmbedder
-from tests.properties import examples
 from tests.tables import table
 from tests.world import (
     AGENT,
@@ -256,35 +253,6 @@ async def test_several_entities_are_searched_separately(store: LocalStore) -> No
     assert found_values(await recall_memory(store, subjects=[ALICE, BOB]).recall("bob's home"))[
         0
     ].endswith("Seoul")
-
-
-names = st.sampled_from(["a", "b", "ab", "a/b", "A", "a%", "..", "café", "cafe\u0301"])
-saved = st.lists(st.tuples(names, names, names), max_size=8)
-
-
-@settings(max_examples=examples(60))
-@given(saved=saved, asked=st.tuples(names, names))
-async def test_similar_names_do_not_mix(saved: Any, asked: tuple[str, str]) -> None:
-    """A recall finds only what was saved under exactly these names, also in views."""
-    store = InMemoryProvider()
-    expected: dict[str, str] = {}
-    subject, scope = USER.of(asked[0]), MemoryScope.Agent(asked[1])
-    for number, (entity, agent, keyword) in enumerate(saved):
-        place = USER.of(entity), MemoryScope.Agent(agent)
-        await store.save(bare_note(keyword, f"cat {number}"), *place)
-        if place == (subject, scope):
-            expected[bare_note(keyword, "").concept.keyword] = f"cat {number}"
-    memory = recall_memory(store, embedder=TopicEmbedder())
-    everybody = [USER.of(entity) for entity in {entity for entity, _, _ in saved}]
-
-    direct = await memory.recall("cat", limit=99, subjects=[subject], scopes=[scope])
-    view = memory.view(subjects=[subject], scopes=[scope])
-    viewed = await view.recall("cat", limit=99)
-    reaching = await view.recall("cat", limit=99, subjects=[*everybody, subject])
-
-    for result in (direct, viewed, reaching):
-        assert sorted(found_values(result)) == sorted(expected.values())
-        assert {match.place.subject for match in result} <= {subject}
 
 
 async def test_a_view_keeps_the_memory_warm(store: LocalStore) -> None:

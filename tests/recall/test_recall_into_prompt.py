@@ -185,17 +185,6 @@ async def test_it_has_the_options_of_recall(store: InMemoryProvider) -> None:
         await memory.recall_facts_to_agent([], "", subjects=[USER])
 
 
-async def test_a_view_adds_nothing_else_to_a_prompt(store: InMemoryProvider) -> None:
-    """This holds for any names and any question."""
-    view = recall_memory(store).view(subjects=[ALICE])
-    messages: Chat = [said("The cat of Bob?")]
-
-    await view.recall_facts_to_agent(messages, subjects=[BOB])
-    assert messages == [said("The cat of Bob?")]
-    await view.recall_facts_to_agent(messages)
-    assert "the cat of Bob" not in values(messages)
-
-
 async def test_a_long_message_is_searched_by_its_sentences(store: InMemoryProvider) -> None:
     """A greeting and a story before the request do not hide its topic."""
     text = (

@@ -6,10 +6,9 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import UnboundSubjectError
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.base import FactStore
-from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 
 class Batches:
@@ -88,13 +87,6 @@ class Batches:
         kept = [fact.values[0] for fact in await provider.load(LANGUAGES, USER, AGENT)]
         for number in range(20):
             assert len([value for value in kept if value[1:] == str(number)]) in {0, 3}
-
-    async def test_an_unbound_subject_refuses_a_batch(self, provider: FactStore) -> None:
-        """Before anything is written."""
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.save_many([theme("dark")], PERSON, AGENT)
-
-        assert await provider.places() == []
 
     async def test_only_facts_are_kept(self, provider: FactStore) -> None:
         """A value instead of a fact raises an error that shows a correct call."""

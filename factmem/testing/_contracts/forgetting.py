@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from factmem.errors import UnboundSubjectError
 from factmem.models.facts import Concept, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
@@ -200,15 +199,6 @@ class Forgetting:
             await provider.forget(USER, AGENT, **arguments)
 
         assert await current(provider) == {"java"}
-
-    async def test_an_unbound_subject_forgets_nothing(self, provider: FactStore) -> None:
-        """An omitted entity never means all entities."""
-        await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
-
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.forget(PERSON, AGENT, concept=THEME)
-
-        assert len(await provider.load(THEME, PERSON.of("alice"), AGENT)) == 1
 
 
 class Purging:

@@ -167,59 +167,62 @@ class Places:
 
         assert (receipt.count, receipt.bytes) == (0, 0)
 
-    async def test_an_unbound_subject_erases_nothing(self, provider: FactStore) -> None:
-        """The error reveals nothing."""
+    async def test_no_call_takes_an_unbound_subject(self, provider: FactStore) -> None:
+        """An omitted entity never means all entities. The error reveals nothing."""
         await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
 
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.erase(PERSON, AGENT)
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.history(THEME, PERSON, AGENT)
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.entries(PERSON, AGENT)
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.replay([], PERSON, AGENT)
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.amend(lambda entries, now: [], PERSON, AGENT)
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.places(subjects=[PERSON])
-
+        assert await _answered(provider, PERSON, UnboundSubjectError, "person.of(") == []
         assert [info.count for info in await provider.places()] == [1]
 
 
-CALLS: dict[str, Callable[[FactStore], Awaitable[object]]] = {
-    "save": lambda store: store.save(theme("dark"), USER, AGENT),
-    "save_many": lambda store: store.save_many([theme("dark")], USER, AGENT),
-    "load": lambda store: store.load(THEME, USER, AGENT),
-    "load as_of": lambda store: store.load(THEME, USER, AGENT, as_of=START),
-    "load_all": lambda store: store.load_all(USER, AGENT),
-    "load_by_description": lambda store: store.load_by_description("theme", USER, AGENT),
-    "history": lambda store: store.history(THEME, USER, AGENT),
-    "forget": lambda store: store.forget(USER, AGENT, concept=THEME),
-    "erase": lambda store: store.erase(USER, AGENT),
-    "places": lambda store: store.places(),
-    "entries": lambda store: store.entries(USER, AGENT),
-    "replay": lambda store: store.replay([], USER, AGENT),
-    "amend": lambda store: store.amend(lambda entries, now: [], USER, AGENT),
-    "async with": lambda store: store.__aenter__(),
+Call = Callable[[FactStore, MemorySubject], Awaitable[object]]
+
+CALLS: dict[str, Call] = {
+    "save": lambda store, subject: store.save(theme("dark"), subject, AGENT),
+    "save_many": lambda store, subject: store.save_many([theme("dark")], subject, AGENT),
+    "load": lambda store, subject: store.load(THEME, subject, AGENT),
+    "load as_of": lambda store, subject: store.load(THEME, subject, AGENT, as_of=START),
+    "load_all": lambda store, subject: store.load_all(subject, AGENT),
+    "load_by_description": lambda store, subject: store.load_by_description("a", subject, AGENT),
+    "history": lambda store, subject: store.history(THEME, subject, AGENT),
+    "forget": lambda store, subject: store.forget(subject, AGENT, concept=THEME),
+    "erase": lambda store, subject: store.erase(subject, AGENT),
+    "places": lambda store, subject: store.places(subjects=[subject]),
+    "entries": lambda store, subject: store.entries(subject, AGENT),
+    "replay": lambda store, subject: store.replay([], subject, AGENT),
+    "amend": lambda store, subject: store.amend(lambda entries, now: [], subject, AGENT),
 }
-"""Every method of a store."""
+"""The methods of every store that take a subject."""
+
+
+async def _answered(
+    store: FactStore, subject: MemorySubject, error: type[Exception], words: str
+) -> list[str]:
+    """Return the calls that do not raise an error with these words."""
+    found: list[str] = []
+    for name, call in CALLS.items():
+        try:
+            await call(store, subject)
+        except error as exc:
+            if words not in str(exc):
+                found.append(f"{name}: {exc}")
+        else:
+            found.append(name)
+    return found
 
 
 class Closing:
     """A closed store raises an error."""
 
-    @pytest.mark.parametrize("call", CALLS)
-    async def test_a_closed_store_refuses(self, provider: FactStore, call: str) -> None:
-        """From every call, after the first and the second closing."""
+    async def test_a_closed_store_refuses(self, provider: FactStore) -> None:
+        """Every call, after the first and the second closing."""
         await provider.save(theme("dark"), USER, AGENT)
-        await provider.aclose()
 
-        with pytest.raises(ValueError, match="closed"):
-            await CALLS[call](provider)
-        await provider.aclose()
-        with pytest.raises(ValueError, match="closed"):
-            await CALLS[call](provider)
+        for _ in range(2):
+            await provider.aclose()
+            assert await _answered(provider, USER, ValueError, "closed") == []
+            with pytest.raises(ValueError, match="closed"):
+                await provider.__aenter__()
 
     async def test_leaving_the_context_closes(self, provider: FactStore) -> None:
         """Also if the block raises, and the exception is passed on."""

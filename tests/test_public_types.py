@@ -60,7 +60,7 @@ INTERNAL = {
     "MemoryContents": {"__init__"},
     "MemoryConversations": {"__init__"},
     "MemoryReview": {"__init__"},
-    "MessageForm": {"frame", "instructions_frame", "lines"},
+    "MessageForm": {"lines"},
     "RecallResult": {"__init__"},
 }
 """Methods that only factmem calls, such as the constructors of the objects that a memory returns."""

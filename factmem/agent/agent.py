@@ -18,6 +18,7 @@ from factmem.agent.context import (
     AgentFeature,
     AgentResult,
     AgentTool,
+    FeatureError,
     StepHook,
 )
 from factmem.agent.nodes import Strategy, node_llm_request
@@ -164,7 +165,9 @@ class Agent:
             try:
                 await feature.after_answer(context)
             except Exception as exc:
-                raise context.failure(type(feature).__name__) from exc
+                name = type(feature).__name__
+                message = f"{name} failed after the model had answered: `result` has the answer"
+                raise FeatureError(message, result=context.result()) from exc
         return context.result()
 
     def __repr__(self) -> str:

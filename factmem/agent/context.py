@@ -229,11 +229,6 @@ class AgentContext:
         for hook in self._after_step:
             await hook(self, step)
 
-    def failure(self, name: str) -> FeatureError:
-        """Return the error for a feature that failed after the answer."""
-        message = f"{name} failed after the model had answered: `result` has the answer"
-        return FeatureError(message, result=self.result())
-
     def result(self) -> AgentResult:
         """Return the result of the run so far."""
         return AgentResult(

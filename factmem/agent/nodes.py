@@ -113,11 +113,6 @@ class MemoryNode:
         self._subjects = None if subjects is None else checked_subjects(subjects)
         self._scopes = None if scopes is None else checked_choices(scopes)
 
-    def __repr__(self) -> str:
-        work = getattr(self._work, "__qualname__", type(self._work).__name__)
-        about = "" if self._subjects is None else f" of {', '.join(map(_name, self._subjects))}"
-        return f"<MemoryNode {work.partition('.<locals>')[0]}{about}>"
-
     async def __call__(self, context: AgentContext, text: str) -> str:
         """Run the work and return `text`."""
         memory = context.memory.view(subjects=self._bound(context), scopes=self._scopes)
@@ -309,7 +304,3 @@ async def _detect(context: AgentContext, memory: AgentMemory, detection: Detecti
     )
     context.usage += report.usage
     context.reports.append(report)
-
-
-def _name(subject: MemorySubject) -> str:
-    return subject.name if subject.entity is None else f"{subject.name}({subject.entity})"

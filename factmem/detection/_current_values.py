@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import TypeAlias
 
 from pydantic import JsonValue
@@ -214,7 +214,7 @@ def offered_concepts(
         with_place: Whether facts can be in several places.
     """
     wanted = stems(about)
-    newest = sorted(found, key=_heard_at, reverse=True)
+    newest = sorted(found, key=lambda each: each.heard_at, reverse=True)
     ranked = [each for placed in newest[:_MOST_READ] for each in _values(placed, zone)]
     ranked.sort(key=lambda each: -_shared(each, wanted))  # stable: the newest of equals first
     offered = {
@@ -281,7 +281,3 @@ def _values(placed: PlacedFact, zone: tzinfo) -> list[tuple[AnyConcept, KnownVal
         known = KnownValue(place.subject.name, place.scope.type.value, plain, day)
         shown.append((concept, known))
     return shown
-
-
-def _heard_at(placed: PlacedFact) -> datetime:
-    return placed.heard_at

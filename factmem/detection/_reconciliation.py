@@ -110,8 +110,8 @@ def reconcile(
         settled = _settled(topic, current)
         for candidate in _last_words(settled, current, verdict):
             _judge(candidate, current, verdict, can_forget=can_forget)
-    verdict.report.rejected.sort(key=_position)
-    verdict.report.doubtful.sort(key=_position)
+    verdict.report.rejected.sort(key=lambda each: each.position)
+    verdict.report.doubtful.sort(key=lambda each: each.position)
     return verdict
 
 
@@ -123,7 +123,7 @@ def _own(candidates: Sequence[Candidate], rules: Rules, verdict: Verdict) -> lis
         if not (is_pasted and each.concept.keyword in rules.request.followed):
             own.append(each)
             continue
-        verdict.report.rejected.append(_refused(each, RejectionReason.PASTED))
+        verdict.report.rejected.append(refused(each, RejectionReason.PASTED))
         if not each.is_retraction:
             verdict.report.proposed.append(PlacedFact(each.place, fact_of(each, each.importance)))
     return own
@@ -139,7 +139,7 @@ def _without_doubtful(
             certain.append(each)
             continue
         verdict.report.doubtful.append(_doubtful(each, is_kept=False))
-        verdict.report.rejected.append(_refused(each, RejectionReason.DOUBTFUL))
+        verdict.report.rejected.append(refused(each, RejectionReason.DOUBTFUL))
     return certain
 
 
@@ -170,7 +170,7 @@ def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactTyp
     if is_many or current.fact_type(where) is FactType.MULTIPLE:
         return FactType.MULTIPLE
     held = set(current.of(where))
-    for each in sorted(topic, key=_order):
+    for each in sorted(topic, key=lambda each: each.order):
         if not each.is_present:
             continue  # what was, or will be, contradicts nothing that is
         if each.is_retraction:
@@ -187,13 +187,13 @@ def _last_words(
 ) -> list[Candidate]:
     """Return the candidates about one concept in one place that no other one overrules."""
     latest: dict[Canonical, Candidate] = {}
-    for candidate in sorted(topic, key=_order):
+    for candidate in sorted(topic, key=lambda each: each.order):
         before = latest.get(candidate.key)
         if before is not None and before.is_retraction == candidate.is_retraction:
-            verdict.report.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
+            verdict.report.rejected.append(refused(candidate, RejectionReason.DUPLICATE))
             continue
         if before is not None:
-            verdict.report.rejected.append(_refused(before, RejectionReason.SUPERSEDED))
+            verdict.report.rejected.append(refused(before, RejectionReason.SUPERSEDED))
         latest[candidate.key] = candidate
     if topic[0].concept.fact_type is FactType.MULTIPLE:
         return list(latest.values())
@@ -219,7 +219,7 @@ def _of_one_value(
         if is_planned or (each.is_retraction if is_taken_back else each.key == newest.key):
             held.append(each)
         elif is_taken_back or each.is_retraction or current.confirmed(each) is not None:
-            verdict.report.rejected.append(_refused(each, RejectionReason.SUPERSEDED))
+            verdict.report.rejected.append(refused(each, RejectionReason.SUPERSEDED))
         else:
             fact = fact_of(each, each.importance, is_superseded=True)
             verdict.report.superseded.append(PlacedFact(each.place, fact))
@@ -252,7 +252,7 @@ def _judge_retraction(
 ) -> None:
     found = current.match(candidate)
     if found is None:
-        verdict.report.rejected.append(_refused(candidate, RejectionReason.NOT_STORED))
+        verdict.report.rejected.append(refused(candidate, RejectionReason.NOT_STORED))
         return
     placed, value = found
     concept, said_at = placed.fact.concept, candidate.said_at
@@ -260,9 +260,9 @@ def _judge_retraction(
     old = placed.fact.concept
     ended = (topic_of(candidate), canonical(old.codec.dump(value, old.keyword)))
     if not can_forget:
-        verdict.report.rejected.append(_refused(candidate, RejectionReason.UNSUPPORTED))
+        verdict.report.rejected.append(refused(candidate, RejectionReason.UNSUPPORTED))
     elif ended in verdict.ended:
-        verdict.report.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
+        verdict.report.rejected.append(refused(candidate, RejectionReason.DUPLICATE))
     else:
         verdict.ended.add(ended)
         verdict.report.retracted.append(retraction)
@@ -338,17 +338,10 @@ _DETAILS = {
     RejectionReason.NOT_STORED: "the value that it retracts is not current in that place",
     RejectionReason.SUPERSEDED: "another item about a later message overrules it",
     RejectionReason.UNSUPPORTED: "the provider cannot forget: it has no method 'forget'",
-    RejectionReason.NOT_CONFIRMED: "the verification found that it does not follow",
+    RejectionReason.NOT_CONFIRMED: "the verification found that it does not follow from its message",
 }
 
 
-def _refused(candidate: Candidate, reason: RejectionReason) -> RejectedItem:
+def refused(candidate: Candidate, reason: RejectionReason) -> RejectedItem:
+    """Return the item of a rejected candidate."""
     return RejectedItem(candidate.position, reason, _DETAILS[reason], candidate.item)
-
-
-def _order(candidate: Candidate) -> tuple[int, int]:
-    return candidate.order
-
-
-def _position(item: RejectedItem | DoubtfulItem) -> int:
-    return item.position

@@ -63,7 +63,7 @@ def is_secret(keyword: str, value: str, quote: str) -> bool:
         value: The words of the value.
         quote: The words that state it.
     """
-    if _KEYS.search(value) or _has_card(value):
+    if _KEYS.search(value) or any(_is_card(each.group()) for each in _CARD.finditer(value)):
         return True
     if _KEYWORD.fullmatch(keyword.replace("-", " ")) and _is_code(value):
         return True
@@ -127,10 +127,6 @@ def _is_code(value: str) -> bool:
     has_digit = any(char.isdigit() for char in word)
     is_mixed = any(char.isupper() for char in word[1:]) and not word.isupper()
     return has_digit or bool(_MARKS & set(word)) or (is_mixed and word.isalpha())
-
-
-def _has_card(text: str) -> bool:
-    return any(_is_card(found.group()) for found in _CARD.finditer(text))
 
 
 def _is_card(text: str) -> bool:

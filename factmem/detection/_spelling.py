@@ -198,7 +198,8 @@ def _one_value(
     raw = raw.strip() if isinstance(raw, str) else raw
     is_text = concept.codec.is_plain_text
     is_free = is_text or concept.value_type is _ANY_JSON
-    if is_free and (raw in ("", [], {}) or _says_nothing(raw)):
+    words = raw[:40].casefold().rstrip(".") if isinstance(raw, str) else None
+    if is_free and (raw in ("", [], {}) or words in _NOTHING):
         raise ValueError("is empty")
     if is_free and _is_deeper(raw, MAX_DEPTH):
         raise ValueError(f"is nested deeper than {MAX_DEPTH} levels, and no type asks for it")
@@ -213,10 +214,6 @@ def _one_value(
     except ValueError:
         message = "does not fit the concept's type"
     raise ValueError(message)
-
-
-def _says_nothing(raw: JsonValue) -> bool:
-    return isinstance(raw, str) and raw[:40].casefold().rstrip(".") in _NOTHING
 
 
 def _is_deeper(raw: JsonValue, levels: int) -> bool:

@@ -8,8 +8,8 @@ from pydantic_core import from_json, to_json
 
 from factmem.detection._candidates import Candidate
 from factmem.detection._current_values import CurrentValues
-from factmem.detection._reconciliation import ReadItems
-from factmem.detection.report import RejectedItem, RejectionReason
+from factmem.detection._reconciliation import ReadItems, refused
+from factmem.detection.report import RejectionReason
 from factmem.llm.base import ChatModel
 from factmem.prompt._escaping import json_line
 from factmem.prompt._transcript import Transcript
@@ -73,9 +73,7 @@ async def verify_items(
     rejected = list(read.rejected)
     for place, each in enumerate(read.candidates):
         if answers.get(place) is False:
-            detail = "the verification found that it does not follow from its message"
-            reason = RejectionReason.NOT_CONFIRMED
-            rejected.append(RejectedItem(each.position, reason, detail, each.item))
+            rejected.append(refused(each, RejectionReason.NOT_CONFIRMED))
         else:
             kept.append(replace(each, doubts=()) if answers.get(place) else each)
     return ReadItems(kept, rejected), usage

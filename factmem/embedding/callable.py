@@ -56,9 +56,6 @@ class CallableEmbedder(EmbeddingModel):
         super().__init__(model, dimensions)
         self._workers = Workers(abandon=True)
 
-    def __repr__(self) -> str:
-        return f"CallableEmbedder(model={self._model!r})"
-
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder.embed`. An exception of the function is the cause of the error."""
         return await self._call(self._function, texts)

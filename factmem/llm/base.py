@@ -94,11 +94,6 @@ class Extraction(Generic[T_co]):
     usage: Usage
     """The sum over all calls, including rejected ones."""
 
-    @property
-    def calls(self) -> int:
-        """The number of calls to the model."""
-        return self.usage.calls
-
 
 class ChatModel(Protocol):
     """A language model behind chat completions.
@@ -128,7 +123,7 @@ class ChatModel(Protocol):
         """Answer the last message with a value of `output_type`. One call, rarely more.
 
         If an answer does not fit the type, the model is asked once more. If the endpoint rejects a
-        response format, another one is used. `Extraction.calls` counts all calls.
+        response format, another one is used. `Extraction.usage` counts all calls.
 
         Args:
             messages: The conversation, oldest first.

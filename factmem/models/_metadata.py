@@ -1,13 +1,13 @@
 """Metadata of a fact: a small, immutable mapping of application data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import orjson
 
 from factmem._arguments import kind_of
 from factmem.models._names import checked_name
-from factmem.models._values import JsonValue
+from factmem.models._values import JsonValue, canonical
 
 MAX_KEYS = 32
 """The largest number of keys."""
@@ -66,13 +66,13 @@ def checked_metadata(given: object) -> Metadata:
         return NO_METADATA
     if len(given) > MAX_KEYS:
         raise ValueError(f"metadata has {len(given)} keys: at most {MAX_KEYS} are allowed")
-    named = {checked_name(key, "metadata key"): value for key, value in _items(given)}
+    named = {checked_name(key, "metadata key"): value for key, value in given.items()}
     try:
         text = orjson.dumps(named)
         plain = orjson.loads(text)
     except (TypeError, ValueError, RecursionError):
         plain = text = None
-    if plain is None or text is None or not _is_same_json(plain, named):
+    if plain is None or text is None or plain != named:
         raise ValueError(
             "metadata values must be JSON (strings, numbers below 2**63, booleans, None, lists "
             f"and dictionaries): {_EXAMPLE}"
@@ -84,24 +84,8 @@ def checked_metadata(given: object) -> Metadata:
     return Metadata(plain)
 
 
-def _items(given: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    for key in given:
-        if not isinstance(key, str):
-            raise TypeError(f"metadata keys must be strings, not {kind_of(key)}: {_EXAMPLE}")
-        yield key, given[key]
-
-
-def _is_same_json(one: object, other: object) -> bool:
-    """Return whether two JSON values are equal; True is not 1, and 1 is not 1.0."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_same_json(one[k], other[k]) for k in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_same_json, one, other))
-    return one == other
-
-
 def includes(metadata: Mapping[str, JsonValue], wanted: Mapping[str, JsonValue]) -> bool:
     """Return whether metadata has every key of `wanted`, with an equal value."""
-    return all(key in metadata and _is_same_json(metadata[key], wanted[key]) for key in wanted)
+    return all(
+        key in metadata and canonical(metadata[key]) == canonical(wanted[key]) for key in wanted
+    )

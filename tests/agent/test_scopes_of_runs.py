@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from factmem.agent.agent import Agent
-from factmem.agent.nodes import node_load_from_memory
 from factmem.detection import Detection
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import SingleFact
@@ -93,16 +92,13 @@ async def test_only_named_concepts_are_learned() -> None:
     assert [fact.concept.keyword for fact in facts] == [THEME.keyword]
 
 
-def test_reprs_of_agents_and_nodes() -> None:
+def test_the_repr_of_an_agent() -> None:
     agent = Agent(ScriptedChatModel(), tools=[abs_of])
     agent.install(AgentMemory, provider=InMemoryProvider(), scopes=PROFILE, subjects=[USER])
 
     assert repr(agent) == (
         "<Agent ScriptedChatModel, 1 tool, features [<AgentMemory in InMemoryProvider: user in "
         "agent/desk, product/my-app>]>"
-    )
-    assert repr(node_load_from_memory([THEME], subjects=[ALICE])) == (
-        "<MemoryNode node_load_from_memory of user(alice)>"
     )
 
 

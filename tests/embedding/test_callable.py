@@ -57,7 +57,7 @@ async def test_any_function_is_accepted(function: Any) -> None:
     assert [list(each) for each in vectors] == [[1, 1], [2, 1]]
     assert (embedder.model, embedder.dimensions) == ("lengths", 2)
     assert isinstance(embedder, Embedder)
-    assert repr(embedder) == "CallableEmbedder(model='lengths')"
+    assert repr(embedder) == "CallableEmbedder('lengths')"
 
 
 @pytest.mark.parametrize(

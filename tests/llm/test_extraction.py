@@ -54,7 +54,7 @@ async def test_a_model_without_structured_output_can_extract() -> None:
     assert extraction == Extraction(
         Theme(name="Darcula"), 'Well: {"name": "Darcula"}', Usage(3, 2, calls=1)
     )
-    assert extraction.calls == 1
+    assert extraction.usage.calls == 1
     ((message,),) = talker.heard
     assert str(message["content"]).startswith("Hello\n\nAnswer with one JSON object")
     assert HELLO == [{"role": "user", "content": "Hello"}]

@@ -172,7 +172,7 @@ async def test_a_typed_value_takes_one_call(
     assert extraction.value == DARK
     assert extraction.raw == json.dumps(ANSWER)
     assert extraction.usage == Usage(20, 7, calls=1)
-    assert extraction.calls == 1
+    assert extraction.usage.calls == 1
     (request,) = chat_server.requests
     assert request.messages == HELLO
     schema = request.body["response_format"]["json_schema"]
@@ -261,7 +261,7 @@ async def test_the_refusal_of_one_schema_is_not_remembered(
     extraction = await model.extract(HELLO, Theme)
     await model.extract(HELLO, Theme)
 
-    assert extraction.calls == 2
+    assert extraction.usage.calls == 2
     assert formats(chat_server) == ["json_schema"] * 3
     strict = [request.body["response_format"]["json_schema"] for request in chat_server.requests]
     assert [schema["strict"] for schema in strict] == [True, False, True]
@@ -277,7 +277,7 @@ async def test_a_schema_that_no_mode_accepts_is_described_in_the_prompt(
     extraction = await model.extract(HELLO, Theme)
     await model.extract(HELLO, dict[str, int])
 
-    assert extraction.calls == 4
+    assert extraction.usage.calls == 4
     assert formats(chat_server) == [
         "json_schema", "json_schema", "json_object", "text", "json_schema",
     ]  # fmt: skip
@@ -391,7 +391,7 @@ async def test_an_endpoint_that_ignores_the_schema_gets_it_in_the_prompt(
     second = await model.extract(HELLO, Theme)
     third = await model.extract(HELLO, Theme)
 
-    assert [first.calls, second.calls, third.calls] == [2, 2, 1]
+    assert [first.usage.calls, second.usage.calls, third.usage.calls] == [2, 2, 1]
     assert formats(chat_server) == ["json_schema", "text", "json_schema", "text", "text"]
     assert len(chat_server.requests[3].messages) == len(HELLO), "an empty answer is not sent back"
 

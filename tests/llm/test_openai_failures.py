@@ -129,7 +129,7 @@ async def test_the_client_retries(chat_server: ChatServer, status: int) -> None:
         extraction = await model.extract(HELLO, Theme)
 
     assert extraction.value == Theme(name="Darcula")
-    assert extraction.calls == 1
+    assert extraction.usage.calls == 1
     assert len(chat_server.requests) == 2
 
 
@@ -235,7 +235,7 @@ async def test_cancelling_during_a_repair_or_a_fallback(
         tasks.cancel_scope.cancel()
     extraction = await model.extract(HELLO, Theme)
 
-    assert extraction.calls == 1
+    assert extraction.usage.calls == 1
     assert len(chat_server.requests) == 4
 
 

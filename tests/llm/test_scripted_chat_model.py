@@ -79,7 +79,7 @@ async def test_values_are_extracted_from_any_answer(answer: object) -> None:
     extraction = await model.extract(HELLO, Theme)
 
     assert extraction.value == Theme(name="Darcula")
-    assert extraction.calls == model.usage.calls == 1
+    assert extraction.usage.calls == model.usage.calls == 1
     assert model.calls == [HELLO]
 
 
@@ -91,7 +91,7 @@ async def test_a_bad_answer_is_repaired_once() -> None:
     with pytest.raises(ExtractionError, match="Asked twice") as caught:
         await model.extract(HELLO, Theme)
 
-    assert extraction.calls == 2
+    assert extraction.usage.calls == 2
     assert len(model.calls) == 4
     assert "That answer cannot be used" in str(model.calls[1][-1]["content"])
     assert caught.value.raw == "no"

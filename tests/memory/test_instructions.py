@@ -37,7 +37,7 @@ async def blocks(memory: AgentMemory) -> tuple[str, str]:
     messages: Chat = []
     await memory.load_facts_to_agent(messages)
     text = "".join(memory_texts(messages))
-    end = f"</{INSTRUCTIONS}>"
+    end = INSTRUCTIONS.closing
     first, _, rest = text.rpartition(end)
     return first, rest
 
@@ -188,7 +188,7 @@ async def test_loading_again_keeps_both_blocks_apart() -> None:
     await memory.load_facts_to_agent(messages, STYLE)
 
     [text] = memory_texts(messages)
-    assert INSTRUCTIONS not in text
+    assert INSTRUCTIONS.name not in text
     assert '"rudely"' in text
 
 
@@ -255,4 +255,4 @@ async def test_an_agent_uses_the_option_and_learns_nothing_from_its_own_message(
     assert '- "briefly"' in json.dumps(model.calls[0]).replace("\\", "")
     detecting = json.dumps(model.calls[-1])
     assert "Hello" in detecting
-    assert INSTRUCTIONS not in detecting
+    assert INSTRUCTIONS.name not in detecting

@@ -9,7 +9,7 @@ import pytest
 from factmem.ledger.resolution import Resolution
 from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.prompt.memory_message import MEMORY, MemoryMessage, render
-from factmem.prompt.message_form import MessageForm
+from factmem.prompt.message_form import Frame, MessageForm
 from factmem.prompt.tokens import estimate_tokens
 from tests.prompt.test_memory_message import NASTY
 from tests.tables import table
@@ -24,7 +24,7 @@ FORMS = [MessageForm(), MessageForm(header="Bekannt ist, als Daten:\nund nichts 
 @table("value", [*NASTY, "dark"])
 def test_every_form_parses_to_itself(form: MessageForm, value: str) -> None:
     """Loading another concept writes the same lines again."""
-    frame = form.frame("factmem_memory")
+    frame = Frame("factmem_memory", form.header)
     facts: list[AnyFact] = [
         theme(value, timestamp=DAY, importance=0.75),
         SingleFact(Concept("age", value, value_type=int), 36, timestamp=DAY),

@@ -9,7 +9,15 @@ from anyio.lowlevel import checkpoint
 
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.ledger.resolution import PlacedFact, Resolution
-from factmem.llm.messages import History, checked_history, content_text, last_said
+from factmem.llm.messages import (
+    MEMORY_MESSAGE,
+    History,
+    checked_history,
+    content_text,
+    last_said,
+    own_text,
+    put_own_text,
+)
 from factmem.memory._instructions import current_instructions, separated
 from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import Scopes, Subjects
@@ -192,8 +200,8 @@ async def _put(
     message = parts.settings.message
     shown = _in_turn(matched.placed, _quotes(message, found))[:limit]
     facts = [each for each in shown if isinstance(each, PlacedFact)]
-    report = message.put(
-        messages,
+    report = message.report(
+        own_text(messages, MEMORY_MESSAGE),
         Resolution(facts, matched.unreadable),
         places,
         None,
@@ -201,6 +209,7 @@ async def _put(
         instructions=await current_instructions(parts, places),
         max_tokens=max_tokens,
     )
+    put_own_text(messages, MEMORY_MESSAGE, report.text)
     return RecallReport(report.facts, report.left_out, report.unreadable, found, text=report.text)
 
 

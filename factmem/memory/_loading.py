@@ -8,7 +8,7 @@ from typing import Any
 
 from factmem._arguments import expect
 from factmem.events import MemoryOperation
-from factmem.llm.messages import MEMORY_MESSAGE, History, checked_history, own_text
+from factmem.llm.messages import MEMORY_MESSAGE, History, checked_history, own_text, put_own_text
 from factmem.memory._instructions import separated
 from factmem.memory._parts import MemoryParts
 from factmem.memory.listing import CurrentFacts
@@ -33,14 +33,15 @@ async def load_into(
         resolution = await parts.reader.concept(concept, places)
         asked = {concept.keyword}
     facts, followed = await separated(parts, resolution)
-    message = parts.settings.message
-    if len(facts.placed) <= MANY:
-        return message.put(messages, facts, places, asked, instructions=followed)
     before = own_text(messages, MEMORY_MESSAGE)
-    rendering = await parts.workers.run(
-        lambda: message.rendered(before, facts, places, asked, instructions=followed)
-    )
-    return message.placed(messages, facts, followed, rendering)
+
+    def ask() -> LoadReport[Any]:
+        message = parts.settings.message
+        return message.report(before, facts, places, asked, instructions=followed)
+
+    report = ask() if len(facts.placed) <= MANY else await parts.workers.run(ask)
+    put_own_text(messages, MEMORY_MESSAGE, report.text)
+    return report
 
 
 async def current_facts_of(parts: MemoryParts, concept: Concept[Any, L]) -> list[L]:

@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 from factmem._arguments import expect_within
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
-from factmem.llm.messages import HISTORY_MESSAGE, MEMORY_MESSAGE, History, own_text, put_own_text
+from factmem.llm.messages import HISTORY_MESSAGE, MEMORY_MESSAGE
 from factmem.models._display import Displayed
 from factmem.models.clock import day_in
 from factmem.models.facts import AnyFact, L
@@ -120,30 +120,7 @@ class MemoryMessage:
         self._max_tokens = form.max_tokens
         self._form = form
 
-    def put(
-        self,
-        messages: list[History],
-        resolution: Resolution[L],
-        places: Sequence[Place],
-        asked: Collection[str] | None,
-        *,
-        best_first: Sequence[PlacedFact | Quoted] | None = None,
-        instructions: Sequence[PlacedFact] = (),
-        max_tokens: int | None = None,
-    ) -> LoadReport[L]:
-        """Write current facts into a chat, in place; see `rendered`."""
-        rendering = self.rendered(
-            own_text(messages, MEMORY_MESSAGE),
-            resolution,
-            places,
-            asked,
-            best_first=best_first,
-            instructions=instructions,
-            max_tokens=max_tokens,
-        )
-        return self.placed(messages, resolution, instructions, rendering)
-
-    def rendered(
+    def report(
         self,
         before: str,
         resolution: Resolution[L],
@@ -153,8 +130,8 @@ class MemoryMessage:
         best_first: Sequence[PlacedFact | Quoted] | None = None,
         instructions: Sequence[PlacedFact] = (),
         max_tokens: int | None = None,
-    ) -> "Rendering":
-        """Return the text of current facts.
+    ) -> LoadReport[L]:
+        """Return the report of current facts, with the text to write into the chat.
 
         Args:
             before: The memory message of the chat.
@@ -167,6 +144,7 @@ class MemoryMessage:
             max_tokens: The size of the message; that of the form by default.
         """
         check_budget(max_tokens, self._facts)
+        instructed: list[Any] = [placed.fact for placed in instructions]
         most = self._max_tokens if max_tokens is None else max_tokens
         options: dict[str, Any] = {
             "asked": asked,
@@ -193,22 +171,14 @@ class MemoryMessage:
             # Both blocks together may have more tokens than the sum, which is rounded.
             over = 0 if most is None else estimate_tokens(text) - most
             if room is None or over <= 0 or not rest.text:
-                unreadable = [*first.unreadable, *rest.unreadable]
-                return Rendering(text, first.left_out + rest.left_out, unreadable)
+                break
             room -= over
-
-    def placed(
-        self,
-        messages: list[History],
-        resolution: Resolution[L],
-        instructions: Sequence[PlacedFact],
-        rendering: "Rendering",
-    ) -> LoadReport[L]:
-        """Write a text of facts into a chat, in place."""
-        put_own_text(messages, MEMORY_MESSAGE, rendering.text)
-        unreadable = [*resolution.unreadable, *rendering.unreadable]
-        facts: list[Any] = [*resolution.facts, *(placed.fact for placed in instructions)]
-        return LoadReport(facts, rendering.left_out, unreadable, text=rendering.text)
+        return LoadReport(
+            [*resolution.facts, *instructed],
+            first.left_out + rest.left_out,
+            [*resolution.unreadable, *first.unreadable, *rest.unreadable],
+            text=text,
+        )
 
     def speaker(self, subject: MemorySubject) -> str:
         """Return the name of a subject's entity, for quotes of what they said."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from factmem.ledger.resolution import Resolution
+from factmem.llm.messages import own_text, put_own_text
 from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.prompt.memory_message import MEMORY, MemoryMessage, render
 from factmem.prompt.message_form import Frame, MessageForm
@@ -44,7 +45,9 @@ def test_values_left_out_are_counted_in_any_form(form: MessageForm) -> None:
     facts = placed([languages(*[f"language {number}" for number in range(40)], timestamp=DAY)])
 
     for _ in range(2):
-        report = message.put(messages, Resolution(facts, []), [], {"languages"})
+        before = own_text(messages, "factmem_memory")
+        report = message.report(before, Resolution(facts, []), [], {"languages"})
+        put_own_text(messages, "factmem_memory", report.text)
         [text] = memory_texts(messages)
         assert f"Left out for lack of room: {report.left_out}" in text
         assert estimate_tokens(text) <= 120
@@ -56,7 +59,8 @@ def test_a_text_in_the_default_form_is_replaced() -> None:
     old = render(placed([theme("dark", timestamp=DAY)])).text
     messages: Chat = [{"role": "system", "name": "factmem_memory", "content": old}]
     facts = placed([theme("light", timestamp=DAY)])
-    MemoryMessage([], FORMS[1]).put(messages, Resolution(facts, []), [], None)
+    report = MemoryMessage([], FORMS[1]).report(old, Resolution(facts, []), [], None)
+    put_own_text(messages, "factmem_memory", report.text)
 
     [text] = memory_texts(messages)
     assert FORMS[1].header in text
@@ -89,7 +93,7 @@ def test_days_are_shown_in_the_zone_of_the_form() -> None:
 
     text = {
         str(form.zone): MemoryMessage([], form)
-        .rendered("", Resolution(placed([fact]), []), [], None)
+        .report("", Resolution(placed([fact]), []), [], None)
         .text.splitlines()[-2]
         for form in (MessageForm(), MessageForm(zone="Asia/Seoul"))
     }
@@ -121,7 +125,7 @@ def test_a_memory_shows_its_zone_and_the_first_and_last_day_of_the_calendar() ->
     ]
     for zone in ("Asia/Seoul", "America/Lima"):
         message = MemoryMessage([], MessageForm(zone=zone))
-        text = message.rendered("", Resolution(placed(facts), []), [], None).text
+        text = message.report("", Resolution(placed(facts), []), [], None).text
         assert "0001-01-01" in text
         assert "9999-12-31" in text
 

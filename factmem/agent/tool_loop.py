@@ -42,10 +42,6 @@ async def run_tool_loop(context: AgentContext, text: str) -> str:
     result of an unfinished call is an error message. So is that of a call beyond the 64th of a
     response, which is not run.
 
-    Args:
-        context: The run; its `messages` are extended.
-        text: The user's message.
-
     Raises:
         ChatModelError: The model's endpoint failed.
         StepLimitError: There was no answer after `max_steps` calls to the model.

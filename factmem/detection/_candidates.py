@@ -94,13 +94,7 @@ class _Citation:
 
 
 class Rules:
-    """Validation rules for the items of one detection.
-
-    Args:
-        request: The detection.
-        known: The concepts that have facts.
-        model: The model for the source of each fact.
-    """
+    """Validation rules for the items of one detection; `known` are the concepts that have facts."""
 
     def __init__(
         self, request: DetectionRequest, known: Iterable[AnyConcept] = (), model: str | None = None

@@ -278,11 +278,7 @@ def detection_question(
 
 
 def continuation(items: Sequence[JsonValue]) -> list[dict[str, object]]:
-    """Return the messages that ask for the rest of a truncated answer.
-
-    Args:
-        items: The complete items of that answer.
-    """
+    """Return the messages that ask for the rest of an answer of which only `items` are complete."""
     said = ", ".join(map(value_text, items))
     return [
         {"role": "assistant", "content": f'{{"facts": [{said}]}}'},
@@ -295,12 +291,7 @@ def continuation(items: Sequence[JsonValue]) -> list[dict[str, object]]:
 
 
 def compression_messages(lines: str, concepts: Iterable[OfferedConcept]) -> list[dict[str, object]]:
-    """Return the messages that ask a model for the facts in messages that will be removed.
-
-    Args:
-        lines: The messages, as `Transcript.lines` returns them.
-        concepts: The topics to note.
-    """
+    """Return the messages that ask a model for the facts in messages that will be removed."""
     topics = prompt_section("The topics", [_concept_line(offered) for offered in concepts])
     return [
         {"role": "system", "content": _COMPRESSION_RULES},

@@ -54,13 +54,7 @@ class Verdict:
 
 
 def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> ReadItems:
-    """Read the items of one answer in their order; beyond 500 they are rejected.
-
-    Args:
-        items: The items.
-        rules: The validation rules.
-        first: The position of the first item.
-    """
+    """Read the items of one answer from the position `first` on; beyond 500 they are rejected."""
     read = ReadItems()
     for position, item in enumerate(items[:MAX_ITEMS], start=first):
         given = rules.read(position, item)
@@ -88,14 +82,6 @@ def reconcile(
     Of contradicting items the one about the later message wins. A new value of a declared SINGLE
     concept replaces the old one, and the earlier of two goes into the history. A made-up keyword
     never loses a value like this: see `_settled_type`.
-
-    Args:
-        read: The items.
-        rules: The validation rules.
-        current: The stored values.
-        synonyms: Made-up keywords that mean another concept.
-        can_forget: Whether the provider can forget.
-        keeps_doubtful: Whether flagged items are kept.
     """
     verdict = Verdict(DetectionReport(rejected=list(read.rejected)))
     candidates = list(read.candidates)

@@ -56,13 +56,7 @@ _MARKS = frozenset("!@#$%^&*_=+~?")
 
 
 def is_secret(keyword: str, value: str, quote: str) -> bool:
-    """Whether a value looks like a password, a key or a card number.
-
-    Args:
-        keyword: The keyword of the item.
-        value: The words of the value.
-        quote: The words that state it.
-    """
+    """Whether a value, which a quote states, looks like a password, a key or a card number."""
     if _KEYS.search(value) or any(_is_card(each.group()) for each in _CARD.finditer(value)):
         return True
     if _KEYWORD.fullmatch(keyword.replace("-", " ")) and _is_code(value):

@@ -219,12 +219,6 @@ def join_keywords(
     """Replace made-up keywords by known ones with the same meaning, and return the replacements too.
 
     Both keywords stay if the known concept holds one value and that is another one.
-
-    Args:
-        candidates: The statements of the items.
-        rules: The validation rules, which know the keywords.
-        synonyms: Made-up keywords that mean another concept.
-        current: The stored values.
     """
     asserted: dict[Topic, set[Canonical]] = {}
     for each in candidates:

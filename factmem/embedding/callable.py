@@ -32,12 +32,11 @@ class CallableEmbedder(EmbeddingModel):
         function: Takes a list of strings and returns one vector for each, in order.
         model: The name under which vectors are stored and compared. Change it when the function
             starts to return different vectors.
-        queries: A separate function for questions, if the model embeds them differently.
         dimensions: The expected length of a vector; by default that of the first one.
 
     Raises:
         ValueError: `model` is empty, or `dimensions` is not positive.
-        TypeError: `function` or `queries` is not a function.
+        TypeError: `function` is not a function.
     """
 
     def __init__(
@@ -45,32 +44,19 @@ class CallableEmbedder(EmbeddingModel):
         function: EmbeddingFunction,
         *,
         model: str,
-        queries: EmbeddingFunction | None = None,
         dimensions: int | None = None,
     ) -> None:
         example = "CallableEmbedder(function, model='my-model-v1')"
-        expect_function(function, "function", example)
-        expect_function(queries or function, "queries", example)
-        self._function = function
-        self._queries = queries or function
+        self._function = expect_function(function, "function", example)
         super().__init__(model, dimensions)
         self._workers = Workers(abandon=True)
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder.embed`. An exception of the function is the cause of the error."""
-        return await self._call(self._function, texts)
-
-    async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
-        """See `QueryEmbedder.embed_queries`."""
-        return await self._call(self._queries, queries)
-
-    async def _call(
-        self, function: EmbeddingFunction, texts: Sequence[str]
-    ) -> Sequence[Sequence[float]]:
         if not texts:
             return []
         try:
-            given = await self._call_function(function, list(texts))
+            given = await self._call(list(texts))
         except EmbeddingError:
             raise
         except Exception as exc:
@@ -78,8 +64,9 @@ class CallableEmbedder(EmbeddingModel):
             raise EmbeddingError(message) from exc
         return self._validated(given, len(texts))
 
-    async def _call_function(self, function: EmbeddingFunction, texts: list[str]) -> object:
-        """Call a function without blocking the event loop."""
+    async def _call(self, texts: list[str]) -> object:
+        """Call the function without blocking the event loop."""
+        function = self._function
         given: object
         if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
             given = function(texts)

@@ -10,7 +10,7 @@ import anyio
 import numpy as np
 import pytest
 
-from factmem.embedding.base import Embedder, QueryEmbedder
+from factmem.embedding.base import Embedder
 from factmem.embedding.callable import CallableEmbedder
 from factmem.errors import EmbeddingError
 from tests.tables import table
@@ -130,17 +130,6 @@ async def test_an_embedding_error_is_not_wrapped() -> None:
     assert caught.value is error
 
 
-async def test_questions_may_have_their_own_function() -> None:
-    """Without one they are embedded like other strings."""
-    plain = CallableEmbedder(lengths, model="test")
-    split = CallableEmbedder(lengths, queries=lambda texts: [[0.0, 9.0] for _ in texts], model="t")
-
-    assert isinstance(plain, QueryEmbedder)
-    assert [list(each) for each in await plain.embed_queries(["abc"])] == [[3, 1]]
-    assert [list(each) for each in await split.embed_queries(["abc"])] == [[0, 9]]
-    assert [list(each) for each in await split.embed(["abc"])] == [[3, 1]]
-
-
 async def test_dimensions_are_checked() -> None:
     """They are compared with the declared or with the learned dimensions."""
     calls: list[Sequence[str]] = []
@@ -168,10 +157,7 @@ def test_a_name_is_required() -> None:
         CallableEmbedder(lengths, model="")
 
 
-@pytest.mark.parametrize(
-    "functions", [{"function": "all-minilm"}, {"function": lengths, "queries": 5}]
-)
-def test_a_function_is_required(functions: Any) -> None:
+def test_a_function_is_required() -> None:
     """A model's name is refused at once, not by each recall."""
-    with pytest.raises(TypeError, match=r"(function|queries) must be a function, not"):
-        CallableEmbedder(**functions, model="test")
+    with pytest.raises(TypeError, match="function must be a function, not"):
+        CallableEmbedder("all-minilm", model="test")  # type: ignore[arg-type]

@@ -27,10 +27,11 @@ async def test_customers_share_a_place_without_waiting() -> None:
             await others_are_done.wait()
         return [[1.0, float(len(text))] for text in texts]
 
-    async def asked(question: Sequence[str]) -> list[list[float]]:
-        return [[1.0, 1.0] for _ in question]
+    class Questions(CallableEmbedder):
+        async def embed_queries(self, queries: Sequence[str]) -> list[list[float]]:
+            return [[1.0, 1.0] for _ in queries]
 
-    memory = recall_memory(store, embedder=CallableEmbedder(embed, queries=asked, model="test"))
+    memory = recall_memory(store, embedder=Questions(embed, model="test"))
 
     async def recall(number: int) -> None:
         nonlocal done

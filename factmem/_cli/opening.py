@@ -100,7 +100,13 @@ def _encryption(options: Options, *, is_new: bool) -> Aes256GCMEncryptor | None:
         if options.is_database
         else os.path.realpath(options.location)
     )
-    named = options.key_env, options.key_file, options.passphrase
+    file = options.key_file
+    if file and not options.is_database and Path(entry) in Path(file).resolve().parents:
+        raise CommandError(
+            "The key file is in the folder of the store, so that each copy of the folder has its key "
+            "too: move it elsewhere, and rotate the key if the folder was copied"
+        )
+    named = options.key_env, file, options.passphrase
     key = key_from(*named, entry if options.keyring else None, is_new=is_new)
     return None if key is None else Aes256GCMEncryptor(key)
 

@@ -416,6 +416,9 @@ def test_keys_open_and_protect_a_store(tmp_path: Path, monkeypatch: pytest.Monke
     assert "'FACTMEM_TEST_NO_KEY' is not set" in missing
     missing = call(*store, "--key-file", str(tmp_path / "none.key"), "places", code=ExitCode.KEY)
     assert "There is no key file" in missing
+    (within := tmp_path / "memory" / "a.key").write_bytes(Path(files[0]).read_bytes())
+    printed = call(*store, "--key-file", str(within), "places", code=ExitCode.USAGE)
+    assert "in the folder of the store" in printed
 
     assert len(ask(*first, "keys", "add", "--key-file", files[1])["keys"]) == 2
     monkeypatch.setenv("FACTMEM_TEST_KEY", Path(files[1]).read_text().strip())

@@ -1,4 +1,11 @@
-"""ConversingStore: a store over a backend that keeps conversations, and its guarded form."""
+"""ConversingStore: a store over a backend that keeps conversations, and its guarded form.
+
+`StoreConversations` checks arguments and passes one blocking function to the backend, which calls
+it with its `StoredConversations`: in a worker thread, or in memory at once. One backend has the
+facts and the messages of a place, so that an erasure removes both, and `append` counts the bytes of
+both against the limit. `GuardedConversations` is what the parts of a memory get: it checks the
+boundary before each call, and a worker of a view takes only conversations inside it.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -129,6 +136,7 @@ class StoreConversations(ConversationStore):
     @override
     async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
         places = {self._enter(place): place for place in since}
+        # Followers ask often and mostly nothing is new: that is answered without a worker thread.
         asked = {
             identity: since[place]
             for identity, place in places.items()
@@ -247,6 +255,7 @@ class GuardedConversations(Guard, ConversationStore):
 
     @override
     async def learnt(self, task: LearningTask, upto: int) -> bool:
+        # `take` gives only tasks inside the boundary.
         return await self._store.conversations.learnt(task, upto)
 
     @override

@@ -1,4 +1,10 @@
-"""Guard: the checks and the events of one operation of a `GuardedStore`."""
+"""Guard: the checks and the events of one operation of a `GuardedStore`.
+
+`GuardedStore` and `GuardedConversations` extend it; checks and listings stand here. The event of an
+operation begins before its checks, so that a refused write is reported as well. A read outside the
+boundary is a checkpoint and returns nothing, as for a place that was never written. Without a
+boundary nothing is refused here, and only the events remain.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -198,6 +204,7 @@ class Guard:
             return await self._store.list_places(
                 subjects=about, scopes=where, after=after, limit=limit
             )
+        # Each listing has some of the places, so the page is cut from all of them.
         first, most = checked_page(after, limit)
         found: list[Identity] = []
         for about, where in wanted.listings():

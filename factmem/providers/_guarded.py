@@ -1,4 +1,10 @@
-"""A store wrapper that enforces a boundary and reports operations to event listeners."""
+"""A store wrapper that enforces a boundary and reports operations to event listeners.
+
+The parts of a memory, and of each of its views, get this and not the application's store, so that
+none of their calls goes round the boundary. Each method checks, calls the method of the store with
+the same name, and notes what the event needs. It keeps nothing that was read. A view never closes
+the store, which the memory and other views use.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext

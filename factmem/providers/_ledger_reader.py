@@ -1,4 +1,11 @@
-"""The public methods that read a `FactStore`, written once over a backend."""
+"""The public methods that read a `FactStore`, written once over a backend.
+
+A read of the present first asks the backend for what is in memory (`warm`), on the event loop and
+without waiting; if that fails, or the place is large, `Backend.present` may use a worker thread.
+What is returned is made by a pure function of a ledger. Questions about the past do not use the
+cached ledger: `as_of` and `valid_at` fold the entries again. `LedgerStore` adds the writes; neither
+knows where the entries are.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -135,6 +142,7 @@ class LedgerReader(FactStore):
         when = When.of(valid_at, "valid_at")
         known = until
         if known is None:
+            # The backend has the clock, and its time is never before the last entry.
             known = await self._backend.present(identity, lambda _, now: now)
         held = partial(held_at, when=when, known=known)
         return await self._backend.entries(identity, lambda entries: present(held(entries), ""))
@@ -204,6 +212,7 @@ class LedgerReader(FactStore):
         def present(ledger: Ledger, now: str) -> list[Entry]:
             return new_definitions(ledger, told, now)
 
+        # Mostly all are known, and a read takes no lock.
         if await self._backend.present(DEFINITIONS, present):
             await self._backend.extend(
                 DEFINITIONS, lambda known, now: Change(entries=present(Ledger(known), now))

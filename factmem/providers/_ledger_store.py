@@ -1,4 +1,11 @@
-"""The public methods of a `FactStore` that write, written once over a backend."""
+"""The public methods of a `FactStore` that write, written once over a backend.
+
+There are two ways to write. `save` and `learn` encode an entry and append it, whatever the place
+has: concurrent ones can share a durable write, and what an entry changes is decided when it is
+folded. The others depend on what is there. They pass a pure function, which the backend calls under
+the lock of the place, and again if a transaction is repeated; so each call overwrites what the last
+one noted.
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -103,6 +110,7 @@ class LedgerStore(LedgerReader):
         except ErasedSinceError:
             return Learned(is_erased=True)
 
+        # The fold decides what the statements changed: later ones may have been there already.
         def present(ledger: Ledger, _: str) -> Learned:
             refused = also = list(zip(ended, records, strict=True))
             return Learned(
@@ -162,6 +170,7 @@ class LedgerStore(LedgerReader):
             return [{"at": now, "forget": forgotten}] if forgotten else []
 
         count = await self._backend.change(identity, decide)
+        # `change` saw current values only; what has ended is in the entries.
         if is_over:
             count = await self.amend(end_former, subject, scope) and former
         return Forgotten(count, *left)

@@ -1,4 +1,9 @@
-"""FactReader: the current facts of several places, read from any provider."""
+"""FactReader: the current facts of several places, read from any provider.
+
+Loads, recall, detection and review read places through it. Values that do not fit the type of a
+declared concept never fail a read of several places: they are set apart as an `UnreadableConcept`,
+and the rest is returned. It caches nothing; stores and recall have caches of their own.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,9 @@
-"""The methods of a `FactStore` that read and write facts and their history."""
+"""The methods of a `FactStore` that read and write facts and their history.
+
+`FactStore` in `base` extends it by what a store may do better: versions, indexes, conversations,
+searches. The defaults here need little: reads are `load_all` or a fold of `entries`, and writes are
+amendments. They are safe only because `amend` keeps out other writes to the place.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence

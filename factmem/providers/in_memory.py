@@ -1,4 +1,10 @@
-"""A store in memory, for tests and short-lived agents."""
+"""A store in memory, for tests and short-lived agents.
+
+`Shelves` is a backend like those of databases, without I/O: each call is a checkpoint, then one
+step under the lock. Entries are kept as bytes, and the ledger beside them is folded from these
+bytes, so that reads return what a durable store would. Conversations are in an SQLite database in
+memory, which is created when they are first used.
+"""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -115,6 +121,7 @@ class Shelves:
 
     def _chats(self) -> dict[Identity, tuple[int, int]]:
         """Return the places that have conversations, with their number and size."""
+        # Without conversations there is no database, and none is created to ask it.
         return self.conversations.places() if "_conversations" in vars(self) else {}
 
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
@@ -264,6 +271,7 @@ class Shelves:
     def _is_erased(self, identity: Identity, since: object) -> bool:
         shelf = self.by_place.get(identity)
         erasures, life = since if isinstance(since, tuple) else (None, None)
+        # If the place did not exist then, any erasure in the store counts.
         return erasures != self.erasures and (shelf is None or shelf.life is not life)
 
     def now(self, shelf: _Shelf) -> str:

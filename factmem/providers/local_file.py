@@ -1,4 +1,10 @@
-"""A store in a folder: one SQLite database, durable when a save returns."""
+"""A store in a folder: one SQLite database, durable when a save returns.
+
+The class puts the layers together: `Database` has the connections and the locks, `SqlitePlaces` the
+blocking operations, `SqlBackend` the threads and shared commits, `SqlStore` the public methods. It
+adds what concerns a whole folder: `backup`, `restore` and `salvage` fill a draft beside the target,
+and publish it in one step, so that a crash leaves the old state.
+"""
 
 import os
 from collections.abc import Iterable
@@ -174,6 +180,7 @@ class LocalFileMemoryProvider(SqlStore):
             count = await work(restoration.fill)
             folder, storage = restoration.folder, self._chosen
             async with LocalFileMemoryProvider(folder, storage=storage, clock=self._clock) as copy:
+                # Before `publish`, so that no reader sees a place that was erased.
                 count += await copy.replay_erasures(receipts)
             await work(restoration.publish)
         finally:

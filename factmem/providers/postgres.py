@@ -1,4 +1,10 @@
-"""`PostgresMemoryProvider`, a store in a PostgreSQL database for any number of hosts."""
+"""`PostgresMemoryProvider`, a store in a PostgreSQL database for any number of hosts.
+
+The class puts the layers together: `Connections` has the pool and the deadlines, `PostgresPlaces`
+the blocking operations, `PostgresBackend` the threads, shared commits and shared reads, `SqlStore`
+the public methods. It adds the search of large places in the database. If one place of a recall is
+large, all of them are searched there; those of an encrypted store never are.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta

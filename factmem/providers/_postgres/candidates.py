@@ -1,4 +1,10 @@
-"""Candidates of a recall: rows of searched places that match a question by words or by meaning."""
+"""Candidates of a recall: rows of searched places that match a question by words or by meaning.
+
+Two statements, each for all places of a recall: the state of the places, and the question, by words
+and by meaning. If rows are outdated, `PlaceSearch` updates them in between. More is returned than
+the recall needs: this module selects, and `factmem.recall` scores the candidates as it scores facts
+in memory, by the counts, cosines and statistics returned here.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import hypot, log
@@ -149,6 +155,7 @@ class _Question:
     def _candidate(self, place: SearchedPlace, row: Row) -> SearchCandidate:
         _, _, _, stored, length, words, cosine, ranked = row
 
+        # Only the caller knows the types of values.
         def load(known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
             item = StoredItem.load(stored)
             return item.fact(known.get(item.keyword))

@@ -1,4 +1,10 @@
-"""A small pool of connections, opened on demand and never shared with a forked child."""
+"""A small pool of connections, opened on demand and never shared with a forked child.
+
+`run` is the only way to a connection. After a lost connection, a deadlock or a failed serialization
+it repeats the work on another one, with growing pauses, until the deadline. If a connection was
+lost during a commit, nobody knows the outcome: the work is told how many such attempts there were,
+and looks for their marks before it writes again. A call that pauses holds no connection.
+"""
 
 import random
 import threading
@@ -56,6 +62,7 @@ class Connections:
 
     def start_afresh(self) -> None:
         """Forget all connections; in a forked child they belong to the parent."""
+        # A new one, as the threads that hold the old one do not exist in a forked child.
         self._free = threading.Semaphore(self._most)
         self._idle: list[PostgresSession] = []
         self._is_closed = False

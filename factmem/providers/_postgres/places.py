@@ -1,4 +1,10 @@
-"""PostgresPlaces: the places of a store in PostgreSQL, with the part that differs from other databases."""
+"""PostgresPlaces: the places of a store in PostgreSQL, with the part that differs from other databases.
+
+`StoredPlaces` has the operations; here are connections, time and freshness. Each new connection
+gets the settings that the policies of row level security read, and a role if there is one. A view
+is presented without a query only within `max_staleness`. Unless the application has a clock, each
+new connection sets that of the store to the server's, so that hosts with different clocks agree.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -130,6 +136,7 @@ class PostgresPlaces(StoredPlaces):
             "idle_in_transaction_session_timeout": _IDLE,
         }
         session.configure(settings)
+        # Purges and erasures remove the rows of searches in their own transaction.
         session.removal = _remove_items
         if self._server_clock is not None:
             (row,) = session.rows(_TIME)

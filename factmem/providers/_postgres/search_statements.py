@@ -1,4 +1,11 @@
-"""The SQL of searches: the rows of items, their terms and their vectors."""
+"""The SQL of searches: the rows of items, their terms and their vectors.
+
+Three groups, by their callers: rows (`search_states`, `place_search`, `item_tables`), vectors
+(`vector_spaces`), questions (`candidates`). Braces are filled with numbers, the schema of pgvector
+and conditions written in this package; words, values and names of users are always parameters.
+Types and operators of pgvector have their schema, so that the search path of a connection does not
+matter.
+"""
 
 READ_PLACES = """
 SELECT p.place, p.made, p.snapshot, p.last, p.bytes,

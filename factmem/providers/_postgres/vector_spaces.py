@@ -1,4 +1,11 @@
-"""Vector spaces: the vectors of one place from one model, and the partitions of large spaces."""
+"""Vector spaces: the vectors of one place from one model, and the partitions of large spaces.
+
+A recall with an embedder calls `missing` and `add` in turns, a batch at a time, until nothing is
+missing; the embedder runs in between, outside of any transaction. A vector belongs to a text: facts
+of a place with equal texts share it, and it is deleted with the last of them. A large space gets a
+partition with an index: by the recall that has completed it, or by `migrate` if the role of the
+application must not create tables. Without pgvector places are searched by words alone.
+"""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -145,6 +152,7 @@ class VectorSpaces:
 
     def _index(self, session: PostgresSession, space: int, dimensions: int) -> None:
         """Create the partition of a space with its index: 20 s for 100,000 vectors."""
+        # Broken off at the deadline of a recall, it would begin again with the next one.
         deadline, session.deadline = session.deadline, inf
         try:
             with session.transaction():

@@ -1,4 +1,12 @@
-"""The keys of an encrypted store: adding, removing, rotating and destroying them in use."""
+"""The keys of an encrypted store: adding, removing, rotating and destroying them in use.
+
+A key is changed in steps, and between them other processes go on reading and writing. The row of
+the store gets a new generation of keys beside the old one; the places are brought to it, some in
+each transaction; the row drops the old generation once no place has it. A call that was cut short
+leaves both, and the next one goes on from there. `rotate` seals every line again, unless it is to
+wrap the ring alone. `shred` only wraps the data keys again: erasures and purges have already left
+the old data keys behind.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,11 @@
-"""SqlitePlaces: the places of a folder's database, with the part that differs from other databases."""
+"""SqlitePlaces: the places of a folder's database, with the part that differs from other databases.
+
+`StoredPlaces` has the operations; here is what a file needs. A read that finds damage is repeated
+on new connections. If the file was deleted or replaced, what was read before is forgotten. On a
+full disk a write first empties the log, and what forgets also gives up the reserve. `warm` and
+`has_extents` are for event loops: they use a connection of their own, and give up instead of
+waiting.
+"""
 
 import sqlite3
 import time
@@ -131,6 +138,7 @@ class SqlitePlaces(StoredPlaces):
             self._file = found
 
     def present(self, identity: Identity, present: Present[R], keyword: str | None = None) -> R:
+        # Opens the connection of `warm` here, as that takes I/O.
         _steadily(self.database.prepare_warm)
         return super().present(identity, present, keyword)
 

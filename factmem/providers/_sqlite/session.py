@@ -1,4 +1,10 @@
-"""SqliteSession: a connection to the database of a folder, as the core of the stores uses it."""
+"""SqliteSession: a connection to the database of a folder, as the core of the stores uses it.
+
+`Database` makes one for each unit of work. Statements of the core are translated from PostgreSQL's
+form. A transaction takes the lock of the store before it begins, so row locks are not needed, and
+`FOR UPDATE` is dropped. A session that writes may begin without a database, which its first write
+creates.
+"""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -83,6 +89,7 @@ class SqliteSession:
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
         """See `Session.rows`."""
         db, text = self.connection, _translated(query)
+        # A read takes no lock: it must not wait for writers.
         if db.in_transaction or text.startswith("SELECT"):
             return db.execute(text, parameters).fetchall()
         with self.transaction():

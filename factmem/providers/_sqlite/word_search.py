@@ -1,4 +1,11 @@
-"""WordSearch: finds candidates by the stored indexes of words. Every method blocks."""
+"""WordSearch: finds candidates by the stored indexes of words. Every method blocks.
+
+For each place one of three: its stored index, if the place has not changed; the index without the
+keywords that changed, and a small index of these; a new index, which takes reading all of the place
+and is stored for the next process. All are searched alike, as parts. An index is sealed or has a
+checksum, as the lines of its place, and names the end at which it was made. Only
+`SearchedFileProvider` uses it, for a process that recalls once.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

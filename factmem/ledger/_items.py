@@ -1,4 +1,11 @@
-"""The current values of a ledger: Item, and KeywordItems for the items of one keyword."""
+"""The current values of a ledger: Item, and KeywordItems for the items of one keyword.
+
+Only `Ledger` and `PlanningLedger` change items, while they fold an entry; all others read them,
+under the lock of whoever owns the ledger. One class serves current, proposed and planned values. A
+large place has 100,000 of them in memory: hence slots, strings and lists that are shared until one
+changes, and no dictionary for a single item. Forgettings and retractions name a value by its
+digest; digests are computed only for keywords that were asked for one.
+"""
 
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy

@@ -1,4 +1,11 @@
-"""Plans: values that begin later, beside the current values of a keyword."""
+"""Plans: values that begin later, beside the current values of a keyword.
+
+The class stands between `LedgerReads` and `Ledger`, and calls the methods of `Ledger` as hooks.
+`Ledger.apply` calls `advance` before each entry, so that a plan begins in its place among the
+entries, whenever they are read. A read after the last entry must not do that, or the ledger would
+depend on who has read it: `_ahead` applies what has begun to copies. A begin stays in `_begins`
+when its plan is cancelled; there is nothing to apply then.
+"""
 
 from bisect import insort
 from collections.abc import Collection, Iterator
@@ -144,6 +151,7 @@ class PlanningLedger(LedgerReads):
         if is_said_again:
             self._dropped(plan.item, begin)
             return
+        # It begins as what its own save was, not as a part of the entry that is applied next.
         self._by, self._is_undoing = plan.by, False
         self._save(plan.fact, begin)
 

@@ -1,4 +1,11 @@
-"""The reading half of a ledger: its current items, as facts, and what has changed."""
+"""The reading half of a ledger: its current items, as facts, and what has changed.
+
+Reads of current values get the time as an argument and begin with `at`: the items, with copies of
+keywords whose plans have begun since the last entry. So time passes without changing the ledger.
+A version counts what can change a read: applied entries, expiries and begins; what lies between two
+of them is in the change log and in the lists of both. `LedgerReads` is the base of
+`PlanningLedger`, that of `Ledger`.
+"""
 
 from bisect import bisect_right
 from collections import deque

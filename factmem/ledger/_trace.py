@@ -1,4 +1,11 @@
-"""The lives of values in a ledger: when each began and ended, and what each save did."""
+"""The lives of values in a ledger: when each began and ended, and what each save did.
+
+A `Ledger` has what is current and not how it came about. `Trace` folds the same entries by the same
+code, and notes in its hooks what each of them did, so that history, changes and purges cannot
+disagree with what is current. While a save is applied, `_saving` is set: what is dropped then was
+replaced, else withdrawn. Each life has two spans: recorded (`born`, `died`) and held (`holds_from`,
+`holds_until`). A life is found by the `id` of its item, which it keeps alive.
+"""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,11 @@
-"""Undoing a change: the entry that restores what was current before it. Pure."""
+"""Undoing a change: the entry that restores what was current before it. Pure.
+
+A change may be undone only if nothing rests on it: the parts that it touched must be as it left
+them. So the log is folded to before the change, to after it, and to its end, and these states are
+compared. The result is an ordinary entry, which itself can be undone: it forgets what the change
+brought and saves what was there before. It is applied in that order, and what was said later does
+not end its saves.
+"""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy

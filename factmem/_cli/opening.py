@@ -1,4 +1,11 @@
-"""Opening of stores and keys from options."""
+"""Opening of stores and keys from options.
+
+`command` calls `run` for each command with a `store`; few commands open one themselves. A missing
+folder is reported before a passphrase is asked for, and only commands with `creates` create a
+store. A key comes from one named place and never from an argument, which other users could see in
+the process list; nor may a URL have a password. The store is closed when the work ends, also after
+an error.
+"""
 
 import getpass
 import os

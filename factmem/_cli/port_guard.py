@@ -1,4 +1,11 @@
-"""PortGuard: the check of every request to a port that a command opens."""
+"""PortGuard: the check of every request to a port that a command opens.
+
+Used by `review`, where links have signed tokens, and by `mcp`, where one token serves all. It wraps
+the whole application, so that no route can be reached without it. A request with a wrong `Host` or
+`Origin` is refused before its token is read; a browser, which sends the cookie by itself, has to
+name an allowed origin for every change. The application gets the token and decides what its owner
+may do.
+"""
 
 import hmac
 import os
@@ -75,6 +82,8 @@ class PortGuard:
         given: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             given.setdefault(name.lower(), []).append(value)
+        # A page may let its own name point at this machine: then its requests have no foreign
+        # origin.
         if len(hosts := given.get(b"host", [])) != 1 or hosts[0].lower() not in self._hosts:
             return 421, "The host must be 127.0.0.1 or localhost, with the port"
         origins = given.get(b"origin", [])

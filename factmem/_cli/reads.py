@@ -1,4 +1,10 @@
-"""Commands that show facts: places, show, history, why, recall."""
+"""Commands that show facts: places, show, history, why, recall.
+
+Each returns an `Answer`, of which `command` prints the records as JSON or the table. A keyword or
+place without facts is an exit code of its own and no empty table, for scripts. Only `recall` opens
+the store itself: without an embedder it uses stored indexes of words, as the process asks once and
+ends.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

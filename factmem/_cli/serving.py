@@ -1,4 +1,10 @@
-"""Commands that serve a store: browse, review and mcp."""
+"""Commands that serve a store: browse, review and mcp.
+
+Packages of extras are looked for before anything else and imported in the functions, as only these
+commands need them. All three serve until they are interrupted, with the store open all the time;
+`run` closes it. HTTP servers listen on 127.0.0.1 only, behind a `PortGuard`; TLS is left to a
+proxy.
+"""
 
 import os
 import re

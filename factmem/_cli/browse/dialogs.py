@@ -1,4 +1,9 @@
-"""Dialogs of the browser: EditDialog, ConfirmDialog, FormerDialog, NameDialog, KeysDialog."""
+"""Dialogs of the browser: EditDialog, ConfirmDialog, FormerDialog, NameDialog, KeysDialog.
+
+A dialog only asks: it closes with its result, and the `Browser`, which waits for it, changes the
+store. Outside of the editor, texts of the store are shown escaped and as `Text`, because Textual
+would read markup in a string.
+"""
 
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar

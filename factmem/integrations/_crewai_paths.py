@@ -1,4 +1,10 @@
-"""Scope paths of CrewAI as scopes, and facts as records."""
+"""Scope paths of CrewAI as scopes, and facts as records.
+
+`/` is the scope of the view, and a path below it the scope with the path behind its name; a path
+exists if the store lists a place of it. CrewAI is synchronous, so its methods run in the portal.
+Every call makes a view of the paths it names, which cannot reach facts of other users.
+`FactmemMemory` adds saves and recalls, which need a chat model or a search.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime

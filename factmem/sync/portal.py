@@ -1,4 +1,10 @@
-"""Portal: an event loop in its own thread, for synchronous callers."""
+"""Portal: an event loop in its own thread, for synchronous callers.
+
+The synchronous twins hold the asynchronous objects and call them through a portal, so no code
+exists twice. Twins share `SHARED_PORTAL` unless they get another one: with one loop, what is opened
+in one call can be used in the next. Each call runs as a task of that loop, so calls of several
+threads overlap.
+"""
 
 import atexit
 import os

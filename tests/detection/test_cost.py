@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from factmem.detection._question import answer_schema, detection_question, whole_items
+from factmem.detection._question import whole_items
 from factmem.detection._spelling import Keywords, tidy_keyword
-from factmem.detection.request import DetectionRequest
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import Concept, FactType, MultipleFacts
-from factmem.models.places import Place
 from factmem.models.scopes import MemoryScopesProfile
-from factmem.prompt._transcript import Transcript
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -88,29 +85,6 @@ async def test_values_related_to_the_messages_come_first() -> None:
     await memory_of(store, model).auto_detect_facts([user("I sold the genoa")])
 
     assert '"red genoa"' in str(model.calls[0][0]["content"])
-
-
-def test_the_prompt_keeps_its_length() -> None:
-    """1,360 tokens with one scope and 1,389 with two, before it asked for dates and events."""
-    chat = [
-        message
-        for i in range(5)
-        for message in (
-            user(
-                f"I have been working on project number {i} in Berlin, and my brother likes it a lot."
-            ),
-            assistant(
-                "That sounds great! What did your brother say about it when you showed it to him?"
-            ),
-        )
-    ]
-    transcript = Transcript(chat, said_at=SUNDAY)
-    request = DetectionRequest(transcript=transcript, places=[Place(AGENT, ALICE)])
-
-    total = tokens(detection_question(request, transcript.messages, [])[0])
-    total += estimate_tokens(json.dumps(answer_schema([ALICE.name], [AGENT.type], [])))
-
-    assert total <= 1_360 + 150
 
 
 # Truncated answers

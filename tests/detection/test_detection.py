@@ -304,17 +304,6 @@ async def test_a_new_value_replaces_and_a_retraction_forgets() -> None:
     assert [each.reason for each in report.rejected] == [RejectionReason.SUPERSEDED]
 
 
-async def test_the_only_value_can_be_retracted() -> None:
-    store = InMemoryProvider()
-    await store.save(theme("dark"), ALICE, AGENT)
-    model = ScriptedChatModel(answer(item(message=1, action="retract")))
-
-    report = await memory_of(store, model).auto_detect_facts(CHAT)
-
-    assert [each.value for each in report.retracted] == ["dark"]
-    assert await store.load(THEME, ALICE, AGENT) == []
-
-
 async def test_values_without_json_are_harmless() -> None:
     """Only a user's own provider returns such values: the prompt leaves them out."""
 

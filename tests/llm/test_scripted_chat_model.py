@@ -83,20 +83,6 @@ async def test_values_are_extracted_from_any_answer(answer: object) -> None:
     assert model.calls == [HELLO]
 
 
-async def test_a_bad_answer_is_repaired_once() -> None:
-    """As with an endpoint, the repair is a call of its own."""
-    model = ScriptedChatModel({"title": "Darcula"}, {"name": "Darcula"}, "no", "no")
-
-    extraction = await model.extract(HELLO, Theme)
-    with pytest.raises(ExtractionError, match="Asked twice") as caught:
-        await model.extract(HELLO, Theme)
-
-    assert extraction.usage.calls == 2
-    assert len(model.calls) == 4
-    assert "That answer cannot be used" in str(model.calls[1][-1]["content"])
-    assert caught.value.raw == "no"
-
-
 async def test_refusals_and_truncation_can_be_scripted() -> None:
     """The errors are those of an endpoint."""
     model = ScriptedChatModel(

@@ -4,10 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from factmem.errors import MemoryAccessError, UnboundSubjectError
-from factmem.models.facts import Concept
+from factmem.errors import UnboundSubjectError
 from factmem.models.places import (
-    MemoryScope,
     MemorySubject,
     Place,
 )
@@ -179,18 +177,6 @@ async def test_forgetting_needs_a_condition_and_an_entity(store: InMemoryProvide
     assert len(await memory_of(store).contents.records()) == 3
 
 
-async def test_a_view_forgets_only_inside(store: InMemoryProvider) -> None:
-    """Naming an outside place raises, and so does a read-only view."""
-    view = memory_of(store).view(subjects=[ALICE])
-
-    with pytest.raises(MemoryAccessError, match="outside"):
-        await view.contents.forget(concept=LANGUAGES, subjects=[BOB])
-    with pytest.raises(MemoryAccessError, match="read-only"):
-        await view.view(read_only=True).contents.forget(concept=THEME)
-
-    assert len(await memory_of(store).contents.records()) == 3
-
-
 async def test_a_dry_run_of_a_reset_counts(store: InMemoryProvider) -> None:
     """The reset removes exactly what the dry run counted."""
     view = memory_of(store).view(subjects=[ALICE, BOB])
@@ -207,18 +193,6 @@ async def test_a_dry_run_of_a_reset_counts(store: InMemoryProvider) -> None:
     assert await store.history(THEME, ALICE, AGENT) == []
 
 
-async def test_only_a_view_can_be_reset(store: InMemoryProvider) -> None:
-    """Omitting an argument never clears all users."""
-    with pytest.raises(ValueError, match="whole store"):
-        await memory_of(store).contents.reset(confirm=True)
-    view = memory_of(store).view(subjects=[ALICE], read_only=True)
-    with pytest.raises(MemoryAccessError, match="read-only"):
-        await view.contents.reset(confirm=True)
-
-    assert (await view.contents.reset()).count == 1
-    assert len(await store.places()) == 3
-
-
 async def test_a_small_provider_raises_an_error_that_names_the_missing_method() -> None:
     """The four methods cannot list, and the error says so."""
     with pytest.raises(TypeError, match="BareProvider is not a FactStore"):
@@ -233,19 +207,3 @@ async def test_an_empty_memory_has_an_empty_tree() -> None:
     assert (await contents.tree()).newest is None
     assert await contents.concepts() == []
     assert await contents.records() == []
-
-
-async def test_counts_are_exact_over_siblings() -> None:
-    """A scope with the same prefix is not counted."""
-    store = InMemoryProvider()
-    concept = Concept("plan", "A plan")
-    for number, name in enumerate(["team", "team2", "team/a"]):
-        facts = [note(f"k{each}", "v") for each in range(number + 1)]
-        await store.save_many(facts, MemorySubject.EVERYTHING, MemoryScope.Product(name))
-
-    view = memory_of(store).view(scopes=[MemoryScope.Product("team")])
-
-    assert (await view.contents.tree()).count == 1
-    assert await view.contents.forget(concept=concept, subjects=[MemorySubject.EVERYTHING]) == 0
-    assert (await view.contents.reset(confirm=True)).count == 1
-    assert [info.count for info in await store.places()] == [3, 2]

@@ -44,16 +44,6 @@ async def test_of_binds_every_unbound_subject() -> None:
     assert await alice.current(THEME) == []
 
 
-async def test_of_shows_one_user_only() -> None:
-    """It is a view like any other."""
-    store = InMemoryProvider()
-    await store.save(theme("dark"), ALICE, AGENT)
-    memory = memory_of(store, subjects=[USER])
-
-    assert [fact.value for fact in await memory.of("alice").current(THEME)] == ["dark"]
-    assert await memory.of("bob").view(subjects=[ALICE]).current(THEME) == []
-
-
 def test_of_raises_for_a_memory_without_a_user() -> None:
     """Otherwise it would show everything to everyone, as if it were one user's."""
     with pytest.raises(ValueError, match="no unbound per-entity subject"):

@@ -192,19 +192,6 @@ async def test_an_ambiguous_keyword_forgets_nothing(spelled: AgentMemory) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        '"{\\"concept\\": \\"ide-theme\\"}"',
-        '```json\n{"concept": "ide-theme"}\n```',
-        "ide-theme",
-    ],
-)
-async def test_arguments_in_a_string(spelled: AgentMemory, arguments: str) -> None:
-    """An object written as a string is parsed."""
-    assert json.loads(await tool(spelled, "forget").call(arguments)) == {"forgotten": 1}
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
         '{"concept": "ide-theme", "values": ["dar',
         '```json\n{"concept": "ide-theme", "values": ["dar',
         '{"concept": "ide-theme", "values": null}',

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from factmem.errors import MemoryAccessError
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.transfer.bundle import export_facts
 from tests.doubles import BareProvider
@@ -22,18 +21,6 @@ async def test_the_store_of_a_memory_is_its_provider(tmp_path: Path) -> None:
     assert memory.store is store
     assert (await export_facts(memory.store, tmp_path / "facts.jsonl")).entries == 1
     assert await memory.store.forget(ALICE, AGENT, concept=THEME) == 1
-
-
-async def test_the_store_of_a_view_is_restricted_to_the_view(tmp_path: Path) -> None:
-    """A bundle of it has the facts of one user."""
-    memory = memory_of()
-    await memory.store.save(theme("dark"), ALICE, AGENT)
-    await memory.store.save(theme("light"), BOB, AGENT)
-    view = memory.view(subjects=[ALICE], read_only=True)
-
-    assert (await export_facts(view.store, tmp_path / "facts.jsonl")).entries == 1
-    with pytest.raises(MemoryAccessError):
-        await view.store.erase(ALICE, AGENT)
 
 
 async def test_a_small_provider_is_not_a_store() -> None:

@@ -10,6 +10,7 @@ import pytest
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from tests.memory.test_memory_tools import call, tool
+from tests.tables import table
 from tests.world import AGENT, ALICE, COMPANY, LANGUAGES, USER, languages, memory_of, note, theme
 
 BOB = USER.of("bob")
@@ -22,16 +23,6 @@ async def memory() -> AgentMemory:
     await store.save(theme("dark"), ALICE, AGENT)
     await store.save(languages("en", "ko"), ALICE, AGENT)
     return memory_of(store)
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"query": "theme"}, MappingProxyType({"query": "theme", "concepts": None})]
-)
-async def test_a_mapping_is_accepted(memory: AgentMemory, arguments: Mapping[str, object]) -> None:
-    """Most frameworks have already parsed the model's JSON."""
-    told = json.loads(await tool(memory, "recall").call(arguments))
-
-    assert (told["found"], told["facts"][0]["values"]) == (1, ["dark"])
 
 
 async def test_a_mapping_is_checked_as_a_string_is(memory: AgentMemory) -> None:
@@ -54,26 +45,28 @@ async def test_none_means_no_arguments(memory: AgentMemory) -> None:
     assert (await tool(memory, "recall").call(wrong)).startswith("Error:")
 
 
-@pytest.mark.parametrize("fence", ["```json\n%s\n```", "```\n%s\n```", " ```JSON %s```\n"])
-async def test_a_code_fence_is_removed(memory: AgentMemory, fence: str) -> None:
-    """Models wrap their JSON in Markdown."""
-    told = json.loads(await tool(memory, "recall").call(fence % '{"query": "theme"}'))
-
-    assert told["found"] == 1
-
-
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
+        {"query": "theme"},
+        MappingProxyType({"query": "theme", "concepts": None}),
+        '```json\n{"query": "theme"}\n```',
+        '```\n{"query": "theme"}\n```',
+        ' ```JSON {"query": "theme"}```\n',
         "{'query': 'theme'}",
         '{"query": "theme",}',
         '{"query": "theme", // what to look for\n"limit": 3}',
         "```\n{'query': 'theme'}",
+        '"{\\"query\\": \\"theme\\"}"',
     ],
 )
-async def test_arguments_are_parsed_like_answers(memory: AgentMemory, arguments: str) -> None:
-    """They may have every form that an answer may have."""
-    assert json.loads(await tool(memory, "recall").call(arguments))["found"] == 1
+async def test_arguments_are_parsed(
+    memory: AgentMemory, arguments: str | Mapping[str, object]
+) -> None:
+    """Most frameworks have parsed the model's JSON; a string has any form that an answer may have."""
+    told = json.loads(await tool(memory, "recall").call(arguments))
+
+    assert (told["found"], told["facts"][0]["values"]) == (1, ["dark"])
 
 
 @pytest.mark.parametrize(

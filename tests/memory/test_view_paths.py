@@ -7,7 +7,6 @@ it would be seen wherever it came out.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
 
@@ -222,32 +221,3 @@ async def _told_by_tools(view: AgentMemory) -> list[str]:
 
 async def _identities(store: FactStore) -> list[Identity]:
     return [info.place.identity for info in await store.places()]
-
-
-@given(places=PLACES, data=st.data())
-@SETTINGS
-async def test_outside_facts_do_not_affect_scores(places: list[Place], data: Any) -> None:
-    """Matches score as in a store without the other facts: no statistics are shared."""
-    inside = data.draw(st.sets(st.sampled_from(range(len(places))), min_size=1))
-    shown = [places[number] for number in sorted(inside)]
-    embedder = data.draw(st.sampled_from([None, EMBEDDER]))
-    whole = AgentMemory(await stored(places), embedder=embedder, clock=later)
-    alone = AgentMemory(await stored(places, inside), embedder=embedder, clock=later)
-    await whole.view(places=places).recall(ALL_WORDS)
-
-    for question in (ALL_WORDS, SHARED, "valueone", "keywordtwo aboutthree", "six"):
-        seen = await whole.view(places=shown).recall(question, limit=99)
-        expected = await alone.view(places=shown).recall(question, limit=99)
-        assert _scored(seen) == _scored(expected)
-        assert seen.is_semantic == expected.is_semantic == (embedder is not None)
-
-
-def later() -> datetime:
-    return datetime(2040, 1, 1, tzinfo=UTC)
-
-
-def _scored(result: RecallResult) -> list[tuple[object, ...]]:
-    return sorted(
-        (m.fact.values, m.place.identity, round(m.score, 6), m.relevance, m.lexical, m.semantic)
-        for m in result
-    )

@@ -122,26 +122,6 @@ async def test_a_thread_that_blocks_the_store_too_long(root: Path) -> None:
     assert await current(two) == ["dark", "java"]
 
 
-async def test_a_timed_out_call_leaves_nothing_behind(root: Path) -> None:
-    """It does not take the lock later, and threads do not accumulate."""
-    busy = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.02))
-    await busy.save(theme("dark"), ALICE, AGENT)
-    before = threading.active_count()
-    for _ in range(3):
-        holder = Process(holding, str(root))
-        assert holder.lines() == ["ready"]
-        for _ in range(3):
-            with pytest.raises(StoreBusyError, match="busy_timeout"):
-                await busy.save(theme("light"), ALICE, AGENT)
-        holder.go()
-        assert holder.end() == 0
-        with anyio.fail_after(60):
-            while not await _is_saved(busy):
-                pass
-
-    assert threading.active_count() <= before + 4
-
-
 async def test_errors_do_not_accumulate_threads_and_descriptors(root: Path) -> None:
     """Another process holds the lock: the next wait reuses the one before."""
     busy = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.02))

@@ -66,13 +66,3 @@ async def test_a_failed_recall_reports_its_calls_of_the_embedder(store: InMemory
 
     (told,) = _told(events, MemoryOperation.RECALL)
     assert (told.error_type, told.embedding_calls) == ("MissingExtraError", 2)
-
-
-async def test_the_cost_of_a_recall_is_reported_once(store: InMemoryProvider) -> None:
-    events: list[MemoryEvent] = []
-    memory = recall_memory(store, embedder=TopicEmbedder(), listeners=[events.append])
-
-    result = await memory.recall("any animal?")
-
-    (told,) = _told(events, MemoryOperation.RECALL)
-    assert told.embedding_calls == result.embedding_calls == 2

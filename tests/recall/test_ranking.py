@@ -382,17 +382,6 @@ def test_the_order_of_equal_matches_does_not_depend_on_insertion() -> None:
         assert ids(index.search(replace(asked("cat"), limit=3), NOW)) == ["id0", "id1", "id2"]
 
 
-def test_a_filter_excludes_others_from_the_statistics() -> None:
-    """Scores equal those of an index without other facts, so they reveal nothing of these."""
-    others = [bare_note(f"other{n}", "Miso and Lisbon", id=f"o{n}") for n in range(20)]
-    question = replace(asked("Miso in Lisbon"), filter=RecallFilter(["pet", "trip"]))
-
-    narrowed = index_of(*FACTS, *others).search(question, NOW)
-    small = index_of(*FACTS[:2]).search(asked("Miso in Lisbon"), NOW)
-
-    assert narrowed == small
-
-
 @table(
     ("weights", "message"),
     [

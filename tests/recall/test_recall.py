@@ -10,7 +10,6 @@ import pytest
 
 from factmem.errors import (
     EmbeddingError,
-    MissingExtraError,
     StorageError,
     UnboundSubjectError,
 )
@@ -380,16 +379,6 @@ async def test_with_a_failing_embedder_words_are_searched(
     assert "4711" not in caplog.text
     embedder.failure = None
     assert (await memory.recall("Miso the cat")).is_semantic
-
-
-async def test_an_embedder_that_is_not_installed_raises(store: LocalStore) -> None:
-    """It is a mistake in the setup of the application, and raises."""
-    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
-    embedder = TopicEmbedder()
-    embedder.failure = MissingExtraError("pip install 'factmem[litellm]'")
-
-    with pytest.raises(MissingExtraError):
-        await recall_memory(store, embedder=embedder).recall("cat")
 
 
 async def test_many_concurrent_tasks(store: LocalStore) -> None:

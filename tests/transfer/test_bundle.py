@@ -182,18 +182,6 @@ async def test_from_any_store_into_any_other(tmp_path: Path) -> None:
     assert set(bundles) == {bundles[0]}
 
 
-async def test_importing_twice_changes_nothing() -> None:
-    """Repeating a restore as a precaution does no harm."""
-    bundle = await bundle_of(await full_store())
-    store = await restored(bundle)
-
-    again = await import_facts(io.BytesIO(bundle), store)
-
-    assert again.new == 0
-    assert again.entries == 8
-    assert await bundle_of(store) == bundle
-
-
 async def test_conversations_keep_the_numbers_that_facts_cite() -> None:
     """Also where messages were removed; what is there already is not doubled."""
     bundle, other = await bundle_of(await full_store()), await full_store()

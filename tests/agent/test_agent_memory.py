@@ -8,7 +8,6 @@ import pytest
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
 from factmem.agent.nodes import Strategy, node_llm_request
-from factmem.agent.tools import Tool
 from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,
@@ -351,25 +350,6 @@ async def test_a_users_own_memory_class_can_be_installed() -> None:
 
     assert memory.shout() == "HELLO"
     assert seen == [Loud]
-
-
-async def test_a_tool_of_ones_own_can_use_the_memory() -> None:
-    """It reads only the places of the run."""
-    store = InMemoryProvider()
-    await store.save(theme("dark"), ALICE, PRODUCT)
-    await store.save(theme("light"), BOB, PRODUCT)
-
-    async def recall(context: AgentContext) -> list[str]:
-        """Look up what is known about the user."""
-        return [str(fact.values[0]) for fact in await context.memory.current()]
-
-    model = ScriptedChatModel(calls(("recall", {})), "Dark.")
-    agent = Agent(model, tools=[Tool(recall)])
-    installed(agent, store, subjects=[USER])
-
-    await agent.run("Which theme?", subjects=[ALICE])
-
-    assert model.calls[1][-1]["content"] == '["dark"]'
 
 
 async def test_a_model_can_use_the_tools_of_the_memory() -> None:

@@ -11,7 +11,6 @@ from factmem.models.places import (
 )
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import SettableClock
-from tests.doubles import BareProvider
 from tests.world import (
     AGE,
     AGENT,
@@ -191,12 +190,6 @@ async def test_a_dry_run_of_a_reset_counts(store: InMemoryProvider) -> None:
     assert [receipt.count for receipt in done.receipts] == [1, 2]
     assert [info.subject.name for info in await store.places()] == ["device"]
     assert await store.history(THEME, ALICE, AGENT) == []
-
-
-async def test_a_small_provider_raises_an_error_that_names_the_missing_method() -> None:
-    """The four methods cannot list, and the error says so."""
-    with pytest.raises(TypeError, match="BareProvider is not a FactStore"):
-        await memory_of(BareProvider()).contents.tree()
 
 
 async def test_an_empty_memory_has_an_empty_tree() -> None:

@@ -22,7 +22,7 @@ from factmem.models.places import (
     MemoryScopeType,
     Place,
 )
-from factmem.prompt.memory_message import MEMORY, render
+from factmem.prompt.memory_message import render
 from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
@@ -342,13 +342,6 @@ async def test_a_budget_is_kept_and_reported() -> None:
     assert report.left_out == 100 - text.count("\n- ")
     assert f"Left out for lack of room: {report.left_out}" in text
     assert len(report.facts) == 100
-
-
-def test_a_budget_without_room_raises() -> None:
-    frame = estimate_tokens(MEMORY.opening) + estimate_tokens(MEMORY.closing)
-
-    with pytest.raises(ValueError, match=f"alone has {frame}"):
-        memory_of(message_form=MessageForm(max_tokens=frame))
 
 
 def test_two_concepts_of_one_keyword_raise() -> None:

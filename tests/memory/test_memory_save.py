@@ -7,7 +7,7 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScopeType
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
@@ -71,16 +71,6 @@ async def test_a_known_concept_keeps_its_keyword_and_type() -> None:
     known = {info.keyword: info for info in await memory.contents.concepts()}
     assert known["ide-theme"].description == "The IDE theme that the user prefers"
     assert (known["ide-theme"].count, known["languages"].count) == (1, 3)
-
-
-async def test_an_application_owned_concept_raises() -> None:
-    plan = Concept("plan", "The plan that the user pays for", detect=False)
-    memory = memory_of(concepts=[plan])
-
-    answer = await save(memory, {"concept": "Plan", "value": "enterprise"})
-
-    assert answer == "Error: nothing was saved. Only the application writes this concept."
-    assert await memory.current() == []
 
 
 async def test_several_values_of_a_new_concept() -> None:

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -85,17 +84,6 @@ async def test_reading_outside_finds_nothing(store: FactStore) -> None:
     assert [info.place.identity for info in await seen.places()] == [OURS.identity]
     report = await export_facts(seen, BytesIO(), places=[OURS, THEIRS])
     assert [place.identity for place in report.places] == [OURS.identity]
-
-
-async def test_a_chat_gets_nothing_from_outside(store: FactStore) -> None:
-    """Naming another user's subject adds nothing to a prompt."""
-    view = memory_of(store).view(subjects=[ALICE])
-    messages: list[Any] = [user("Hello")]
-
-    await view.view(subjects=[BOB]).load_facts_to_agent(messages)
-    await view.view(subjects=[BOB]).load_facts_to_agent(messages, THEME)
-
-    assert messages == [user("Hello")]
 
 
 @pytest.mark.parametrize("place", [THEIRS, OURS], ids=["outside", "read-only"])

@@ -10,7 +10,6 @@ import anyio
 import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers import _group_commit
 from factmem.providers._sql import tidying
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -42,18 +41,6 @@ def is_plain(storage: Storage) -> bool:
 @pytest.fixture
 def clock() -> SettableClock:
     return SettableClock()
-
-
-async def test_purging_a_source_removes_its_quotes(root: Path) -> None:
-    """The quote is removed with the value."""
-    store = LocalFileMemoryProvider(root)
-    source = FactSource(SourceKind.USER, "chat-1", 3, f"I said {SECRET}")
-    await store.save(theme("dark", source=source), ALICE, AGENT)
-
-    await store.forget(ALICE, AGENT, source=FactSource(SourceKind.USER, "chat-1"), purge=True)
-
-    assert holds(root, SECRET) == []
-    assert holds(root, "dark") == []
 
 
 async def test_compaction_removes_history(

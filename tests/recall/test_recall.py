@@ -10,7 +10,6 @@ import pytest
 
 from factmem.errors import (
     EmbeddingError,
-    StorageError,
     UnboundSubjectError,
 )
 from factmem.events import MemoryEvent, MemoryOperation
@@ -301,17 +300,6 @@ class Bare:
 
     async def load_by_description(self, *args: Any) -> Any:
         return await self._store.load_by_description(*args)
-
-
-async def test_a_failing_backend_fails_the_recall(store: LocalStore) -> None:
-    """An error is not an empty result."""
-
-    class Failing(Bare):
-        async def load_all(self, *args: Any) -> Any:
-            raise StorageError("the disk is on fire")
-
-    with pytest.raises(StorageError, match="on fire"):
-        await recall_memory(Failing(store)).recall("cat")
 
 
 async def test_without_a_memory_nothing_is_found() -> None:

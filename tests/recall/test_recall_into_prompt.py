@@ -32,7 +32,7 @@ from factmem.recall._lexical import analysis
 from factmem.recall._lexical.analysis import sentences
 from factmem.recall.match import RecallReport
 from factmem.testing.chat import ScriptedChatModel
-from tests.doubles import BareProvider, TopicEmbedder
+from tests.doubles import TopicEmbedder
 from tests.tables import table
 from tests.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, USER, bare_note, recall_memory
 
@@ -253,15 +253,6 @@ async def test_it_is_reported_as_one_recall(store: InMemoryProvider) -> None:
 
     recalls = [event for event in events if event.operation is MemoryOperation.RECALL]
     assert [event.count for event in recalls] == [3]
-
-
-async def test_a_small_provider_is_enough(store: InMemoryProvider) -> None:
-    """Its four methods suffice."""
-    messages: Chat = [said("The router?")]
-
-    await recall_memory(BareProvider(store)).recall_facts_to_agent(messages)
-
-    assert values(messages) == ["X200"]
 
 
 # Installed in an agent

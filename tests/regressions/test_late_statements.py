@@ -27,29 +27,6 @@ async def themes(root: Path) -> list[str]:
     return [f.value for f in await LocalFileMemoryProvider(root).load(THEME, ALICE, AGENT)]
 
 
-async def test_the_slower_worker_does_not_win(tmp_path: Path) -> None:
-    """Its statement is in the history and in the report."""
-    slow, quick = SlowModel(RED), ScriptedChatModel(GREEN)
-    reports: list[Any] = []
-
-    async def remember_red() -> None:
-        reports.append(await worker(tmp_path, slow).remember("I use the red theme.", said_at=NOW))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(remember_red)
-        await slow.asked.wait()
-        later = NOW + timedelta(seconds=1)
-        await worker(tmp_path, quick).remember("I use the green theme.", said_at=later)
-        slow.go.set()
-
-    assert await themes(tmp_path) == ["green"]
-    (report,) = reports
-    assert (report.saved, [placed.fact.value for placed in report.superseded]) == ([], ["red"])
-    (_, event) = await LocalFileMemoryProvider(tmp_path).history(THEME, ALICE, AGENT)
-    assert event.fact is not None
-    assert (event.action, event.fact.timestamp) == ("superseded", NOW)
-
-
 async def test_a_slower_retraction_ends_nothing(tmp_path: Path) -> None:
     """It was said before the value was said again."""
     first = worker(tmp_path, ScriptedChatModel(GREEN))

@@ -146,6 +146,8 @@ class KeyFile:
             with suppress(FileNotFoundError):
                 beside.unlink()
             _write_durably(beside, orjson.dumps({"keys": keys}), os.O_CREAT | os.O_EXCL)
+            # A second name for the old keys: they are overwritten only when the new file is
+            # durable.
             with suppress(FileNotFoundError):  # the first write replaces no file
                 os.link(self.path, before)
             beside.replace(self.path)
@@ -161,6 +163,7 @@ class KeyFile:
         """Overwrite and delete the previous file, if there is one."""
         if not before.exists():
             return
+        # After a kill in between, that name may be one of the file in use, which must stay.
         if not (self.path.exists() and before.samefile(self.path)):
             _write_durably(before, bytes(before.stat().st_size), 0)
         before.unlink()

@@ -54,6 +54,8 @@ def purged(
         now = max(now, related.recorded_at)
         doomed = _Doomed.of(related, condition, now)
         if doomed.sources and condition.names is not None:
+            # Later sources in these conversations may quote the purged words: they are checked,
+            # too.
             names = condition.names | related.sharing(doomed.sources)
             doomed = _Doomed.of(related, condition, now, names)
         keys = doomed.keys | _retracted_alone(condition)

@@ -168,6 +168,7 @@ class Trace(Ledger):
 
     def apply(self, entry: Entry) -> None:
         """Apply the next entry."""
+        # Before the entry is applied, as the hooks write to the last of each list.
         self.recorded.append(max(self.recorded_at, entry["at"]))
         self.saved.append([])
         self.forgotten.append({})

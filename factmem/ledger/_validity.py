@@ -34,6 +34,7 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
         first, last = _period(life)
         if life.item.state == "proposed" or _has_expired(life, known):
             continue
+        # A moment has no length: what begins at it holds at it.
         if first < (end if begin < end else end + "~") and begin < last and first < last:
             lives.setdefault(life.keyword, []).append((min(last, end), life))
             if is_between and life.holds_until is not None:

@@ -146,6 +146,8 @@ class PlaceSearch:
                 return False
             try:
                 with session.transaction():
+                    # What was read above counts only if nobody has changed the place or its rows
+                    # since.
                     search = self._locked(session, place)
                     if not search:
                         return False

@@ -72,6 +72,7 @@ class StoredConversations:
                     return added
                 locked = writer.lock(session, key)
                 assert locked is not None  # noqa: S101 - locked or made
+                # Under the lock of the row, so that two calls with one message store it once.
                 new = _unknown(turns, lambda: _ids(session, reader, identity))
                 at = self._now(_recorded_at(session, key))
                 added[:] = _numbered(new, locked.extent.last, at)
@@ -152,6 +153,7 @@ class StoredConversations:
 
     def take(self, lease: int, within: Boundary) -> LearningTask | None:
         """See `ConversationStore.take`."""
+        # Never 0, which is the lease of a conversation that no worker has.
         token = randbits(62) | 1
 
         def write(session: Session, _: int) -> LearningTask | None:

@@ -186,6 +186,7 @@ class PlaceReader:
             for key, identity in identities.items()
         }
         rows = session.read_places(extents)
+        # The snapshot of an SQLite session may be older than what this process has saved since.
         if _is_behind(rows, extents) and session.renew():
             rows = session.read_places(extents)
         found: dict[Identity, Answer] = {}

@@ -125,6 +125,7 @@ class PlaceRewriter(PlaceWriter):
         if locked is None:
             return None
         sealer = self._reader.sealer(key, new_key or locked.data_key)
+        # Rewritten lines keep their marks, as a repetition of their save may still look for one.
         marks = session.read_marks(key)
         session.rows(sql.DELETE_INDEX, [key])
         self._delete_lines(session, key, rewritten)

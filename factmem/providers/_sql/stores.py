@@ -194,6 +194,7 @@ class Opening:
             return found
         if not self.tables.are_there(session):
             self.tables.make(session)
+        # Without effect if another process has made the store meanwhile.
         session.rows(sql.MAKE_STORE, [self.name, *self._new_row()])
         found = self.found(session)
         assert found is not None  # noqa: S101 - it was there, or was inserted

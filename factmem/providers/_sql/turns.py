@@ -101,6 +101,7 @@ def read_turns(
         after: Only messages from this number; none of the conversation was removed.
     """
     key = reader.key(identity)
+    # Messages are counted from 0, their lines from 1.
     end = _EVERYTHING if before is None else before + 1
     most = _EVERYTHING if last is None else last + 1
     head, rows, earlier = _head(session, key), list[Row](), None

@@ -163,6 +163,7 @@ class PlaceWriter:
         everything = Batch(saves, self._reader, now)
         keys = list(everything.parts)
         with session.transaction():
+            # Locks all rows first, which waits for an earlier attempt that is still under way.
             session.take_numbers(self._store, everything.heads(is_empty=True), NO_MARK, EMPTY_AT)
             if earlier:
                 committed = session.find_mark(keys, earlier)
@@ -192,6 +193,7 @@ class PlaceWriter:
             first = last - len(parts) + 1
             before = tag = NO_TAG if tail is None else tail[: len(NO_TAG)]
             if tail is not None:
+                # Nothing is appended to an end that does not verify.
                 sealer.check_tail(Extent(made, snapshot, first - 1), tag, tail)
             for number, (body, topics) in enumerate(parts, first):
                 when = batch.times[number - first] if batch.times else at

@@ -38,6 +38,7 @@ def backup(places: SqlitePlaces, target: Path) -> str:
         StorageError: The copy could not be written.
     """
     anchors = Anchors(places)
+    # A write, so it comes before the snapshot.
     taken = anchors.counted()
     with places.database.snapshot() as session:
         if session.db is None:
@@ -63,10 +64,12 @@ def _copy(
     """
     copy = folder / NAME
     with _writing(folder):
+        # Created before SQLite would, which takes the permissions of the umask.
         os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with closing(sqlite3.connect(copy, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = full")
             source.backup(db)
+            # What was erased since must not stay in free pages of the copy.
             db.execute("PRAGMA secure_delete = on")
             db.execute("BEGIN")
             db.executemany("INSERT OR REPLACE INTO erased VALUES (?, ?, ?, ?)", erased)
@@ -96,6 +99,7 @@ class Draft:
             target.parent.mkdir(parents=True, exist_ok=True)
             for other in target.parent.glob(f".{escape(target.name)}-*.tmp"):
                 with suppress(OSError):
+                    # Refused for a draft whose process is alive.
                     os.close(_locked(other))
                     shutil.rmtree(other, ignore_errors=True)
             self.folder.mkdir(mode=0o700)

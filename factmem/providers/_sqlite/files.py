@@ -142,6 +142,7 @@ class DatabaseFiles:
                     raise
                 self.fill_reserve()
             if is_new or made:
+                # A new file is durable only when the folders that name it are.
                 for folder in (self.root, *(each.parent for each in made)):
                     sync_folder(folder)
         except OSError as exc:
@@ -183,6 +184,7 @@ class DatabaseFiles:
             return False
         self._remove_unlinked()  # of a process that was killed here
         made = self.root / f"{_UNLINKED}{os.getpid()}-{threading.get_ident()}"
+        # Created before SQLite would, which takes the permissions of the umask.
         os.close(self._new(made))
         try:
             with closing(self.connect("rw", made)) as db:
@@ -268,6 +270,7 @@ class DatabaseFiles:
         db = sqlite3.connect(
             f"{(path or self.path).absolute().as_uri()}?mode={mode}",
             uri=True,
+            # Transactions are begun by hand, and threads take turns under the locks of `Database`.
             isolation_level=None,
             check_same_thread=False,
             timeout=self._timeout,

@@ -16,8 +16,9 @@ def message_time(message: Mapping[str, object], zone: tzinfo) -> datetime | None
     """Return the time in a message's own fields, or None.
 
     It is parsed from `timestamp`, then from `created_at`: a datetime, an ISO 8601 string, or
-    seconds, milliseconds or microseconds since 1970. A time without a zone is in `zone`. Anything
-    else is ignored: histories come from many programs, and a wrong field must not stop detection.
+    seconds, milliseconds or microseconds since 1970. A time without a zone, or in UTC, is read in
+    `zone`. Anything else is ignored: histories come from many programs, and a wrong field must not
+    stop detection.
     """
     for key in _KEYS:
         if (moment := _read(message.get(key), zone)) is not None:
@@ -51,13 +52,16 @@ def _from_text(text: str, zone: tzinfo) -> datetime | None:
 
 
 def _placed(moment: datetime, zone: tzinfo) -> datetime | None:
-    """Return a time with a zone; None if no fact can have it, before the year 1 or after 9999."""
+    """Return a time with a zone; None if no fact can have it, before the year 1 or after 9999.
+
+    Programs write UTC because they do not know where the user was: it is read in `zone`.
+    """
     moment = moment if moment.utcoffset() is not None else moment.replace(tzinfo=zone)
     try:
-        _ = moment.astimezone(UTC)
+        in_utc = moment.astimezone(UTC)
+        return in_utc.astimezone(zone) if moment.tzinfo is UTC else moment
     except OverflowError:
         return None
-    return moment
 
 
 def _from_epoch(number: float, zone: tzinfo) -> datetime | None:

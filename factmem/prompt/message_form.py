@@ -100,7 +100,7 @@ class MessageForm:
     """The lines before the facts. They should state that values are data."""
     zone: tzinfo | str = UTC
     """The time zone of the days that are shown, such as "Asia/Seoul". In it the memory also reads
-    "tomorrow" in questions, and in messages that have no time of their own."""
+    "tomorrow" in questions, and in messages whose time is in UTC or that have none."""
     max_tokens: int | None = None
     """The largest size of the message, as `estimate_tokens` counts it; None sets no limit."""
     label: Callable[[MemorySubject], str] | None = None

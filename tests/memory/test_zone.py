@@ -1,7 +1,7 @@
 """Days and words such as "tomorrow" are those of the application's time zone."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from factmem import AgentMemory, InMemoryProvider, MultipleFacts
@@ -42,6 +42,24 @@ async def test_tomorrow_is_that_of_the_user() -> None:
 
     [placed] = report.saved
     assert placed.fact.since == When("2026-11-26[Asia/Seoul]")
+
+
+async def test_messages_with_times_in_utc_are_read_in_the_zone() -> None:
+    """Logs, exports and stored conversations say when it was, not where the user was."""
+    found = item(quote="I move to Busan tomorrow", value="Busan", since="2026-11-26")
+    message = {"role": "user", "content": found["quote"]}
+    store = InMemoryProvider(clock=(clock := SettableClock(NIGHT)))
+    memory = memory_in_seoul(store, clock, {"facts": [found]}, {"facts": [found]})
+
+    stamped = {**message, "timestamp": "2026-11-24T16:30:00Z"}
+    [placed] = (await memory.auto_detect_facts([stamped], dry_run=True)).saved
+    assert placed.fact.since == When("2026-11-26[Asia/Seoul]")
+
+    chat = memory.conversation("chat", learn_after=timedelta(seconds=1))
+    await chat.append(message, said_at=NIGHT)
+    clock.advance()
+    [report] = (await memory.conversations.learn()).reports
+    assert report.saved[0].fact.since == When("2026-11-26[Asia/Seoul]")
 
 
 async def test_yesterday_in_a_question_is_that_of_the_user() -> None:

@@ -124,7 +124,8 @@ async def _search_places(
     turns = await parts.turn_search.find(operation.places, queries, present)
     result = await parts.search.recall(operation.places, queries, operation)
     result.turns = turns
-    operation.found(match.fact for match in result)
+    if parts.events:
+        operation.found(match.fact for match in result)
     return result
 
 

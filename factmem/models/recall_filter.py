@@ -72,10 +72,11 @@ class RecallFilter:
     @property
     def is_open(self) -> bool:
         """Whether it allows all facts."""
-        return self == _OPEN
+        return self is OPEN or self == OPEN
 
 
-_OPEN = RecallFilter()
+OPEN = RecallFilter()
+"""The filter that allows all facts."""
 
 
 def marks_of(fact: AnyFact) -> frozenset[bytes]:

@@ -22,6 +22,7 @@ from factmem.llm.messages import content_text
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import Concept, FactType, SingleFact
 from factmem.models.places import Identity, Place
+from factmem.models.recall_filter import OPEN, RecallFilter
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import ChangedConversation, Turn, TurnChanges
@@ -74,7 +75,8 @@ class TurnIndex:
         self.versions: Mapping[Place, object] = dict.fromkeys(self._places.values())
         """The version up to which each place was read; replaced, never mutated."""
         self._index = FactIndex(places)
-        self._passages: dict[tuple[Identity, str], Passage] = {}
+        self.passages: dict[tuple[Identity, str], Passage] = {}
+        """The passages by their place and the id of their fact."""
         self._ids: dict[tuple[Identity, str], dict[int, list[str]]] = {}
         """The ids of the passages of each conversation, by the number of their message."""
 
@@ -112,19 +114,19 @@ class TurnIndex:
             words = f"{turn.name}: {text}" if turn.name else text
             fact = SingleFact(SAID, words, id=fact_id, timestamp=turn.said_at, source=source)
             self._index.put(identity, PlacedFact(self._places[identity], fact))
-            self._passages[identity, fact_id] = Passage(name, turn, text)
+            self.passages[identity, fact_id] = Passage(name, turn, text)
             held.setdefault(turn.number, []).append(fact_id)
 
     def _drop(self, identity: Identity, ids: Sequence[str]) -> None:
         self._index.drop(identity, SAID.keyword, ids)
         for each in ids:
-            del self._passages[identity, each]
+            del self.passages[identity, each]
 
     def search(self, query: RecallQuery, now: datetime) -> list[tuple[Match, Passage]]:
         """Return the best passages for a question, best first."""
         with self._lock:
             return [
-                (match, self._passages[match.place.identity, match.fact.id])
+                (match, self.passages[match.place.identity, match.fact.id])
                 for match in self._index.search(query, now)
             ]
 
@@ -176,9 +178,7 @@ class TurnSearch:
                 no message.
             known: Texts of messages to leave out, such as those of the present chat.
         """
-        asked = [
-            query for query in queries if replace(query.filter, since=None, until=None).is_open
-        ]
+        asked = [query for query in queries if _is_for_turns(query.filter)]
         try:
             keeper = self._store.conversations
         except StorageError:  # it keeps none
@@ -193,7 +193,7 @@ class TurnSearch:
                 if index.versions is not since:  # another task has read them
                     changes = await keeper.changes(index.versions)
                 await self._cache.work(lambda: index.follow(changes))
-        if not len(index):
+        if not index.passages:
             return []
         left_out = {*map(str.strip, known), *(query.text.strip() for query in queries)}
         return await self._cache.work(lambda: self._found(index, asked, left_out))
@@ -222,3 +222,7 @@ class TurnSearch:
                     )
         ordered = sorted(best.values(), key=lambda turn: turn.score, reverse=True)
         return ordered[: queries[0].limit]
+
+
+def _is_for_turns(wanted: RecallFilter) -> bool:
+    return wanted is OPEN or replace(wanted, since=None, until=None).is_open

@@ -5,7 +5,7 @@ from datetime import timedelta
 from math import isfinite
 
 from factmem._arguments import expect, expect_within
-from factmem.models.recall_filter import RecallFilter
+from factmem.models.recall_filter import OPEN, RecallFilter
 
 __all__ = ["RecallSettings", "RecallWeights"]
 
@@ -97,7 +97,7 @@ class RecallQuery:
         expect_within(limit, int, "limit", "limit=5", least=1)
         if where is not None:
             expect(where, RecallFilter, "where", "where=RecallFilter(concepts=['city'])")
-        return cls(text=text, limit=limit, settings=settings, filter=where or RecallFilter())
+        return cls(text=text, limit=limit, settings=settings, filter=where or OPEN)
 
 
 def checked_question(text: str) -> str:

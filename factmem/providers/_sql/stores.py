@@ -115,14 +115,10 @@ class Opening:
     def start_afresh(self) -> None:
         """Forget what was opened; in a forked child the lock may be held by no thread."""
         self._lock = threading.Lock()
-        self._open: OpenStore | None = None
+        self.known: OpenStore | None = None
+        """The store, if it was found already."""
         self._told: str | None = None
         """The id of the store that was logged last; empty if there was none."""
-
-    @property
-    def known(self) -> OpenStore | None:
-        """The store, if it was found already."""
-        return self._open
 
     def found(self, session: Session) -> OpenStore | None:
         """Return the store, or None if nothing was saved in it yet.
@@ -138,10 +134,10 @@ class Opening:
         return opened
 
     def _look(self, session: Session) -> OpenStore | None:
-        opened = self._open
+        opened = self.known
         if opened is None:
             with self._lock:
-                opened = self._open = self._open or self._opened(session)
+                opened = self.known = self.known or self._opened(session)
         if opened is not None and session.store != opened.number:
             session.select_store(opened.number)
         return opened
@@ -208,7 +204,7 @@ class Opening:
     def reload(self) -> None:
         """Make the next call read the row again: another process changed its keys."""
         with self._lock:
-            self._open = None
+            self.known = None
 
     def row(self, session: Session, *, lock: str = "") -> StoreRow | None:
         """Return the store's row, locked if `lock` is FOR UPDATE or FOR SHARE."""

@@ -54,9 +54,11 @@ class PlaceVectors:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._model = ""
+        self.model: str = ""
+        """The model in use; `use` changes it last."""
         self._table: VectorTable | None = None
-        self._is_looked_up = False
+        self.is_looked_up: bool = False
+        """Whether the stored index was read for this model."""
         self._unsaved: set[bytes] = set()
         """Digests that are missing in the stored index, or that it has although they were
         removed."""
@@ -77,21 +79,16 @@ class PlaceVectors:
         """The number of texts without a vector because the embedder refused them."""
         return len(self._refused)
 
-    @property
-    def model(self) -> str:
-        """The model in use."""
-        return self._model
-
     def use(self, model: str, dimensions: int) -> None:
         """Drop vectors of another model, or of other dimensions."""
         with self._lock:
             table = self._table
             is_same = table is not None and table.dimensions == dimensions
-            if model != self._model or (table is not None and not is_same):
-                self._table, self._is_looked_up, self._whole_for = None, False, 0
+            if model != self.model or (table is not None and not is_same):
+                self._table, self.is_looked_up, self._whole_for = None, False, 0
                 self._unsaved, self._refused = set(), set()
                 self.cut = 1
-            self._model = model
+            self.model = model
 
     def are_whole(self, number: int, model: str, dimensions: int) -> bool:
         """Whether all texts of a snapshot, or of a later one, have a vector of this model.
@@ -103,26 +100,20 @@ class PlaceVectors:
     def are_of(self, model: str, dimensions: int) -> bool:
         """Whether the vectors, if any, are of a model and have these dimensions."""
         table = self._table
-        # `use` changes the model last.
-        return model == self._model and (table is None or table.dimensions == dimensions)
-
-    @property
-    def is_looked_up(self) -> bool:
-        """Whether the stored index was read for this model."""
-        return self._is_looked_up
+        return model == self.model and (table is None or table.dimensions == dimensions)
 
     def take_index(self, index: bytes | None, dimensions: int) -> None:
         """Load the stored index; ignore it if it is damaged or of another model."""
         table: VectorTable | None = None
         if index is not None:
             try:
-                table = VectorTable.load(index, self._model)
+                table = VectorTable.load(index, self.model)
             except ValueError:
                 table = None
         with self._lock:
-            if self._is_looked_up:
+            if self.is_looked_up:
                 return
-            self._is_looked_up = True
+            self.is_looked_up = True
             if table is not None and table.dimensions == dimensions:
                 self._table = table
 
@@ -233,7 +224,7 @@ class PlaceVectors:
             is_recent = self._clock() - self._written_at < _SECONDS
             if not is_last and is_recent and len(unsaved) * _WORTHWHILE < len(table):
                 return None
-            return table.dump(self._model), frozenset(unsaved)
+            return table.dump(self.model), frozenset(unsaved)
 
     def mark_written(self, new: frozenset[bytes]) -> None:
         """Record that the stored index has these changes."""

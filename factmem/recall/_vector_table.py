@@ -5,13 +5,11 @@ under a millisecond. Needs numpy.
 """
 
 import json
-import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import chain
 from math import hypot
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from factmem.recall._arrays import Array, numpy_or_none
 
@@ -19,7 +17,7 @@ Floats: TypeAlias = "array[float]"
 
 _MAGIC = b"factmem vectors 1\n"
 _KEY_BYTES = 16
-_FLOAT_BYTES = 4
+_FLOAT, _FLOAT_BYTES = "<f4", 4
 _LONGEST_HEAD = 2**16
 """The maximum size of a table's header, in bytes."""
 
@@ -73,9 +71,8 @@ class VectorTable:
         self.changes += 1
         numbers = unit(vector)
         if self._free:
-            self._rows[key], width = self._free.pop(), self.dimensions
-            row = self._rows[key]
-            self._numbers[row * width : (row + 1) * width] = numbers
+            row = self._rows[key] = self._free.pop()
+            self._numbers[row * self.dimensions : (row + 1) * self.dimensions] = numbers
         else:
             self._rows[key] = self.width
             self._numbers.extend(numbers)
@@ -88,7 +85,8 @@ class VectorTable:
         if row is not None:
             self.changes += 1
             if self._total is not None:
-                self._total -= self._row(row)
+                at = row * self.dimensions
+                self._total -= self._numbers[at : at + self.dimensions]
             self._free.append(row)
 
     @property
@@ -108,9 +106,6 @@ class VectorTable:
     def _matrix(self, np: Array) -> Array:
         return np.frombuffer(self._numbers, np.float32).reshape(-1, self.dimensions)
 
-    def _row(self, row: int) -> Floats:
-        return self._numbers[row * self.dimensions : (row + 1) * self.dimensions]
-
     def total(self, rows: Sequence[int] | Array | None) -> Sequence[float] | None:
         """Return the sum of some rows, or of all keys; None if there is none.
 
@@ -120,31 +115,22 @@ class VectorTable:
         if not len(self._rows if rows is None else rows):
             return None
         np: Array = numpy_or_none()
-        if rows is None:
-            if self._total is None:
-                is_full = len(self._rows) == self.width
-                self._total = self._sum(np, None if is_full else [*self._rows.values()])
-            return cast("Sequence[float]", self._total.tolist())
-        return cast("Sequence[float]", self._sum(np, rows).tolist())
-
-    def _sum(self, np: Array, rows: Sequence[int] | Array | None) -> Array:
-        matrix = self._matrix(np)
-        if rows is not None:
-            matrix = matrix[np.array(rows, np.intp)]
-        return np.add.reduce(matrix, axis=0, dtype=np.float64)
+        total = self._total if rows is None else None
+        if total is None:
+            chosen = np.array([*self._rows.values()] if rows is None else rows, np.intp)
+            total = np.add.reduce(self._matrix(np)[chosen], axis=0, dtype=np.float64)
+            self._total = total if rows is None else self._total
+        numbers: Sequence[float] = total.tolist()
+        return numbers
 
     def dump(self, model: str) -> bytes:
         """Return the table as bytes, with the name of the model that made the vectors."""
+        np: Array = numpy_or_none()
         header = {"model": model, "dimensions": self.dimensions, "count": len(self)}
-        start = _MAGIC + json.dumps(header).encode() + b"\n"
         keys = sorted(self._rows, key=self._rows.__getitem__)
-        numbers = self._numbers
-        if len(self) < self.width or sys.byteorder == "big":  # the format is little-endian
-            rows = map(self._row, sorted(self._rows.values()))
-            numbers = array("f", chain.from_iterable(rows))
-            if sys.byteorder == "big":
-                numbers.byteswap()
-        return b"".join((start, *keys, memoryview(numbers)))
+        rows = np.array([self._rows[key] for key in keys], np.intp)
+        numbers = self._matrix(np)[rows].astype(_FLOAT, copy=False)
+        return b"".join((_MAGIC, json.dumps(header).encode(), b"\n", *keys, numbers))
 
     @classmethod
     def load(cls, data: bytes, model: str) -> "VectorTable":
@@ -170,9 +156,10 @@ class VectorTable:
         table._rows = {
             keys[at : at + _KEY_BYTES]: row for row, at in enumerate(range(0, keys_end, _KEY_BYTES))
         }
-        table._numbers.frombytes(rest[keys_end:])
-        if sys.byteorder == "big":
-            table._numbers.byteswap()
+        np: Array = numpy_or_none()
+        table._numbers.frombytes(
+            np.frombuffer(rest[keys_end:], _FLOAT).astype("f4", copy=False).tobytes()
+        )
         if len(table._rows) != count:
             raise ValueError("The table of vectors has a duplicate key")
         return table

@@ -10,7 +10,7 @@ import pytest
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
 from factmem.agent.tool_loop import StepLimitError, run_tool_loop
-from factmem.agent.tools import ToolError, tools_by_name
+from factmem.agent.tools import tools_by_name
 from factmem.errors import ChatModelError
 from factmem.llm.base import (
     ChatResponse,
@@ -125,19 +125,6 @@ async def test_bad_and_unknown_calls_return_an_error_and_the_others_run() -> Non
     assert no_json == "Error: the tool was not called. Its arguments must be one JSON object."
     assert result.text == "Sorry. 3."
     assert_paired(result.messages)
-
-
-async def test_a_tool_can_return_an_error_to_the_model() -> None:
-    """The run continues, and the model can try again."""
-
-    def order(number: int) -> str:
-        raise ToolError(f"There is no order {number}")
-
-    model = ScriptedChatModel(calls(("order", {"number": 7})), "I cannot find it.")
-    result = await Agent(model, tools=[order]).run("Where is my order?")
-
-    assert tool_results(result.messages) == ["Error: There is no order 7"]
-    assert result.text == "I cannot find it."
 
 
 class BrokenError(Exception):

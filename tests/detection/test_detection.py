@@ -586,19 +586,6 @@ async def test_other_concepts_are_not_saved() -> None:
     assert report.saved == []
 
 
-async def test_a_chat_without_the_concept_saves_nothing() -> None:
-    store = InMemoryProvider()
-
-    report = (
-        await memory_of(store, ScriptedChatModel(answer()))
-        .view(subjects=[ALICE], scopes=[AGENT])
-        .auto_detect_facts(copy.deepcopy(CHAT), detection=Detection(only=[AGE]))
-    )
-
-    assert report.saved == []
-    assert await store.places() == []
-
-
 # Origin of facts
 
 

@@ -18,7 +18,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import SUNDAY, judge
 from tests.tables import table
-from tests.world import AGENT, ALICE, Chat, answer, assistant, memory_of, user
+from tests.world import Chat, answer, assistant, memory_of, user
 
 CITY = Concept("city", "Where the user lives")
 
@@ -412,13 +412,3 @@ async def test_the_options_of_a_memory_apply_to_texts_and_to_every_chat() -> Non
         assert [each.reason.value for each in report.rejected] == ["doubtful"]
     own = await memory.auto_detect_facts([user(text)], detection=Detection())
     assert own.rejected == []
-
-
-async def test_remember_many_never_loses_one_of_several_values() -> None:
-    model = ScriptedChatModel(answer(said("Miso", 0), said("Rico", 1)))
-    store = InMemoryProvider()
-
-    await memory_of(store, model).remember(["My cat is Miso", "My parrot is Rico"])
-
-    facts = await store.load(Concept("pet", "", FactType.MULTIPLE), ALICE, AGENT)
-    assert [value for fact in facts for value in fact.values] == ["Miso", "Rico"]

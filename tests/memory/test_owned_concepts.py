@@ -88,20 +88,6 @@ async def test_tools_do_not_change_it() -> None:
     assert await themes(memory) == ["light"]
 
 
-async def test_only_named_concepts_are_detected() -> None:
-    """A fact about another one is rejected; without a list all are detected."""
-    other = item(keyword="city", value="dark")
-    model = ScriptedChatModel({"facts": [item(), other]}, {"facts": [other]})
-    memory = memory_of(model=model)
-
-    closed = await memory.auto_detect_facts(CHAT, detection=Detection(only=[THEME]))
-    await memory.auto_detect_facts(CHAT)
-
-    assert [each.fact.concept.keyword for each in closed.saved] == ["ide-theme"]
-    assert [each.reason for each in closed.rejected] == [RejectionReason.UNKNOWN_CONCEPT]
-    assert len(await memory.current()) == 2
-
-
 async def test_a_keyword_of_the_same_words_is_not_joined_to_it() -> None:
     """Elsewhere "theme-ide" becomes "ide-theme"; here that would write an owned concept."""
     pets = Concept("pets", "The pets of the user", FactType.MULTIPLE, detect=False)

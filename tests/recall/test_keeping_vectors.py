@@ -1,7 +1,6 @@
 """Vectors that could not be written at once are written when a memory is closed."""
 
 import fcntl
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -211,22 +210,6 @@ async def test_a_failing_index_write_does_not_affect_matches(
     assert (found_values(result), result.is_semantic) == (["a cat called Miso"], True)
     assert not result.failures
     assert "written: ValueError" in caplog.text
-
-
-async def test_closing_a_store_during_a_recall_does_not_affect_matches(tmp_path: Path) -> None:
-    store, embedder = LocalFileMemoryProvider(tmp_path), TopicEmbedder()
-    await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
-    embed = embedder.embed
-
-    async def closing(texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        if any("Miso" in text for text in texts):
-            await store.aclose()
-        return await embed(texts)
-
-    embedder.embed = closing  # type: ignore[method-assign]
-    result = await recall_memory(store, embedder=embedder).recall("any animal?")
-
-    assert (found_values(result), result.is_semantic) == (["a cat called Miso"], True)
 
 
 class _Plain:

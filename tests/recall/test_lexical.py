@@ -285,23 +285,6 @@ def test_fields_have_weights() -> None:
     assert [hit.id for hit in index.search("cup")] == [1, 2]
 
 
-def test_replacing_and_removing() -> None:
-    """An id has the last added document; removing returns whether there was one."""
-    index = built({"one": "red cup", "two": "blue cup"})
-
-    index.add("one", "green plate")
-
-    assert [hit.id for hit in index.search("cup")] == ["two"]
-    assert [hit.id for hit in index.search("plate")] == ["one"]
-    assert (len(index), sorted(index)) == (
-        2,
-        ["one", "two"],
-    )
-    assert index.remove("one") is True
-    assert index.remove("one") is False
-    assert index.search("plate") == []
-
-
 vocabulary = st.sampled_from(
     ["cup", "cups", "plate", "red", "the", "서윤은", "서윤이", "東京", "2023", "5월"]
 )

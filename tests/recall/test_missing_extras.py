@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -100,27 +99,3 @@ async def test_vectors_need_numpy(store: InMemoryProvider) -> None:
 
     assert embedder.calls == []
     assert found_values(await recall_memory(store).recall("Which kitten?")) == ["kitten"]
-
-
-async def test_numpy_does_not_change_scores(
-    store: InMemoryProvider,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Machines with and without it give the same result, except rounding."""
-    monkeypatch.setattr("factmem.recall._fact_index._WORTH_NUMPY", 0)
-
-    async def asked() -> list[list[tuple[Any, ...]]]:
-        found = [
-            await recall_memory(store).recall(question)
-            for question in ("the kitten on a bicycle", "bicycle or espresso", "kitten")
-        ]
-        return [
-            [(m.fact.values, round(m.score, 5), round(m.relevance, 5)) for m in r] for r in found
-        ]
-
-    with_numpy = await asked()
-    request.getfixturevalue("without_numpy")
-
-    assert await asked() == with_numpy
-    assert all(with_numpy)

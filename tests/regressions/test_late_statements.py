@@ -12,7 +12,6 @@ from tests.memory.test_remembering import SlowModel
 from tests.world import AGENT, ALICE, THEME, item, memory_of
 
 NOW = datetime.now(UTC) - timedelta(minutes=5)
-RED = {"facts": [item(value="red", quote="red theme")]}
 GREEN = {"facts": [item(value="green", quote="green theme")]}
 NO_GREEN = {"facts": [item(value="green", quote="no green theme", action="retract")]}
 

@@ -5,6 +5,8 @@ their `name` and a role of instructions (system or developer), and changes no ot
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from math import isfinite
 from typing import Any, TypeAlias, TypeVar
 
 from factmem._arguments import kind_of
@@ -33,6 +35,11 @@ Messages = TypeVar("Messages", bound=Iterable[Mapping[str, object]])
 
 _Found: TypeAlias = list[int]
 _INSTRUCTIONS = frozenset({"system", "developer"})
+_TIMES = ("timestamp", "created_at")
+_LONGEST_TIME = 40
+_MILLISECONDS = 100_000_000_000
+"""Epochs from this number on are in milliseconds: in seconds it is the year 5138."""
+_MICROSECONDS = 100_000_000_000_000
 
 
 def checked_messages(messages: Messages) -> Messages:
@@ -166,3 +173,63 @@ def _check(message: object) -> None:
         if isinstance(message, str | bytes):
             instead = '{"role": "user", "content": text}'
         raise TypeError(f"messages must contain dicts, not {type(message).__name__}: {instead}")
+
+
+def message_time(message: Mapping[str, object], zone: tzinfo) -> datetime | None:
+    """Return the time in a message's own fields, or None.
+
+    It is parsed from `timestamp`, then from `created_at`: a datetime, an ISO 8601 string, or
+    seconds, milliseconds or microseconds since 1970. A time without a zone, or in UTC, is read in
+    `zone`. Anything else is ignored: histories come from many programs, and a wrong field must not
+    stop detection.
+    """
+    for key in _TIMES:
+        if (moment := _time_of(message.get(key), zone)) is not None:
+            return moment
+    return None
+
+
+def _time_of(given: object, zone: tzinfo) -> datetime | None:
+    if isinstance(given, datetime):
+        return _placed(given, zone)
+    if isinstance(given, str) and len(given) <= _LONGEST_TIME:
+        return _from_text(given.strip(), zone)
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return _from_epoch(given, zone) if is_number and isinstance(given, int | float) else None
+
+
+def _from_text(text: str, zone: tzinfo) -> datetime | None:
+    try:
+        return _from_epoch(float(text), zone)
+    except ValueError:
+        pass
+    try:
+        return _placed(datetime.fromisoformat(text), zone)
+    except ValueError:
+        return None
+
+
+def _placed(moment: datetime, zone: tzinfo) -> datetime | None:
+    """Return a time with a zone; None if no fact can have it, before the year 1 or after 9999.
+
+    Programs write UTC because they do not know where the user was: it is read in `zone`.
+    """
+    moment = moment if moment.utcoffset() is not None else moment.replace(tzinfo=zone)
+    try:
+        in_utc = moment.astimezone(UTC)
+        return in_utc.astimezone(zone) if moment.tzinfo is UTC else moment
+    except OverflowError:
+        return None
+
+
+def _from_epoch(number: float, zone: tzinfo) -> datetime | None:
+    try:
+        if not isfinite(number) or number <= 0:
+            return None
+        if number >= _MICROSECONDS:
+            number /= 1_000_000
+        elif number >= _MILLISECONDS:
+            number /= 1_000
+        return datetime.fromtimestamp(number, UTC).astimezone(zone)
+    except (OverflowError, OSError, ValueError):
+        return None

@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from factmem._arguments import expect, expect_all, expect_member
-from factmem.llm.messages import OWN_MESSAGES, checked_messages, content_text
+from factmem.llm.messages import OWN_MESSAGES, checked_messages, content_text, message_time
 from factmem.models._text import normalized
 from factmem.models.clock import system_clock, utc
 from factmem.models.sources import SourceKind
 from factmem.prompt._escaping import value_text
-from factmem.prompt._message_times import day_of, message_time
 from factmem.prompt._quotes import FoldedText, find_quote
 from factmem.prompt.tokens import estimate_tokens
 
@@ -28,6 +28,7 @@ _TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
 """The types of content parts that the writer of the message wrote. Others, such as `tool_result`,
 `document` and `file`, contain the words of others."""
 
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _GAP = re.compile(r"\.{3,}|\u2026")
 _MOST_GAPS = 4
 _LONGEST_CONTEXT = 600
@@ -155,12 +156,7 @@ class Transcript:
         names = {_name_key(name) for name in _user_names(self.messages) if name is not None}
         if not wanted & names:
             return self
-        limited = object.__new__(Transcript)
-        limited._numbers, limited._earlier, limited._folded = (
-            self._numbers,
-            self._earlier,
-            self._folded,
-        )
+        limited = copy(self)
         limited._has_speaker = True
         limited._set_messages(_limit_to_speakers(self.messages, wanted & names))
         return limited
@@ -348,6 +344,11 @@ def _without_speaker(quote: str, message: SaidMessage) -> list[str]:
     names = {message.role} | ({_name_key(message.name)} if message.name else set())
     is_speaker = bool(colon) and len(head) <= 200 and _name_key(head.strip("*] ")) in names
     return [quote, rest] if is_speaker else [quote]
+
+
+def day_of(moment: datetime) -> str:
+    """Return the day of a time in the form of prompts: "2024-05-12, Sunday"."""
+    return f"{moment:%Y-%m-%d}, {_DAYS[moment.weekday()]}"
 
 
 def _shortened(text: str, most: int = _LONGEST_CONTEXT) -> str:

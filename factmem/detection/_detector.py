@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 
 from pydantic import JsonValue
+from typing_extensions import TypeForm
 
 from factmem._concurrency.per_loop import Workers
 from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues, offered_concepts
-from factmem.detection._question import Answer, continuation, detection_question, whole_items
+from factmem.detection._question import DetectedFacts, continuation, detection_question, whole_items
 from factmem.detection._reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
 from factmem.detection._synonyms import KeywordSynonyms, Synonym
 from factmem.detection._verification import verify_items
@@ -155,7 +156,7 @@ class FactDetector:
         zone = piece[-1].said_at.tzinfo or UTC
         is_much = len(text) > _MUCH_TEXT
 
-        def ask() -> tuple[list[Message], type[Answer]]:
+        def ask() -> tuple[list[Message], TypeForm[DetectedFacts]]:
             offered = offered_concepts(
                 request.declared,
                 [*answers.found, *earlier],
@@ -260,7 +261,9 @@ def _refuse(report: DetectionReport, is_refused: Callable[[Retraction], bool]) -
 
 
 async def _ask(
-    chat_model: ChatModel, question: tuple[list[Message], type[Answer]], answers: _Answers
+    chat_model: ChatModel,
+    question: tuple[list[Message], TypeForm[DetectedFacts]],
+    answers: _Answers,
 ) -> list[JsonValue]:
     """Ask a model about one piece, and return the items of its answer.
 

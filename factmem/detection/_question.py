@@ -1,14 +1,12 @@
 """The question to a model: the prompts of detection, and the schemas of the answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from json import JSONDecoder
-from typing import TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, JsonValue, field_validator
-from pydantic.annotated_handlers import GetJsonSchemaHandler
+from pydantic import BaseModel, JsonValue, WithJsonSchema, field_validator
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic_core import CoreSchema, from_json, to_json
+from typing_extensions import TypeForm
 
 from factmem.detection._current_values import OfferedConcept
 from factmem.detection.request import DetectionRequest
@@ -32,7 +30,7 @@ _ABOUT_CONCEPT: Schema = {
 }
 
 
-class Answer(BaseModel):
+class DetectedFacts(BaseModel):
     """A model's answer before its items are validated.
 
     Items are any JSON: an invalid one must not invalidate the others.
@@ -46,24 +44,10 @@ class Answer(BaseModel):
         return [] if facts is None else facts
 
 
-def answer_type(schema: Mapping[str, JsonValue]) -> type[Answer]:
-    """Return the type to request from a model: `Answer`, with a schema that describes its items."""
-    return _answer_type(to_json(schema))
-
-
-@lru_cache(maxsize=64)
-def _answer_type(text: bytes) -> type[Answer]:
-    """Return the type for a schema's JSON. Cached, because pydantic is slow to build a type."""
-    schema: dict[str, JsonValue] = from_json(text)
-
-    class DetectedFacts(Answer):
-        @classmethod
-        def __get_pydantic_json_schema__(
-            cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-        ) -> dict[str, JsonValue]:
-            return schema
-
-    return DetectedFacts
+def answer_type(schema: Mapping[str, JsonValue]) -> TypeForm[DetectedFacts]:
+    """Return the type to request from a model: `DetectedFacts`, with a schema of its items."""
+    described: Any = Annotated[DetectedFacts, WithJsonSchema({**schema})]
+    return described
 
 
 def whole_items(text: str) -> list[JsonValue]:
@@ -243,7 +227,7 @@ _SCOPES = {
 
 def detection_question(
     request: DetectionRequest, piece: Sequence[SaidMessage], concepts: Sequence[OfferedConcept]
-) -> tuple[list[Message], type[Answer]]:
+) -> tuple[list[Message], TypeForm[DetectedFacts]]:
     """Return the messages and the output type that ask a model about one piece of a conversation.
 
     The parts that change least come first, so that the prompt caches of model providers hit.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic
+from typing import Annotated, Generic, get_args, get_origin
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -51,7 +51,9 @@ class AnswerType(Generic[T]):
     """
 
     def __init__(self, output_type: TypeForm[T]) -> None:
-        name = getattr(output_type, "__name__", None)
+        is_annotated = get_origin(output_type) is Annotated
+        named = get_args(output_type)[0] if is_annotated else output_type
+        name = getattr(named, "__name__", None)
         self._label = repr(name) if name else "the requested type"
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(output_type)

@@ -7,8 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from factmem.models._definition_changes import compared, definition_of, taken_over
-from factmem.models._schema_fit import accepts, bare_schema
+from factmem.models._definition_changes import (
+    accepts,
+    bare_schema,
+    compared,
+    definition_of,
+    taken_over,
+)
 from factmem.models.facts import Concept, FactType
 from tests.properties import examples
 from tests.tables import table

@@ -161,10 +161,6 @@ class KnownValue:
     value: JsonValue
     day: str = ""
 
-    def is_beside(self, other: "KnownValue") -> bool:
-        """Whether a prompt shows both values in one list."""
-        return (self.day, self.subject, self.scope) == (other.day, other.subject, other.scope)
-
 
 @dataclass(frozen=True, slots=True)
 class OfferedConcept:
@@ -236,7 +232,7 @@ def offered_concepts(
 
 def _cost(known: KnownValue, shown: OfferedConcept, *, is_new: bool, with_place: bool) -> int:
     cost = estimate_tokens(value_text(known.value)) + _FRAME
-    if not any(each.is_beside(known) for each in shown.known):
+    if not any(replace(each, value=known.value) == known for each in shown.known):
         cost += _DAY_FRAME + _PLACE_FRAME * with_place
     if is_new:
         concept = shown.concept

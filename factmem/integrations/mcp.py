@@ -29,7 +29,6 @@ from factmem.integrations._mcp_descriptions import (
 )
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Who
-from factmem.models.places import subject_keys
 
 __all__ = ["FACTS_URI", "memory_server"]
 
@@ -215,7 +214,10 @@ class _Served:
         return types.CompleteResult(completion=types.Completion(values=found))
 
     def _user(self, context: _Context) -> _User:
-        return subject_keys(self._runs.view(context).subjects)
+        subjects = self._runs.view(context).subjects
+        for subject in subjects:
+            subject.check_bound()
+        return tuple((subject.name, subject.entity) for subject in subjects)
 
     async def _announce(self, user: _User) -> None:
         """Tell the clients of a user that the facts changed."""

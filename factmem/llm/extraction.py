@@ -15,11 +15,11 @@ __all__ = ["extract_by_asking"]
 
 T = TypeVar("T")
 
-Respond: TypeAlias = Callable[[Sequence[Message]], Awaitable[ChatResponse]]
-
 
 async def extract_by_asking(
-    respond: Respond, messages: Sequence[Message], output_type: TypeForm[T]
+    respond: Callable[[Sequence[Message]], Awaitable[ChatResponse]],
+    messages: Sequence[Message],
+    output_type: TypeForm[T],
 ) -> Extraction[T]:
     """Get a value of `output_type` from a model without structured output. One call, or two.
 

@@ -5,7 +5,6 @@ with the prefix "//", and `MemorySubject.every` has the prefix "///"; `of` rejec
 no user's name can be mistaken for several users.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -257,19 +256,6 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
             f"Place(scope, subject) has the scope first"
         ) from None
     return identity
-
-
-def subject_keys(subjects: Iterable[MemorySubject]) -> tuple[tuple[str, str | None], ...]:
-    """Return the identity of each subject: its name and its entity.
-
-    Raises:
-        UnboundSubjectError: A subject is per entity and has no entity.
-    """
-    keys: list[tuple[str, str | None]] = []
-    for subject in subjects:
-        subject.check_bound()
-        keys.append((subject.name, subject.entity))
-    return tuple(keys)
 
 
 @dataclass(frozen=True, slots=True)

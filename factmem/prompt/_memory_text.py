@@ -21,7 +21,6 @@ from factmem.prompt.message_form import (
     LINE,
     NAMED,
     Frame,
-    head_line,
     name_of,
     value_line,
     weight_text,
@@ -115,8 +114,9 @@ class Part:
         return cls(keyword, description, left_out=int(found["left_out"] or 0))
 
     def head(self) -> str:
-        """Return the first line of the part, without the line break."""
-        return head_line(self.keyword, self.description, self.left_out)
+        """Return the first line of the part, without the line break; `read` parses it."""
+        note = f" ({self.left_out} left out)" if self.left_out else ""
+        return f"{name_text(self.keyword)}{note}: {value_text(self.description)}"
 
 
 @dataclass(slots=True)

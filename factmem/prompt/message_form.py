@@ -13,7 +13,7 @@ from factmem._arguments import expect, expect_function
 from factmem.models.facts import AnyFact
 from factmem.models.places import MemorySubject
 from factmem.models.when import zone_named
-from factmem.prompt._escaping import NAME, name_text, value_text
+from factmem.prompt._escaping import NAME
 
 __all__ = ["MessageForm"]
 
@@ -35,12 +35,6 @@ LINE = re.compile(
     r"(?P<period>(?:, since \d{4}(?:-\d\d){0,2})?(?:, until \d{4}(?:-\d\d){0,2})?)"
     r"(?:, importance (?P<importance>\d[\d.e-]*))?\)"
 )
-
-
-def head_line(keyword: str, description: str, left_out: int = 0) -> str:
-    """Return the first line of a concept, without the line break; `HEAD` parses it."""
-    note = f" ({left_out} left out)" if left_out else ""
-    return f"{name_text(keyword)}{note}: {value_text(description)}"
 
 
 def value_line(value: str, about: str, day: str, more: str) -> str:

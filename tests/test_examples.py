@@ -60,7 +60,10 @@ def refuse(event: str, args: tuple[object, ...]) -> None:
         raise RuntimeError("an example reached for the network")
 
 
-sys.addaudithook(refuse)
+@pytest.fixture(scope="session")
+def guarded() -> None:
+    """Watch this process from here on: a hook takes time with every file that any test opens."""
+    sys.addaudithook(refuse)
 
 
 @pytest.fixture
@@ -79,7 +82,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def alone(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def alone(
+    guarded: None, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """An empty directory, that environment, and no network, for this process."""
     empty = tmp_path / "empty"
     empty.mkdir()

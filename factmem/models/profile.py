@@ -74,12 +74,14 @@ class Profile(BaseModel):
 
     A field that is a list, set or tuple of any length has many values, any other has one: also a
     nested model, and a tuple of a fixed length. Fields without `remembered` are not stored. The
-    class is accepted wherever concepts are. Assignments are validated.
+    class is accepted wherever concepts are. Assignments are validated; errors do not quote values.
 
     Raises `TypeError` when the class is made and a remembered field has no default that fits.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(validate_assignment=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        validate_assignment=True, defer_build=True, hide_input_in_errors=True
+    )
 
     _origin: _Origin = PrivateAttr(default_factory=_Origin)
     _concepts: ClassVar[Mapping[str, AnyConcept]] = {}

@@ -241,8 +241,9 @@ async def test_validators_and_aliases_are_those_of_pydantic() -> None:
     me = await memory.current(Guest)
     assert (me.home_city, me.nights) == ("Busan", 3)
     assert (await memory.current(Traveller)).home_city == "Busan"
-    with pytest.raises(ValidationError):
-        me.nights = 0
+    with pytest.raises(ValidationError, match="nights") as caught:
+        me.nights = -4711
+    assert "4711" not in str(caught.value)
 
 
 class Size(IntEnum):

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 E = TypeVar("E", bound=StrEnum)
 Q = TypeVar("Q", int, float, timedelta)
 T = TypeVar("T")
-W = TypeVar("W", bound=str)
 
 _REAL = (int, float, Real)
 """The quick ones first: an abstract class answers slowly."""
@@ -91,19 +90,6 @@ def expect_within(
     if not is_kind or isinstance(value, bool):
         raise TypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
     raise ValueError(f"{name} must be {wanted}: {example}")
-
-
-def expect_word(value: W, words: Sequence[str], name: str, example: str) -> W:
-    """Return an argument that is one of some words.
-
-    Raises:
-        TypeError: It is not a string.
-        ValueError: It is another string.
-    """
-    if value in words:
-        return value
-    wanted = f"{name} must be {_series(list(map(repr, words)), 'or')}"
-    raise _not_among(value, wanted, f": {example}")
 
 
 def expect_path(value: object, name: str, example: str) -> str | PathLike[str]:
@@ -190,17 +176,14 @@ def expect_member(value: object, members: type[E], name: str, example: str = "")
         if member == value:
             return member
     names = ", ".join(f"{members.__name__}.{member.name}" for member in members)
-    raise _not_among(value, f"{name} must be one of {names}", f": {example}" if example else "")
+    wanted, shown = f"{name} must be one of {names}", f": {example}" if example else ""
+    if not isinstance(value, str):
+        raise TypeError(f"{wanted}, not {kind_of(value)}{shown}")
+    raise ValueError(f"{wanted}, not another string{shown}")
 
 
-def _not_among(value: object, wanted: str, shown: str) -> Exception:
-    if isinstance(value, str):
-        return ValueError(f"{wanted}, not another string{shown}")
-    return TypeError(f"{wanted}, not {kind_of(value)}{shown}")
-
-
-def _series(names: Sequence[str], last: str = "and") -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+def _series(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _list_of(kind: type | tuple[type, ...]) -> str:

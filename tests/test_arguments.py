@@ -16,7 +16,6 @@ from factmem._arguments import (
     expect_member,
     expect_methods,
     expect_within,
-    expect_word,
 )
 from factmem.models import Concept
 
@@ -144,16 +143,3 @@ def test_numbers_must_be_in_range(
     ):
         with pytest.raises(TypeError, match=rf"^size must be {message}, not {name}: f\(1\)$"):
             expect_within(value, kind, "size", "f(1)", **bounds)
-
-
-def test_a_word_must_be_one_of_several() -> None:
-    """Another string and another type raise different errors."""
-    words = ("dark", "light", "dim")
-    assert expect_word("dark", words, "shade", "shade='dim'") == "dark"
-    with pytest.raises(
-        ValueError, match=r"^shade must be 'dark', 'light' or 'dim', not an"
-    ) as caught:
-        expect_word(SECRET, words, "shade", "shade='dim'")
-    assert SECRET not in str(caught.value)
-    with pytest.raises(TypeError, match=r"or 'dim', not list: shade='dim'$"):
-        expect_word(["dark"], words, "shade", "shade='dim'")  # type: ignore[type-var]

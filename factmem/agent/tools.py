@@ -17,6 +17,7 @@ from typing_extensions import TypedDict, get_type_hints
 
 from factmem._arguments import expect_all, kind_of
 from factmem.agent.context import AgentContext, AgentTool
+from factmem.llm._answer import problem_lines
 from factmem.llm.base import DefinedTool
 
 __all__ = ["Tool", "ToolError"]
@@ -28,7 +29,6 @@ ToolFunction: TypeAlias = Callable[..., object]
 Arguments: TypeAlias = dict[str, object]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MOST_PROBLEMS = 20
 
 
 class ToolError(Exception):
@@ -237,14 +237,9 @@ def _problem_text(exc: ValidationError) -> str:
     problems = exc.errors(include_input=False, include_url=False)
     if problems[0]["type"] == "json_invalid" or not problems[0]["loc"]:
         return "Error: the tool was not called. Its arguments must be one JSON object."
-    lines = [
-        f"- {'.'.join(map(str, problem['loc']))}: {problem['msg']} ({problem['type']})"
-        for problem in problems[:_MOST_PROBLEMS]
-    ]
-    if len(problems) > _MOST_PROBLEMS:
-        lines.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
     head = "Error: the tool was not called. These arguments do not fit:"
-    return _sendable("\n".join((head, *lines, "Call it again with all arguments put right.")))
+    lines = problem_lines(problems)
+    return _sendable(f"{head}\n{lines}\nCall it again with all arguments put right.")
 
 
 def _json_of(returned: object) -> str:

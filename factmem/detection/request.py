@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from factmem._arguments import expect, expect_word
+from factmem._arguments import expect
 from factmem.models._checked import concepts_by_keyword
 from factmem.models.facts import AnyConcept
 from factmem.models.places import Identity, Place
@@ -48,7 +48,9 @@ class Detection:
         object.__setattr__(self, "trust", frozenset(checked_trust(self.trust)))
         if self.speaker is not None:
             expect(self.speaker, str, "speaker", "speaker='alice'")
-        expect_word(self.doubtful, get_args(DoubtfulItems), "doubtful", "doubtful='verify'")
+        words = get_args(DoubtfulItems)
+        if expect(self.doubtful, str, "doubtful", "doubtful='verify'") not in words:
+            raise ValueError(f"doubtful must be one of {', '.join(map(repr, words))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,14 +139,19 @@ class AnswerType(Generic[T]):
     def _problem_of(self, errors: list[ErrorDetails]) -> Problem:
         kinds = ", ".join(sorted({error["type"] for error in errors})[:5])
         prefix = (_ENVELOPE,) if self._shape.has_envelope else ()
-        lines = [
-            f"- {'.'.join(map(str, (*prefix, *error['loc']))) or 'the whole answer'}: {error['msg']}"
-            for error in errors[:_MOST_ERRORS]
-        ]
-        if len(errors) > _MOST_ERRORS:
-            lines.append(f"- and {len(errors) - _MOST_ERRORS} more")
         summary = f"the answer does not fit {self._label}: {kinds} ({len(errors)} in all)"
-        return Problem(summary, "\n".join(lines))
+        return Problem(summary, problem_lines(errors, prefix))
+
+
+def problem_lines(errors: Sequence[ErrorDetails], prefix: tuple[str, ...] = ()) -> str:
+    """Return the errors of a validation for a model, one in a line, the first 20."""
+    lines = [
+        f"- {'.'.join(map(str, (*prefix, *error['loc']))) or 'the whole answer'}: {error['msg']}"
+        for error in errors[:_MOST_ERRORS]
+    ]
+    if len(errors) > _MOST_ERRORS:
+        lines.append(f"- and {len(errors) - _MOST_ERRORS} more")
+    return "\n".join(lines)
 
 
 def _holds_object(value: JsonValue) -> bool:

@@ -219,7 +219,7 @@ def _quotes(message: MemoryMessage, found: RecallResult) -> list[Quoted]:
     return [
         Quoted(
             match.turn.name
-            or (match.turn.role if is_one else message.speaker(match.place.subject)),
+            or (match.turn.role if is_one else message.form.name(match.place.subject)),
             match.quote,
             match.turn.said_at,
             match.turn.number,

@@ -118,7 +118,7 @@ class MemoryMessage:
         check_budget(form.max_tokens, self._facts)
         self._levels = {subject.name: subject.priority_level for subject in subjects}
         self._max_tokens = form.max_tokens
-        self._form = form
+        self.form = form
 
     def report(
         self,
@@ -150,8 +150,8 @@ class MemoryMessage:
             "asked": asked,
             "priorities": self._levels
             | {place.subject.name: place.subject.priority_level for place in places},
-            "names": _names([*resolution.placed, *instructions], self._form),
-            "zone": self._form.zone,
+            "names": _names([*resolution.placed, *instructions], self.form),
+            "zone": self.form.zone,
         }
         # Instructions use the budget first: they are few and always apply.
         earlier, facts_before = _blocks(before)
@@ -179,10 +179,6 @@ class MemoryMessage:
             [*resolution.unreadable, *first.unreadable, *rest.unreadable],
             text=text,
         )
-
-    def speaker(self, subject: MemorySubject) -> str:
-        """Return the name of a subject's entity, for quotes of what they said."""
-        return self._form.name(subject)
 
 
 @dataclass(frozen=True, slots=True)

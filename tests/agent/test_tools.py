@@ -195,28 +195,25 @@ async def test_defaults_of_any_kind_stay_the_functions_own() -> None:
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
-        ("{}", ["- city: Field required (missing)", "- days: Field required (missing)"]),
+        ("{}", ["- city: Field required", "- days: Field required"]),
         (
             '{"city": 3, "days": "many"}',
             [
-                "- city: Input should be a valid string (string_type)",
-                (
-                    "- days: Input should be a valid integer, unable to parse string as an integer "
-                    "(int_parsing)"
-                ),
+                "- city: Input should be a valid string",
+                "- days: Input should be a valid integer, unable to parse string as an integer",
             ],
         ),
         (
             '{"city": "Bonn", "days": 1, "unit": "kelvin"}',
-            ["- unit: Input should be 'celsius' or 'fahrenheit' (literal_error)"],
+            ["- unit: Input should be 'celsius' or 'fahrenheit'"],
         ),
         (
             '{"city": "Bonn", "days": 1, "admin": true}',
-            ["- admin: Extra inputs are not permitted (extra_forbidden)"],
+            ["- admin: Extra inputs are not permitted"],
         ),
         (
             '{"city": "Bonn", "days": 1, "around": [{"street": "x"}]}',
-            ["- around.0.city: Field required (missing)"],
+            ["- around.0.city: Field required"],
         ),
     ],
 )

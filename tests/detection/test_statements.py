@@ -377,7 +377,7 @@ async def test_without_doubtful_items_there_is_no_call() -> None:
 @table(
     ("options", "error", "message"),
     [
-        ({"doubtful": "drop"}, ValueError, "doubtful must be 'keep', 'verify' or 'reject', not "),
+        ({"doubtful": "drop"}, ValueError, "doubtful must be one of 'keep', 'verify', 'reject'"),
         ({"speaker": 7}, TypeError, "not int: speaker='alice'"),
         ({"only": CITY}, TypeError, r"not Concept: only=\[AGE\]"),
         ({"only": [CITY, Concept("city", "", FactType.MULTIPLE)]}, ValueError, "Two concepts"),

@@ -132,6 +132,15 @@ def cheap_passphrases() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_looks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Look three times at a damaged file, and not sixteen times with a pause after each."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.config.getoption("--thorough"):
+            patch.setattr("factmem.providers._sqlite.places._LOOKS", 3)
+        yield
+
+
 @pytest.fixture(
     params=[pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.storm)]
 )

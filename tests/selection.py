@@ -78,7 +78,7 @@ FIRST_CASES = {
 }
 """Conformance suites that run the first case of each table: `TestPlain` on files runs all."""
 
-FIRST_ON_POSTGRES = {"test_conformance.py", "test_listing.py", "test_store.py", "test_tenants.py"}
+FIRST_ON_POSTGRES = {"test_conformance.py", "test_store.py", "test_tenants.py"}
 """The files of `tests/postgres` of the default run."""
 
 LATER_ON_POSTGRES = {

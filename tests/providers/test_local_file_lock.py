@@ -130,7 +130,7 @@ async def test_errors_do_not_accumulate_threads_and_descriptors(root: Path) -> N
     assert holder.lines() == ["ready"]
     threads, descriptors = threading.active_count(), len(os.listdir("/dev/fd"))
     try:
-        for _ in range(20):
+        for _ in range(8):
             with pytest.raises(StoreBusyError, match="busy_timeout"):
                 await busy.save(theme("light"), ALICE, AGENT)
         assert threading.active_count() <= threads + 2

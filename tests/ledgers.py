@@ -439,6 +439,9 @@ class NaiveStore:
                 if self.types[item.keyword][1] == "SINGLE":
                     floor = self.floors.get(item.keyword, ("", ""))
                     self.floors[item.keyword] = max(floor, item.said)
+        for item in self.waiting:
+            if item.is_alive(self.now) and self.is_met(condition, item):
+                self.retracted.append((item.keyword, item.value, (self.now, "")))
         self.items = [item for item in self.items if not self.is_met(condition, item)]
         self.waiting = [item for item in self.waiting if not self.is_met(condition, item)]
 

@@ -7,7 +7,7 @@ replaced, else withdrawn. Each life has two spans: recorded (`born`, `died`) and
 `holds_until`). A life is found by the `id` of its item, which it keeps alive.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from factmem.ledger._items import Item, KeywordItems
 from factmem.ledger._plans import Plan
@@ -138,28 +138,7 @@ class Trace(Ledger):
         """The plan that begins."""
         self._holds_until: str = ""
         """Until when the values hold that are dropped by what is applied."""
-        given = list(entries)
-        super().__init__(given)
-        self._withdraw_past(given)
-
-    def _withdraw_past(self, entries: Sequence[Entry]) -> None:
-        """End what was over before a forgetting of its value or its whole keyword: it never held."""
-        names = {(name[0], name[2]) for entry in entries for name in entry.get("forget", ())}
-        keywords = {keyword for keyword, _ in names}
-        known: dict[object, list[Life]] = {}
-        for life in self.lives if names else ():
-            if life.keyword in keywords:
-                known.setdefault(life.keyword, []).append(life)
-                known.setdefault(life.name, []).append(life)
-        for number, entry in enumerate(entries if names else ()):
-            if "undoes" in entry:
-                continue
-            for keyword, _, digest in entry.get("forget", ()):
-                name = keyword, digest
-                for life in known.get(keyword if "whole" in entry else name, ()):
-                    if life.holds_until != "" and life.is_dead(self.recorded[number]):
-                        life.holds_until = ""
-                        self.forgotten[number].setdefault(life.name, life)
+        super().__init__(entries)
 
     @property
     def lives(self) -> Iterable[Life]:

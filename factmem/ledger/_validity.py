@@ -26,7 +26,7 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
         when: A moment, or a time in which the values held at least for a moment.
         known: Only what was recorded until then counts, and what had not expired by then; a stamp.
     """
-    trace = Trace(_recorded(entries, known))
+    trace = _traced(list(_recorded(entries, known)))
     begin, end, is_between = stamp(when.begin), stamp(when.end), "/" in when.text
     trace.advance(max(begin, end, known))
     lives: dict[str, list[tuple[str, Life]]] = {}
@@ -50,7 +50,7 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
 def former_values(entries: Sequence[Entry], condition: Condition, now: str) -> list[ForgottenItem]:
     """Return the values that meet a condition and held before `now`, and were not forgotten."""
     related = RelatedEntries(entries)
-    trace = Trace(related.at(related.to(condition.names or ()).numbers))
+    trace = _traced(related.at(related.to(condition.names or ()).numbers))
     trace.advance(max(now, trace.recorded_at))
     found = {
         life.name: name_of(life.keyword, life.item)
@@ -59,6 +59,25 @@ def former_values(entries: Sequence[Entry], condition: Condition, now: str) -> l
         if condition.is_met_by(life.keyword, life.key, life.item)
     }
     return list(found.values())
+
+
+def _traced(entries: Sequence[Entry]) -> Trace:
+    """Trace entries; what was over when its value or its whole keyword was forgotten is withdrawn."""
+    trace = Trace(entries)
+    forgettings = [n for n, each in enumerate(entries) if "forget" in each and "undoes" not in each]
+    keywords = {name[0] for number in forgettings for name in entries[number]["forget"]}
+    known: dict[object, list[Life]] = {}
+    for life in trace.lives if keywords else ():
+        if life.keyword in keywords:
+            known.setdefault(life.keyword, []).append(life)
+            known.setdefault(life.name, []).append(life)
+    for number in forgettings:
+        entry, at = entries[number], trace.recorded[number]
+        for keyword, _, digest in entry["forget"]:
+            for life in known.get(keyword if "whole" in entry else (keyword, digest), ()):
+                if life.is_dead(at):
+                    life.holds_until = ""
+    return trace
 
 
 def _has_expired(life: Life, now: str) -> bool:

@@ -317,7 +317,7 @@ class Ledger(PlanningLedger):
                 self._settle(held, key, fact, at)
 
     def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
-        for keyword, fact_id, digest in forgotten:
+        for keyword, _, digest in forgotten:
             held = self._by_keyword.get(keyword)
             if held is None:
                 held = self._by_keyword[keyword] = KeywordItems()
@@ -328,10 +328,10 @@ class Ledger(PlanningLedger):
                 self._note(keyword, item.fact_id, item.value)
                 self._end(held, key, item, at)
                 self._ended(held, key, item, at)
-            elif digest and not (held.proposals or held.plans):
+            elif digest:
                 # Another copy has replaced it before; what was said of it until now stays ended.
                 held.retractions = held.retractions or Retractions()
-                held.retractions.end(digest, (at, fact_id))
+                held.retractions.end(digest, (at, ""))
             if held.proposals is not None:
                 self._withdraw(held.proposals, digest, at)
             if held.plans:

@@ -58,7 +58,9 @@ def purged(
             # too.
             names = condition.names | related.sharing(doomed.sources)
             doomed = _Doomed.of(related, condition, now, names)
-        keys = doomed.keys | _retracted_alone(condition)
+        # What stays needs the digests of its forgettings: without them it would be current again.
+        known = {(life.keyword, life.key) for life in doomed.trace.lives}
+        keys = doomed.keys | (_retracted_alone(condition) - known)
         rest = doomed.rest(related, keys)
         proofs = [quote for source in doomed.sources if (quote := source.get("quote"))]
         values = QuotedValues(map(_value_of, {key for _, key in keys}), proofs)

@@ -9,7 +9,7 @@ from factmem.ledger._condition import Condition
 from factmem.ledger._purging import purged
 from factmem.ledger._removal import compacted
 from factmem.ledger._statements import digest_of
-from factmem.ledger._trace import Trace
+from factmem.ledger._trace import Life, Trace
 from factmem.ledger.entries import Entry, encoded_entry
 from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
@@ -61,14 +61,24 @@ def test_compaction_changes_no_read_after_the_cutoff(steps: list[Step], second: 
 @searched
 @given(ledgers(), seconds)
 def test_compaction_removes_all_history_before_the_cutoff(steps: list[Step], second: int) -> None:
-    """Remaining values were current at the cutoff, or are named by a later forget."""
+    """Only what waits, or a person decided, may need more: it keeps its history if it would change."""
     cutoff = stamp(second)
     entries = entries_of(steps)
 
-    trace = Trace(left(compacted(entries, cutoff)))
+    decided = {each["keyword"] for step in entries for each in step.get("retract", ())}
+    decided |= {
+        fact["keyword"]
+        for step in entries
+        for fact in step.get("facts", ())
+        if "proposed" in fact or "stated" in fact
+    }
 
-    assert not [life for life in trace.lives if life.is_dead(cutoff)]
-    assert len(list(trace.lives)) == len([x for x in Trace(entries).lives if not x.is_dead(cutoff)])
+    def lives(each: list[Entry]) -> list[Life]:
+        return [life for life in Trace(each).lives if life.keyword not in decided]
+
+    after = lives(left(compacted(entries, cutoff)))
+    assert not [life for life in after if life.is_dead(cutoff)]
+    assert len(after) == len([life for life in lives(entries) if not life.is_dead(cutoff)])
 
 
 @searched
@@ -392,3 +402,13 @@ def test_a_purge_of_another_save_keeps_the_end_of_a_value() -> None:
     whole = left(purged(entries, Condition(keyword="k", key="dark"), stamp(40)).entries)
     assert [shown(Ledger(whole, until=stamp(at)), stamp(at)) for at in (15, 25)] == [[], []]
     assert shown(Ledger(whole), stamp(40)) == shown(Ledger(entries), stamp(40))
+
+
+def test_a_purge_that_no_save_meets_keeps_the_end_of_a_value() -> None:
+    """Without the digest of its forgetting, the forgotten value would be current again."""
+    forgetting: Entry = {"at": stamp(20), "forget": [forgotten("dark")]}
+    late = entry(30, saved("dark", fact_id="late", timestamp=stamp(15)))
+    entries = [entry(10, saved("dark")), forgetting, late]
+    condition = Condition(keyword="k", key="dark", older_than=stamp(1))
+
+    assert purged(entries, condition, stamp(40)).entries == entries

@@ -5,6 +5,9 @@
     agent = Agent(client=client, context_providers=[history, provider])
 
 It needs the extra `agent-framework`.
+
+A stored message has a role and a text, to learn from, and the whole message of the framework, from
+which it is restored. One provider serves all users: nothing of a run is kept between its two hooks.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -5,6 +5,9 @@
 
 It needs the extra `crewai`. It replaces CrewAI's own memory: there is no vector table, no embedding
 per recall and no model call per saved text.
+
+Background saves run in the threads of CrewAI's `Memory`, and each of them in the portal. A recall
+first waits for them, so that it finds what the last task has saved.
 """
 
 from collections.abc import Callable

@@ -4,6 +4,10 @@
     runner = Runner(app_name="shop", agent=agent, memory_service=service, session_service=sessions)
 
 It needs the extra `google-adk`.
+
+The first message of a stored session has its first state, every other one an event: the text, to
+learn from, and the whole event, from which it is restored. The state is folded from the events at
+each read. Messages have the ids of events, so that a repeated call stores nothing twice.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -103,6 +103,7 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         self, messages: list[AnyMessage], runtime: Runtime[Any], conversation: str | None
     ) -> None:
         chat = chat_of(messages)
+        # The state has the whole thread: new are the last messages of the user, and what follows.
         since = max((i for i, each in enumerate(chat) if each["role"] == "user"), default=0)
         while since and chat[since - 1]["role"] == "user":
             since -= 1

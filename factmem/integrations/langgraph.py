@@ -2,6 +2,9 @@
 
 It needs the extra `langgraph`. LangGraph's agents and tools and the files of deep agents use it
 like any other store.
+
+The `timestamp` of a fact is the creation of its item, its confirmation the last put. A read that
+refreshes an item confirms the fact, too, and so keeps the time of the put in its metadata.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

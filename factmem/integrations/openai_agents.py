@@ -5,6 +5,10 @@
     result = await Runner.run(agent, "Hi", context=Context(user="alice"), session=session)
 
 It needs the extra `openai-agents`.
+
+Nothing of a run is kept here: instructions and hooks get the context of the run, by which
+`MemoryRuns` finds the user. An item of a session that is no message, such as a call, is stored
+whole in a message of the role "tool".
 """
 
 import inspect
@@ -112,6 +116,7 @@ class _LearningHooks(AgentHooks[Any]):
     async def on_end(self, context: Any, agent: Any, output: Any) -> None:
         await self._own.on_end(context, agent, output)
         chat = chat_of(context.turn_input)
+        # With a session the input begins with earlier turns: new is what follows the last answer.
         since = max((i + 1 for i, each in enumerate(chat) if each["role"] != "user"), default=0)
         answer = {"role": "assistant", "content": str(output)}
         await self._runs.learn(context, [*chat, answer], since=since)

@@ -3,6 +3,9 @@
     memory = AgentMemory(store, listeners=[MemorySpans(), MemoryMetrics()])
 
 It needs the extra `opentelemetry`, and an OpenTelemetry SDK that the application configures.
+
+An event arrives when its operation has ended, so its span starts and ends at once, with the times
+of the operation.
 """
 
 from collections.abc import Mapping

@@ -7,6 +7,9 @@
     agent = Agent(session_manager=RepositorySessionManager("chat-7", repository))
 
 It needs the extra `strands`.
+
+A stored message has a role and a text, to learn from, and the whole message of Strands, from which
+it is restored.
 """
 
 from collections.abc import Iterable

@@ -61,6 +61,15 @@ class DamagedError(CorruptJournalError):
     """SQLite found the file damaged, or could not read a part of it: it gives both the same code."""
 
 
+@contextmanager
+def _closed_on_error(db: sqlite3.Connection) -> Generator[sqlite3.Connection]:
+    try:
+        yield db
+    except BaseException:
+        db.close()
+        raise
+
+
 class DatabaseFiles:
     """The files of one folder.
 
@@ -133,13 +142,9 @@ class DatabaseFiles:
             made = self.make_folder()
             with lock.held():
                 is_new = self._link_new()
-                db = self.connect("rw")
-                try:
+                with _closed_on_error(self.connect("rw")) as db:
                     _set_wal(db)
                     schema.create(db, self.path)
-                except BaseException:
-                    db.close()
-                    raise
                 self.fill_reserve()
             if is_new or made:
                 # A new file is durable only when the folders that name it are.
@@ -234,12 +239,12 @@ class DatabaseFiles:
             # The log cannot be created, and if there is none, the file does not change.
             mode, is_fixed = "ro&immutable=1", True
         had_tables = self._had_tables()  # before the look: another process may be creating them
-        db = self.connect(mode)
-        if not schema.is_there(db, self.path):
-            db.close()
-            self._check_not_emptied(had_tables)
-            return None
-        return db, is_fixed
+        with _closed_on_error(self.connect(mode)) as db:
+            if schema.is_there(db, self.path):
+                return db, is_fixed
+        db.close()
+        self._check_not_emptied(had_tables)
+        return None
 
     @staticmethod
     def is_ahead(db: sqlite3.Connection) -> bool:
@@ -276,8 +281,9 @@ class DatabaseFiles:
             timeout=self._timeout,
             cached_statements=64,
         )
-        for pragma in _PRAGMAS:
-            db.execute(f"PRAGMA {pragma}")
+        with _closed_on_error(db):
+            for pragma in _PRAGMAS:
+                db.execute(f"PRAGMA {pragma}")
         return db
 
     def identity(self) -> tuple[int, int] | None:

@@ -65,7 +65,7 @@ def _traced(entries: Sequence[Entry]) -> Trace:
     """Trace entries; what was over when its value or its whole keyword was forgotten is withdrawn."""
     trace = Trace(entries)
     forgettings = [n for n, each in enumerate(entries) if "forget" in each and "undoes" not in each]
-    keywords = {name[0] for number in forgettings for name in entries[number]["forget"]}
+    keywords = {name[0] for number in forgettings for name in entries[number].get("forget", ())}
     known: dict[object, list[Life]] = {}
     for life in trace.lives if keywords else ():
         if life.keyword in keywords:
@@ -73,7 +73,7 @@ def _traced(entries: Sequence[Entry]) -> Trace:
             known.setdefault(life.name, []).append(life)
     for number in forgettings:
         entry, at = entries[number], trace.recorded[number]
-        for keyword, _, digest in entry["forget"]:
+        for keyword, _, digest in entry.get("forget", ()):
             for life in known.get(keyword if "whole" in entry else (keyword, digest), ()):
                 if life.is_dead(at):
                     life.holds_until = ""

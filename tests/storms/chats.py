@@ -146,10 +146,10 @@ def _switch_off(mutant: str) -> None:
         LedgerStore.moment = no_moment  # type: ignore[method-assign]
     if mutant == "retry":
 
-        async def give_up(self: Any, task: Any, done: Any) -> None:
-            await self._store.learnt(task, task.since + 1)
+        async def give_up(store: Any, task: Any, done: Any) -> None:
+            await store.learnt(task, task.since + 1)
 
-        learning.ConversationLearning._postpone = give_up  # type: ignore[method-assign]
+        learning._postpone = give_up
 
 
 def _work(

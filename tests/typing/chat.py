@@ -35,7 +35,7 @@ async def values(model: ChatModel, messages: list[dict[str, Any]]) -> None:
     assert_type((await model.extract(messages, pet)).value, Cat | Dog)
     tier: Literal["free", "pro"] = (await model.extract(messages, Literal["free", "pro"])).value
     wide: Extraction[Cat | Dog] = await model.extract(messages, Cat)
-    assert_type((tier, wide.calls), tuple[Literal["free", "pro"], int])
+    assert_type((tier, wide.raw), tuple[Literal["free", "pro"], str])
 
 
 async def histories(model: ChatModel, typed: list[ChatCompletionMessageParam]) -> None:

@@ -4,10 +4,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from factmem._concurrency.per_loop import Workers
+from factmem.events import MemoryEvents
 from factmem.llm.base import ChatModel
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._settings import MemorySettings
 from factmem.models.boundary import Boundary
+from factmem.models.clock import TimeProvider
 from factmem.providers._guarded import guarded
 from factmem.providers._reader import FactReader
 from factmem.providers.base import FactStore
@@ -35,13 +37,13 @@ class MemoryParts:
     def __init__(
         self, settings: MemorySettings, selection: PlaceSelection, boundary: Boundary | None
     ) -> None:
-        self.settings = settings
-        self.selection = selection
-        self.events = settings.events
-        self.clock = settings.clock
+        self.settings: MemorySettings = settings
+        self.selection: PlaceSelection = selection
+        self.events: MemoryEvents = settings.events
+        self.clock: TimeProvider = settings.clock
         self.provider: FactStore = guarded(settings.provider, boundary, settings.events)
-        self.reader = FactReader(self.provider, settings.concepts.values())
-        self.workers = Workers()
+        self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
+        self.workers: Workers = Workers()
 
     # What a program that only loads facts does not need is imported with its first use: it is half of
     # the package.

@@ -18,6 +18,7 @@ from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
 from factmem.models._checked import concepts_by_keyword
 from factmem.models.clock import TimeProvider
+from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
 from factmem.models.profile import Concepts
 from factmem.prompt.memory_message import MemoryMessage
@@ -54,30 +55,38 @@ class MemorySettings:
         detection: Detection,
         listeners: Iterable[EventListener],
     ) -> None:
-        self.instructions = concepts_by_keyword(instructions, "instructions")
+        self.instructions: dict[str, Concept[Any, Any]] = concepts_by_keyword(
+            instructions, "instructions"
+        )
         """The concepts whose values a model is asked to follow."""
         declared = [*concepts_by_keyword(concepts).values(), *self.instructions.values()]
-        self.events = MemoryEvents(_checked_listeners(listeners))
-        self.embedder = _checked_embedder(embedder)
-        self.provider = expect_methods(provider, _PROVIDER_METHODS, "provider", _PROVIDER)
-        """The store, without access checks: only `Collaborators` and checks may use it."""
-        self.chat_model = chat_model
+        self.events: MemoryEvents = MemoryEvents(_checked_listeners(listeners))
+        self.embedder: Embedder | None = _checked_embedder(embedder)
+        self.provider: AgentMemoryProvider = expect_methods(
+            provider, _PROVIDER_METHODS, "provider", _PROVIDER
+        )
+        """The store, without access checks: only `MemoryParts` and checks may use it."""
+        self.chat_model: ChatModel | None = chat_model
         if chat_model is not None:
             expect_methods(chat_model, ("respond", "extract"), "chat_model", _CHAT_MODEL)
-        self.concepts = concepts_by_keyword(declared)
+        self.concepts: dict[str, Concept[Any, Any]] = concepts_by_keyword(declared)
         """The concepts that the application declared, by keyword."""
         form = expect(message_form, MessageForm, "message_form", _FORM)
-        self.message = MemoryMessage(subjects, form)
+        self.message: MemoryMessage = MemoryMessage(subjects, form)
         self.zone: tzinfo = form.zone if isinstance(form.zone, tzinfo) else UTC
         """The time zone in which days are shown, and "tomorrow" is understood."""
-        self.clock = _in_zone(
+        self.clock: TimeProvider = _in_zone(
             expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"), self.zone
         )
         example = "recall_settings=RecallSettings(half_life=timedelta(days=90))"
-        self.recall = expect(recall_settings, RecallSettings, "recall_settings", example)
-        self.detection = expect(detection, Detection, "detection", "detection=Detection()")
-        self.synonyms = _synonyms(self.embedder, self.events)
-        self.indexes = IndexCache()
+        self.recall: RecallSettings = expect(
+            recall_settings, RecallSettings, "recall_settings", example
+        )
+        self.detection: Detection = expect(
+            detection, Detection, "detection", "detection=Detection()"
+        )
+        self.synonyms: KeywordSynonyms | None = _synonyms(self.embedder, self.events)
+        self.indexes: IndexCache = IndexCache()
         self.told: set[str] = set()
         """The keywords whose concepts the store was told."""
 

@@ -117,7 +117,7 @@ def conditions(draw: st.DrawFn) -> Condition:
     parts: dict[str, Any] = {
         "keyword": draw(st.sampled_from(KEYWORDS)),
         "key": draw(values.map(canonical)),
-        "fact_id": draw(st.sampled_from(["one", "two", "three"])),
+        "fact_ids": frozenset([draw(st.sampled_from(["one", "two", "three"]))]),
         "source": draw(st.sampled_from([source_of(each) for each in SOURCES])),
         "older_than": stamp(draw(seconds)),
     }
@@ -450,7 +450,7 @@ class NaiveStore:
         return not (
             (condition.keyword is not None and item.keyword != condition.keyword)
             or (condition.key is not None and canonical(item.value) != condition.key)
-            or (condition.fact_id is not None and item.fact["id"] != condition.fact_id)
+            or (condition.fact_ids is not None and item.fact["id"] not in condition.fact_ids)
             or (condition.older_than is not None and item.confirmed_at >= condition.older_than)
             or (
                 source is not None

@@ -16,7 +16,6 @@ class Condition:
 
     keyword: str | None = None
     key: Canonical | None = None
-    fact_id: str | None = None
     source: FactSource | None = None
     older_than: str | None = None
     keywords: frozenset[str] | None = None
@@ -31,15 +30,14 @@ class Condition:
     @property
     def names(self) -> frozenset[str] | None:
         """The keywords and fact ids of the condition; None if it names none."""
-        alone = {name for name in (self.keyword, self.fact_id) if name is not None}
-        names = alone.union(self.keywords or (), self.fact_ids or ())
-        is_limited = self.keywords is not None or self.fact_ids is not None
-        return frozenset(names) if alone or is_limited else None
+        alone = None if self.keyword is None else (self.keyword,)
+        named = [each for each in (alone, self.keywords, self.fact_ids) if each is not None]
+        return frozenset().union(*named) if named else None
 
     @property
     def is_of_keywords(self) -> bool:
         """Whether it is met by all values of its keywords."""
-        others = self.key, self.fact_id, self.source, self.older_than, self.fact_ids, self.metadata
+        others = self.key, self.source, self.older_than, self.fact_ids, self.metadata
         return all(each is None for each in others)
 
     def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
@@ -48,7 +46,6 @@ class Condition:
             (self.keyword is None or keyword == self.keyword)
             and (self.keywords is None or keyword in self.keywords)
             and (self.key is None or key == self.key or self._reads_as_key(item))
-            and (self.fact_id is None or item.fact_id == self.fact_id)
             and (self.fact_ids is None or item.fact_id in self.fact_ids)
             and (self.older_than is None or item.confirmed_at < self.older_than)
             and (self.source is None or self._is_only_source(item))

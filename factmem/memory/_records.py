@@ -64,7 +64,7 @@ async def update_record(
     def change(entries: Sequence[Entry], now: str) -> list[Entry]:
         ledger, keyword = Ledger(entries), new.concept.keyword
         names = ledger.matching(
-            Condition(fact_id=new.id, keywords=frozenset(new.concept.keywords)), now
+            Condition(fact_ids=frozenset([new.id]), keywords=frozenset(new.concept.keywords)), now
         )
         if not names:
             return []

@@ -286,7 +286,7 @@ class MemoryReview:
         def change(entries: Sequence[Entry], now: str) -> list[Entry]:
             names = frozenset(about.concept.keywords)
             ledger = Ledger(entries)
-            if not ledger.matching(Condition(fact_id=about.id, keywords=names), now):
+            if not ledger.matching(Condition(fact_ids=frozenset([about.id]), keywords=names), now):
                 raise ValueError(
                     f"The fact {about.id!r} is neither current nor proposed any more: read it again"
                 )

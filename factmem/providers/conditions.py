@@ -94,7 +94,7 @@ def condition_of(
 
     def condition(now: str) -> Condition:
         old = None if limit is None else limit(now)
-        return Condition(keyword, key, None, source, old, named, ids, wanted, reading, is_single)
+        return Condition(keyword, key, source, old, named, ids, wanted, reading, is_single)
 
     return condition
 

@@ -395,7 +395,7 @@ def test_a_purge_of_another_save_keeps_the_end_of_a_value() -> None:
     }
     later = saved("dark", fact_id="three", timestamp=stamp(30))
     entries = [entry(10, saved("dark")), retraction, entry(30, later)]
-    condition = Condition(keyword="k", key="dark", fact_id="two")
+    condition = Condition(keyword="k", key="dark", fact_ids=frozenset(["two"]))
 
     assert purged(entries, condition, stamp(40)).entries == entries
 

@@ -10,7 +10,7 @@ import pydantic_core
 
 from factmem.ledger._items import Item, KeywordItems
 from factmem.ledger._presentation import concept_of, presented
-from factmem.ledger.entries import Entry
+from factmem.ledger.entries import Entry, keywords_of
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import AnyFact, Concept
 
@@ -75,9 +75,4 @@ def _stored(about: tuple[str, str, str], items: Iterable[Item]) -> bytes:
 
 def keywords_in(entries: Iterable[Entry]) -> set[str]:
     """Return the keywords whose current facts entries may have changed."""
-    found: set[str] = set()
-    for entry in entries:
-        found.update(fact["keyword"] for fact in entry.get("facts", ()))
-        found.update(keyword for keyword, _, _ in entry.get("forget", ()))
-        found.update(retracted["keyword"] for retracted in entry.get("retract", ()))
-    return found
+    return {keyword for entry in entries for keyword in keywords_of(entry)}

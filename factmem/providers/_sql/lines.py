@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError
-from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped
+from factmem.ledger.entries import Entry, decoded, encoded_entry, keywords_of, stamped
 from factmem.models.clock import moment, stamp
 
 _MOST_FACTS = 256
@@ -75,10 +75,7 @@ def split(body: bytes, *, is_sealed: bool) -> list[Part]:
 
 def topics_of(entry: Entry) -> list[int]:
     """Return the numbers of the keywords that an entry is about."""
-    keywords = {fact["keyword"] for fact in entry.get("facts", ())}
-    keywords.update(each["keyword"] for each in entry.get("retract", ()))
-    keywords.update(name[0] for name in entry.get("forget", ()))
-    return list(map(topic_of, keywords))
+    return list(map(topic_of, keywords_of(entry)))
 
 
 @lru_cache(maxsize=4096)

@@ -117,8 +117,7 @@ class Life:
     def end(self, at: str, holds_until: str | None = None) -> None:
         """Record that it was removed, unless it had already ended."""
         self._ended = min(at, self._ends(self.item.ends_at) or at)
-        if self.holds_until != "":
-            self.holds_until = holds_until
+        self.holds_until = holds_until
 
 
 class Trace(Ledger):

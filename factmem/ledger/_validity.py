@@ -26,9 +26,8 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
         when: A moment, or a time in which the values held at least for a moment.
         known: Only what was recorded until then counts, and what had not expired by then; a stamp.
     """
-    trace = _traced(list(_recorded(entries, known)))
     begin, end, is_between = stamp(when.begin), stamp(when.end), "/" in when.text
-    trace.advance(max(begin, end, known))
+    trace = _traced(list(_recorded(entries, known)), max(begin, end, known))
     lives: dict[str, list[tuple[str, Life]]] = {}
     for life in trace.lives:
         first, last = _period(life)
@@ -50,8 +49,7 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
 def former_values(entries: Sequence[Entry], condition: Condition, now: str) -> list[ForgottenItem]:
     """Return the values that meet a condition and held before `now`, and were not forgotten."""
     related = RelatedEntries(entries)
-    trace = _traced(related.at(related.to(condition.names or ()).numbers))
-    trace.advance(max(now, trace.recorded_at))
+    trace = _traced(related.at(related.to(condition.names or ()).numbers), now)
     found = {
         life.name: name_of(life.keyword, life.item)
         for life in trace.lives
@@ -61,9 +59,10 @@ def former_values(entries: Sequence[Entry], condition: Condition, now: str) -> l
     return list(found.values())
 
 
-def _traced(entries: Sequence[Entry]) -> Trace:
-    """Trace entries; what was over when its value or its whole keyword was forgotten is withdrawn."""
+def _traced(entries: Sequence[Entry], now: str) -> Trace:
+    """Trace entries until `now`; what was over when its value or keyword was forgotten is withdrawn."""
     trace = Trace(entries)
+    trace.advance(max(now, trace.recorded_at))
     forgettings = [n for n, each in enumerate(entries) if "forget" in each and "undoes" not in each]
     keywords = {name[0] for number in forgettings for name in entries[number].get("forget", ())}
     known: dict[object, list[Life]] = {}

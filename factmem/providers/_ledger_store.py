@@ -172,7 +172,8 @@ class LedgerStore(LedgerReader):
         count = await self._backend.change(identity, decide)
         # `change` saw current values only; what has ended is in the entries.
         if is_over:
-            count = await self.amend(end_former, subject, scope) and former
+            await self.amend(end_former, subject, scope)
+            count = former
         return Forgotten(count, *left)
 
     @override

@@ -269,8 +269,10 @@ class _Tools:
         return await save_fact(self._parts, asked)
 
     async def forget(self, asked: ForgetArguments, _: object) -> str:
-        known = await self._contents.concepts()
-        meant = meant_by(asked.concept, known)
+        records = await self._contents.records(_ALL)
+        # The newest fact has the type of its concept.
+        known = {each.fact.concept.keyword: each.fact.concept for each in reversed(records)}
+        meant = meant_by(asked.concept, known.values())
         if len(meant) > 1:
             return to_json({"forgotten": 0, "note": _SEVERAL_CONCEPTS}).decode()
         keyword = meant[0].keyword if meant else normalize("NFC", asked.concept.strip())
@@ -282,11 +284,7 @@ class _Tools:
             concept: Concept[JsonValue, Any] = Concept(keyword, keyword, kind, value_type=JsonValue)
         except ValueError:  # no keyword at all
             return to_json({"forgotten": 0, "note": _NO_CONCEPT}).decode()
-        held = [
-            placed
-            for placed in await self._contents.records(_ALL)
-            if placed.fact.concept.keyword == keyword
-        ]
+        held = [placed for placed in records if placed.fact.concept.keyword == keyword]
         confirmed = [placed for placed in held if placed.fact.state is FactState.CONFIRMED]
         if not asked.values and not confirmed:
             count = await self._contents.forget(concept=concept)

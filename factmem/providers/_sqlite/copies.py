@@ -23,7 +23,7 @@ from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.sealing import NO_TAG
 from factmem.providers._sql.session import Row
 from factmem.providers._sqlite.database import Database
-from factmem.providers._sqlite.files import NAME, DatabaseFiles
+from factmem.providers._sqlite.files import NAME, DatabaseFiles, closed_on_error
 from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers._sqlite.session import SqliteSession
 
@@ -177,11 +177,8 @@ class Restoration:
         try:
             if (opened := files.open()) is None:
                 raise ValueError(f"There is no backup in {str(self._backup)!r}")
-            try:
-                return opened[0], opened[0].execute(_STORE).fetchone()[0]
-            except BaseException:
-                opened[0].close()
-                raise
+            with closed_on_error(opened[0]) as db:
+                return db, db.execute(_STORE).fetchone()[0]
         except sqlite3.Error as exc:
             raise files.error_of(exc) from exc
 

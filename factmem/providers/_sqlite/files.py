@@ -62,7 +62,8 @@ class DamagedError(CorruptJournalError):
 
 
 @contextmanager
-def _closed_on_error(db: sqlite3.Connection) -> Generator[sqlite3.Connection]:
+def closed_on_error(db: sqlite3.Connection) -> Generator[sqlite3.Connection]:
+    """Give a new connection, and close it if its first use fails."""
     try:
         yield db
     except BaseException:
@@ -142,7 +143,7 @@ class DatabaseFiles:
             made = self.make_folder()
             with lock.held():
                 is_new = self._link_new()
-                with _closed_on_error(self.connect("rw")) as db:
+                with closed_on_error(self.connect("rw")) as db:
                     _set_wal(db)
                     schema.create(db, self.path)
                 self.fill_reserve()
@@ -239,7 +240,7 @@ class DatabaseFiles:
             # The log cannot be created, and if there is none, the file does not change.
             mode, is_fixed = "ro&immutable=1", True
         had_tables = self._had_tables()  # before the look: another process may be creating them
-        with _closed_on_error(self.connect(mode)) as db:
+        with closed_on_error(self.connect(mode)) as db:
             if schema.is_there(db, self.path):
                 return db, is_fixed
         db.close()
@@ -281,7 +282,7 @@ class DatabaseFiles:
             timeout=self._timeout,
             cached_statements=64,
         )
-        with _closed_on_error(db):
+        with closed_on_error(db):
             for pragma in _PRAGMAS:
                 db.execute(f"PRAGMA {pragma}")
         return db

@@ -69,6 +69,18 @@ async def _fill(store: LocalFileMemoryProvider) -> None:
     await store.save(SingleFact(Concept("age", "", value_type=int), 36), BOB, APP)
 
 
+async def _open_first_place(
+    browser: Browser, pilot: Pilot[None], *, lines: int, facts: int
+) -> None:
+    """Open the place two lines below the root, in a tree with so many lines; wait for its facts."""
+    tree = browser.query_one(PlacesTree)
+    await _until(pilot, lambda: tree.last_line >= lines and tree.cursor_line == 0)
+    await _until(pilot, lambda: browser.query_one(FactTable).has_focus)
+    tree.focus()
+    await pilot.press("down", "down", "enter")
+    await _until(pilot, lambda: len(browser.query_one(FactTable).shown) == facts)
+
+
 @asynccontextmanager
 async def _browsing(
     folder: Path, embedder: CallableEmbedder | None = None
@@ -81,12 +93,7 @@ async def _browsing(
         session = BrowserSession(store, options, embedder=embedder, actor="jane")
         browser = Browser(session)
         async with browser.run_test(size=(200, 30)) as pilot:
-            tree = browser.query_one(PlacesTree)
-            await _until(pilot, lambda: tree.last_line >= 3 and tree.cursor_line == 0)
-            await _until(pilot, lambda: browser.query_one(FactTable).has_focus)
-            tree.focus()
-            await pilot.press("down", "down", "enter")
-            await _until(pilot, lambda: len(browser.query_one(FactTable).shown) == 4)
+            await _open_first_place(browser, pilot, lines=3, facts=4)
             yield browser, pilot
 
 
@@ -307,13 +314,8 @@ async def test_a_hundred_thousand_rows_are_shown_in_part(tmp_path: Path) -> None
         await store.save_many(facts, ALICE, APP)
         browser = Browser(BrowserSession(store, Options(str(tmp_path))))
         async with browser.run_test(size=(120, 30)) as pilot:
-            tree = browser.query_one(PlacesTree)
-            await _until(pilot, lambda: tree.last_line >= 2 and tree.cursor_line == 0)
-            await _until(pilot, lambda: browser.query_one(FactTable).has_focus)
-            tree.focus()
-            await pilot.press("down", "down", "enter")
+            await _open_first_place(browser, pilot, lines=2, facts=1_000)
             table = browser.query_one(FactTable)
-            await _until(pilot, lambda: len(table.shown) == 1_000)
             assert "the first 1,000 shown" in str(browser.query_one("#where", Static).render())
             await pilot.press("G")
             await _until(pilot, lambda: table.cursor_row == 999)

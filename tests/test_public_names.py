@@ -72,7 +72,7 @@ def test_all_is_correct_and_sorted(module: str) -> None:
 
 
 def test_private_modules_have_no_list_of_names() -> None:
-    """A module with an underscore is no part of the API: nobody imports * from it."""
+    """A module with an underscore is no part of the API, and never imported with *."""
     private = [
         file
         for file in PACKAGE.rglob("_*.py")

@@ -17,9 +17,10 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
 
     A value holds from its `since`, or from when it was said, until its `until`, or until what was said
     later ended it: its retraction, or for a SINGLE keyword the begin of the next value. What was
-    forgotten has never held, also if it was over when it was forgotten. If several values held in a day, month or year, a SINGLE keyword shows the
-    last of them, and of overlapping ones that which was said last. Of a time `between` two moments all
-    are shown, as a MULTIPLE keyword, and what was replaced has the time of that as its `until`.
+    forgotten has never held, also if it was over when it was forgotten. If several values held in a
+    day, month or year, a SINGLE keyword shows the last of them, and of overlapping ones that which was
+    said last. Of a time `between` two moments all are shown, as a MULTIPLE keyword, and what was
+    replaced has the time of that as its `until`.
 
     Args:
         entries: The entries of a place.

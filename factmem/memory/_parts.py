@@ -59,7 +59,7 @@ class MemoryParts:
         """Return the chat model.
 
         Raises:
-            ValueError: There is none.
+            ValueError: The memory has no chat model.
         """
         if self.chat_model is None:
             raise ValueError("Detecting facts needs a chat model: AgentMemory(..., chat_model=...)")

@@ -122,7 +122,7 @@ def _midnight(day: date, place: tzinfo | None, *, days: int = 0) -> datetime:
 def _zone(bracketed: str) -> tzinfo:
     try:
         return zone_named(bracketed.removesuffix("]") if bracketed.endswith("]") else "")
-    except ValueError:  # the name may be a part of what somebody said
+    except ValueError:  # the name may come from a user's message
         raise ValueError("The time zone is unknown: '2026-05-03[Asia/Seoul]' has one") from None
 
 

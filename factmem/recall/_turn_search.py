@@ -2,7 +2,7 @@
 
 Messages are cut into passages of some sentences and indexed as facts are, with the words of the
 messages around them. Only messages of users and assistants are: the results of tools are long, and
-nobody said them.
+no statements.
 """
 
 import re
@@ -45,7 +45,7 @@ _LONGEST = 400
 """The most characters of a passage, if its sentences are shorter."""
 
 _MOST_PASSAGES = 100
-"""The most passages of a message; a longer one is a document that somebody pasted."""
+"""The most passages of a message; a longer one is a pasted document."""
 
 _KINDS = {"user": SourceKind.USER, "assistant": SourceKind.ASSISTANT}
 

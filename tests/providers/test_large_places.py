@@ -44,7 +44,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def full(root: Path, storage: Storage, originals: Path) -> Path:
-    """Return the folder of a filled store that nobody has open."""
+    """Return the folder of a filled store that is closed."""
     original = originals / type(storage).__name__
     if not original.exists():
         async with LocalFileMemoryProvider(original, storage=storage) as store:

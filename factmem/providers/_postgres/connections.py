@@ -2,8 +2,8 @@
 
 `run` is the only way to a connection. After a lost connection, a deadlock or a failed serialization
 it repeats the work on another one, with growing pauses, until the deadline. If a connection was
-lost during a commit, nobody knows the outcome: the work is told how many such attempts there were,
-and looks for their marks before it writes again. A call that pauses holds no connection.
+lost during a commit, the outcome is unknown: the work gets the number of such attempts, and looks
+for their marks before it writes again. A call that pauses holds no connection.
 """
 
 import random

@@ -146,8 +146,7 @@ class PlaceSearch:
                 return False
             try:
                 with session.transaction():
-                    # What was read above counts only if nobody has changed the place or its rows
-                    # since.
+                    # What was read above is valid only if place and rows have not changed since.
                     search = self._locked(session, place)
                     if not search:
                         return False

@@ -194,8 +194,9 @@ def _time_of(given: object, zone: tzinfo) -> datetime | None:
         return _placed(given, zone)
     if isinstance(given, str) and len(given) <= _LONGEST_TIME:
         return _from_text(given.strip(), zone)
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    return _from_epoch(given, zone) if is_number and isinstance(given, int | float) else None
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return _from_epoch(given, zone)
+    return None
 
 
 def _from_text(text: str, zone: tzinfo) -> datetime | None:

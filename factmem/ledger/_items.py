@@ -10,7 +10,7 @@ digest; digests are computed only for keywords that were asked for one.
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from factmem.ledger._statements import Retractions, Told, digest_of, told
 from factmem.ledger.entries import ForgottenItem, RetractedValue, SourceEntry, StoredFact
@@ -18,9 +18,6 @@ from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import By
 from factmem.models.clock import moment, stamp
 from factmem.models.when import begin_of, end_of
-
-if TYPE_CHECKING:
-    from factmem.ledger._plans import Plan
 
 ItemState: TypeAlias = Literal["saved", "learnt", "confirmed", "proposed"]
 """Whether the application saved a value, a model learnt it, a person confirmed it, or it waits."""
@@ -207,6 +204,33 @@ def _named(fact: StoredFact) -> By:
 
 def _source_key(source: SourceEntry | None) -> str:
     return "" if source is None else repr(sorted(source.items()))
+
+
+class Plan(NamedTuple):
+    """One value that begins later; see `PlanningLedger`."""
+
+    fact: StoredFact
+    """Its save, with no other value. Without any it replaces others, and was purged itself."""
+    item: Item
+    """What is shown of it."""
+    key: Canonical
+    at: str
+    by: By
+
+    @property
+    def begin(self) -> str:
+        """When it begins, a stamp."""
+        return begin_of(self.fact.get("since", ""))
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether its value was removed; no other save and no forgetting is about it."""
+        return "value" not in self.fact and not self.fact.get("values")
+
+    @property
+    def said(self) -> Told:
+        """The place in the order at which it was planned."""
+        return min(self.fact["timestamp"], self.at), self.fact["id"]
 
 
 class Proposals:

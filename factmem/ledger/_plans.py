@@ -9,43 +9,13 @@ when its plan is cancelled; there is nothing to apply then.
 
 from bisect import insort
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
-from factmem.ledger._items import Item, KeywordItems, values_of, with_values
+from factmem.ledger._items import Item, KeywordItems, Plan, values_of, with_values
 from factmem.ledger._proposals import waiting
 from factmem.ledger._reading import LedgerReads
-from factmem.ledger._statements import Retractions, Told, digest_of, end_of
+from factmem.ledger._statements import Retractions, digest_of, end_of
 from factmem.ledger.entries import RetractedValue, StoredFact
-from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.actors import By
-from factmem.models.when import begin_of
-
-
-class Plan(NamedTuple):
-    """One value that begins later; see `PlanningLedger`."""
-
-    fact: StoredFact
-    """Its save, with no other value. Without any it replaces others, and was purged itself."""
-    item: Item
-    """What is shown of it."""
-    key: Canonical
-    at: str
-    by: By
-
-    @property
-    def begin(self) -> str:
-        """When it begins, a stamp."""
-        return begin_of(self.fact.get("since", ""))
-
-    @property
-    def is_stub(self) -> bool:
-        """Whether its value was removed; no other save and no forgetting is about it."""
-        return "value" not in self.fact and not self.fact.get("values")
-
-    @property
-    def said(self) -> Told:
-        """The place in the order at which it was planned."""
-        return min(self.fact["timestamp"], self.at), self.fact["id"]
+from factmem.models._values import JsonValue, canonical
 
 
 class PlanningLedger(LedgerReads):

@@ -9,8 +9,7 @@ replaced, else withdrawn. Each life has two spans: recorded (`born`, `died`) and
 
 from collections.abc import Iterable
 
-from factmem.ledger._items import Item, KeywordItems
-from factmem.ledger._plans import Plan
+from factmem.ledger._items import Item, KeywordItems, Plan
 from factmem.ledger._statements import NEVER, Told, digest_of, said_at
 from factmem.ledger.entries import Entry, RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger

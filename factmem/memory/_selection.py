@@ -1,16 +1,13 @@
 """The places of a memory, of a call (`PlaceSelection`) and of a user (`Who`)."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
-from factmem._arguments import expect, kind_of
+from factmem._arguments import expect
 from factmem.models._checked import checked_places, checked_subjects
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
-
-if TYPE_CHECKING:
-    from factmem.memory.agent_memory import AgentMemory
 
 H = TypeVar("H", bound=Hashable)
 
@@ -20,8 +17,6 @@ Subjects: TypeAlias = Iterable[MemorySubject] | None
 Scopes: TypeAlias = Iterable[ScopeChoice] | None
 """The scopes of a call; None for all scopes of the memory's profile."""
 
-
-_STAND_IN = "someone"
 
 Who: TypeAlias = str | MemorySubject | Iterable[MemorySubject] | None
 """The user of a run: the entity of the memory's per-entity subjects, or subjects. None if the
@@ -288,46 +283,3 @@ def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> Memo
         if len(left) == 1:
             names[kind.value] = left[0].name
     return MemoryScopesProfile(**names)
-
-
-def view_for(memory: "AgentMemory", who: Who) -> "AgentMemory":
-    """Return the memory of a user.
-
-    Raises:
-        UnboundSubjectError: `who` is None, and a per-entity subject has no entity.
-        TypeError: `who` has the wrong type.
-    """
-    if who is None:
-        for subject in memory.subjects:
-            subject.check_bound()
-        return memory
-    if isinstance(who, str):
-        return memory.of(who)
-    if isinstance(who, MemorySubject):
-        return memory.view(subjects=[who])
-    if isinstance(who, Iterable):
-        return memory.view(subjects=who)
-    raise TypeError(
-        f"user must be a string, a MemorySubject or a function of the run's context that returns "
-        f"one, not {kind_of(who)}: user=lambda context: context.user"
-    )
-
-
-def view_at(memory: "AgentMemory", subject: MemorySubject) -> "AgentMemory":
-    """Return the memory of a stored subject, which has no description."""
-    for each in memory.subjects:
-        if each.name == subject.name and each.entity == subject.entity:
-            return memory
-        if each.name == subject.name and each.per_entity and each.entity is None:
-            return memory.of(*subject.levels)
-    return memory.view(subjects=[subject])
-
-
-def view_of_anyone(memory: "AgentMemory") -> "AgentMemory":
-    """Return the memory with a placeholder for each missing entity, to read definitions from it."""
-    return memory.view(
-        subjects=[
-            each.of(_STAND_IN) if each.per_entity and each.entity is None else each
-            for each in memory.subjects
-        ]
-    )

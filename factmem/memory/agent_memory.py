@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from factmem._arguments import expect_function
+from factmem._arguments import expect_function, kind_of
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import Detection
 from factmem.embedding.base import Embedder
@@ -26,9 +26,6 @@ from factmem.memory._selection import (
     Scopes,
     Subjects,
     Who,
-    view_at,
-    view_for,
-    view_of_anyone,
 )
 from factmem.memory._settings import MemorySettings
 from factmem.memory.contents import MemoryContents
@@ -70,6 +67,7 @@ _SETTINGS = RecallSettings()
 _DETECTION = Detection()
 _APP = MemoryScopesProfile(product="app")
 _USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
+_STAND_IN = "someone"
 
 
 class AgentMemory:
@@ -675,3 +673,46 @@ class AgentMemory:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
+
+
+def view_for(memory: "AgentMemory", who: Who) -> "AgentMemory":
+    """Return the memory of a user.
+
+    Raises:
+        UnboundSubjectError: `who` is None, and a per-entity subject has no entity.
+        TypeError: `who` has the wrong type.
+    """
+    if who is None:
+        for subject in memory.subjects:
+            subject.check_bound()
+        return memory
+    if isinstance(who, str):
+        return memory.of(who)
+    if isinstance(who, MemorySubject):
+        return memory.view(subjects=[who])
+    if isinstance(who, Iterable):
+        return memory.view(subjects=who)
+    raise TypeError(
+        f"user must be a string, a MemorySubject or a function of the run's context that returns "
+        f"one, not {kind_of(who)}: user=lambda context: context.user"
+    )
+
+
+def view_at(memory: "AgentMemory", subject: MemorySubject) -> "AgentMemory":
+    """Return the memory of a stored subject, which has no description."""
+    for each in memory.subjects:
+        if each.name == subject.name and each.entity == subject.entity:
+            return memory
+        if each.name == subject.name and each.per_entity and each.entity is None:
+            return memory.of(*subject.levels)
+    return memory.view(subjects=[subject])
+
+
+def view_of_anyone(memory: "AgentMemory") -> "AgentMemory":
+    """Return the memory with a placeholder for each missing entity, to read definitions from it."""
+    return memory.view(
+        subjects=[
+            each.of(_STAND_IN) if each.per_entity and each.entity is None else each
+            for each in memory.subjects
+        ]
+    )

@@ -19,8 +19,8 @@ from factmem.errors import (
     WrongKeyError,
 )
 from factmem.llm.messages import MEMORY_MESSAGE, History, last_said, put_own_text
-from factmem.memory._selection import Who, view_for, view_of_anyone
-from factmem.memory.agent_memory import AgentMemory
+from factmem.memory._selection import Who
+from factmem.memory.agent_memory import AgentMemory, view_for, view_of_anyone
 from factmem.memory.conversations import REST
 from factmem.memory.tools import MemoryTool
 from factmem.prompt.memory_message import LoadReport

@@ -15,13 +15,11 @@ import orjson
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import override
 
-from factmem.events import MemoryOperation
 from factmem.models._names import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import stamp, utc
 from factmem.models.places import Identity, Place
 from factmem.providers._backend import Backend
-from factmem.providers._guard import Guard
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers.conversations import (
     ConversationInfo,
@@ -188,91 +186,6 @@ class StoreConversations(ConversationStore):
     async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
         named_places(within)
         return await self._backend.converse(lambda stored: stored.state(within))
-
-
-class GuardedConversations(Guard, ConversationStore):
-    """The conversations of a guarded store, restricted to its boundary and reported as events."""
-
-    @override
-    async def append(
-        self,
-        turns: Sequence[NewTurn],
-        conversation: str,
-        place: Place,
-        *,
-        learn_after: timedelta | None = None,
-    ) -> list[Turn]:
-        async with self._writing(MemoryOperation.SAVE, place.subject, place.scope) as operation:
-            append = self._store.conversations.append
-            added = await append(turns, conversation, place, learn_after=learn_after)
-            operation.count = len(added)
-            return added
-
-    @override
-    async def turns(
-        self, conversation: str, place: Place, *, last: int | None = None, before: int | None = None
-    ) -> list[Turn]:
-        async with self._at(MemoryOperation.LOAD, place.subject, place.scope) as operation:
-            if await self._is_outside(place.subject, place.scope):
-                return []
-            turns = self._store.conversations.turns
-            found = await turns(conversation, place, last=last, before=before)
-            operation.count = len(found)
-            return found
-
-    @override
-    async def conversations(self, place: Place) -> list[ConversationInfo]:
-        async with self._at(MemoryOperation.LIST, place.subject, place.scope) as operation:
-            if await self._is_outside(place.subject, place.scope):
-                return []
-            found = await self._store.conversations.conversations(place)
-            operation.count = len(found)
-            return found
-
-    @override
-    async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
-        self._check_open()
-        inside = {place: each for place, each in since.items() if self._is_inside([place])}
-        return await self._store.conversations.changes(inside)
-
-    @override
-    async def remove(
-        self,
-        conversation: str,
-        place: Place,
-        *,
-        before: datetime | None = None,
-        ids: Sequence[str] | None = None,
-    ) -> int:
-        async with self._writing(MemoryOperation.FORGET, place.subject, place.scope) as operation:
-            remove = self._store.conversations.remove
-            operation.count = await remove(conversation, place, before=before, ids=ids)
-            return operation.count
-
-    @override
-    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
-        return await self._store.conversations.take(lease, self._within(within))
-
-    @override
-    async def learnt(self, task: LearningTask, upto: int) -> bool:
-        # `take` gives only tasks inside the boundary.
-        return await self._store.conversations.learnt(task, upto)
-
-    @override
-    async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
-        return await self._store.conversations.failed(task, again_in)
-
-    @override
-    async def retry(self, within: Boundary = UNBOUNDED) -> int:
-        return await self._store.conversations.retry(self._within(within))
-
-    @override
-    async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
-        return await self._store.conversations.state(self._within(within))
-
-    def _within(self, within: Boundary) -> Boundary:
-        self._check_open()
-        return self._boundary.within(within)
 
 
 def _micros(span: timedelta | None, argument: str) -> int | None:

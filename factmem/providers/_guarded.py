@@ -1,47 +1,42 @@
-"""A store wrapper that enforces a boundary and reports operations to event listeners.
+"""A view of a store: its places inside a boundary, each operation reported as one event.
 
-The parts of a memory, and of each of its views, get this and not the application's store, so that
-none of their calls goes round the boundary. Each method checks, calls the method of the store with
-the same name, and notes what the event needs. It keeps nothing that was read. A view never closes
-the store, which the memory and other views use.
+The parts of a memory, and of each of its views, get this and not the application's store. The table
+in `GuardedStore` says of each method with a place whether it writes, what a read outside returns, and
+what its event counts; `_guard` makes the method from that, with the signature of `FactStore`. A view
+keeps nothing that was read, and never closes the store, which the memory and other views use.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import datetime
-from typing import Any, Self, TypeVar
+from datetime import datetime, timedelta
+from functools import wraps
+from inspect import signature
+from typing import Any, NamedTuple, Self
 
 from anyio.lowlevel import checkpoint
-from typing_extensions import Unpack, override
+from typing_extensions import override
 
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.ledger._replay import CurrentChange
-from factmem.ledger.entries import Amendment, Edit, Entry
-from factmem.ledger.history import HistoryEntry
-from factmem.models.boundary import Boundary
-from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.models.when import WhenLike
-from factmem.providers._conversations import GuardedConversations
+from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
+from factmem.models.concepts import ConceptDefinition
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.providers._four_methods import as_store
-from factmem.providers._guard import Guard
+from factmem.providers._place_lists import checked_page, in_order, page_of
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.conditions import ForgetConditions
-from factmem.providers.erasures import erasing
-from factmem.providers.results import (
-    ErasureReceipt,
-    Learned,
-    Moment,
-    PlaceChanges,
-    PlaceInfo,
-    Purge,
-    RetractedFact,
-    ShredReceipt,
+from factmem.providers.conversations import (
+    ConversationStore,
+    LearningState,
+    LearningTask,
+    TurnChanges,
 )
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion, TextVectors
+from factmem.providers.erasures import erasing
+from factmem.providers.results import Moment, PlaceChanges, PlaceInfo, ShredReceipt
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 
-T = TypeVar("T")
+_AT_ONCE = 500
+"""Places of a listing that one call reads."""
 
 
 def guarded(
@@ -62,7 +57,107 @@ def guarded(
     return GuardedStore(store, boundary, events)
 
 
-class GuardedStore(Guard, FactStore):
+class _Rule(NamedTuple):
+    """How one method is guarded."""
+
+    operation: MemoryOperation | None = None
+    """What its event is called; None reports nothing."""
+    writes: bool = False
+    """Whether it raises outside the boundary and in a read-only view; else it returns nothing."""
+    nothing: Callable[[], object] = list
+    counts: Callable[[Any, Any], int] = lambda result, _: _values(result)
+    """Returns the `count` of its event from the result and the first argument."""
+    erases: Callable[[Mapping[str, Any]], object] = lambda _: False
+    """Whether running detections must notice it, by its keyword arguments."""
+
+
+def _values(facts: Iterable[AnyFact]) -> int:
+    return sum(len(fact.values) for fact in facts)
+
+
+_SAVE, _LOAD = MemoryOperation.SAVE, MemoryOperation.LOAD
+_AMEND = _Rule(_SAVE, writes=True, counts=lambda result, _: result)
+_UNSEEN = _Rule(nothing=lambda: None)
+_LISTED = _Rule(_LOAD, counts=lambda result, _: len(result))
+
+
+def _guard(kind: type, name: str, rule: _Rule) -> Any:
+    """Return the method of a guard that checks a call of a store, makes it, and reports it."""
+    function = getattr(kind, name)
+    form = signature(function)
+    names = [*form.parameters][1:]
+    wanted = ["place"] if "place" in names else ["subject", "scope"]
+    positions = [(each, names.index(each)) for each in wanted]
+
+    @wraps(function)
+    async def method(self: "_Guard", *given: Any, **options: Any) -> Any:
+        try:
+            where = [given[at] if at < len(given) else options[each] for each, at in positions]
+        except KeyError:
+            form.bind(self, *given, **options)  # raises, as the place is missing
+            raise
+        subject, scope = where if len(where) > 1 else (where[0].subject, where[0].scope)
+        given = tuple(list(each) if isinstance(each, Iterator) else each for each in given)
+
+        async def checked() -> Any:
+            self._check_open()
+            if rule.writes and self._is_view:
+                check_writable(Place(scope, subject), self._boundary)
+            elif self._is_view and not self._boundary.allows(identity_of(subject, scope)):
+                await checkpoint()
+                return rule.nothing()
+            is_erasing = rule.erases(options)
+            async with erasing(self._store, subject, scope) if is_erasing else nullcontext():
+                return await getattr(self._guarded, name)(*given, **options)
+
+        if rule.operation is None or not self._events:
+            return await checked()
+        async with self._events.operation(rule.operation) as progress:
+            progress.places = [Place(scope, subject)]
+            result = await checked()
+            progress.count = rule.counts(result, given[0] if given else None)
+            return result
+
+    vars(method).pop("__isabstractmethod__", None)  # of the wrapped function
+    return method
+
+
+class _Guard:
+    """Restricts the calls of a store to a boundary and reports each one as one event.
+
+    Args:
+        store: The guarded store.
+        boundary: The places that may be read and written; None for all.
+        events: The listeners, if any.
+    """
+
+    def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
+        self._store = store
+        self._given = boundary
+        self._is_view = boundary is not None
+        outer = getattr(store, "boundary", UNBOUNDED) if boundary is None else boundary
+        self._boundary: Boundary = outer if isinstance(outer, Boundary) else UNBOUNDED
+        self._events = events
+        self._is_closed = False
+
+    @property
+    def boundary(self) -> Boundary:
+        """The places that may be read and written."""
+        return self._boundary
+
+    @property
+    def _guarded(self) -> Any:
+        return self._store
+
+    def _is_inside(self, places: Iterable[Place]) -> bool:
+        return not self._is_view or all(self._boundary.allows(each.identity) for each in places)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError("This view of a store is closed: create a new one")
+
+
+class GuardedStore(_Guard, FactStore):
     """A wrapper that restricts a `FactStore` to a boundary and reports each operation as one event.
 
     A read outside the boundary returns nothing, as for a place that was never written, and does not
@@ -70,13 +165,69 @@ class GuardedStore(Guard, FactStore):
     raises `MemoryAccessError` before the wrapped store is called. Places outside are not listed,
     counted or exported. A bundle with such a place is not imported: `import_facts` raises
     `MemoryAccessError` before it writes anything. Reading versions and indexes is not reported.
-
-    Args:
-        store: The wrapped store. A wrapper without a boundary closes it; one with a boundary does
-            not.
-        boundary: The places that may be read and written; None for all.
-        events: The listeners, if any.
     """
+
+    save = _guard(FactStore, "save", _Rule(_SAVE, True, counts=lambda _, fact: len(fact.values)))
+    save_many = _guard(
+        FactStore, "save_many", _Rule(_SAVE, True, counts=lambda _, all_: _values(all_))
+    )
+    learn = _guard(
+        FactStore,
+        "learn",
+        _Rule(_SAVE, True, counts=lambda done, all_: 0 if done.is_erased else _values(all_)),
+    )
+    load = _guard(FactStore, "load", _Rule(_LOAD))
+    load_all = _guard(FactStore, "load_all", _Rule(_LOAD))
+    load_by_description = _guard(FactStore, "load_by_description", _Rule(_LOAD))
+    proposals = _guard(
+        FactStore,
+        "proposals",
+        _Rule(_LOAD, counts=lambda all_, _: _values(each.fact for each in all_)),
+    )
+    history = _guard(
+        FactStore,
+        "history",
+        _Rule(
+            MemoryOperation.HISTORY,
+            counts=lambda all_, _: _values(each.fact for each in all_ if each.fact is not None),
+        ),
+    )
+    entries = _guard(
+        FactStore, "entries", _Rule(MemoryOperation.HISTORY, counts=lambda all_, _: len(all_))
+    )
+    forget = _guard(
+        FactStore,
+        "forget",
+        _Rule(
+            MemoryOperation.FORGET,
+            True,
+            counts=lambda count, _: int(count),
+            erases=lambda options: options.get("purge"),
+        ),
+    )
+    erase = _guard(
+        FactStore,
+        "erase",
+        _Rule(
+            MemoryOperation.ERASE,
+            True,
+            counts=lambda receipt, _: receipt.count or 0,
+            erases=lambda _: True,
+        ),
+    )
+    replay = _guard(FactStore, "replay", _AMEND)
+    amend = _guard(FactStore, "amend", _AMEND)
+    amend_current = _guard(FactStore, "amend_current", _AMEND)
+    rewrite = _guard(FactStore, "rewrite", _AMEND)
+    erased_at = _guard(FactStore, "erased_at", _UNSEEN)
+    read_index = _guard(FactStore, "read_index", _UNSEEN)
+    # Indexes and vectors are no facts: a read-only view may write them.
+    write_index = _guard(FactStore, "write_index", _Rule(nothing=lambda: False))
+    facts_to_embed = _guard(FactStore, "facts_to_embed", _Rule(nothing=dict))
+    add_vectors = _guard(FactStore, "add_vectors", _UNSEEN)
+    version = _guard(FactStore, "version", _Rule(nothing=str))
+    moment = _guard(FactStore, "moment", _Rule(nothing=lambda: Moment(None)))
+    _changes = _guard(FactStore, "changes", _UNSEEN)
 
     @property
     @override
@@ -85,134 +236,29 @@ class GuardedStore(Guard, FactStore):
 
     @property
     @override
-    def conversations(self) -> GuardedConversations:
+    def conversations(self) -> "GuardedConversations":
         _ = self._store.conversations  # raises if it keeps none
         return GuardedConversations(self._store, self._given, self._events)
 
     @override
-    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            await self._store.save(fact, subject, scope)
-            operation.found([fact])
-
-    @override
-    async def save_many(
-        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
-    ) -> None:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            is_several = isinstance(facts, Iterable)  # the store raises for anything else
-            given = list(facts) if is_several else facts
-            await self._store.save_many(given, subject, scope)
-            operation.found(given)
-
-    @override
-    async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
-        if await self._is_outside(subject, scope):
-            return Moment(None)
-        return await self._store.moment(subject, scope)
-
-    @override
-    async def learn(
-        self,
-        facts: Iterable[AnyFact],
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        retracted: Iterable[RetractedFact] = (),
-        since: Moment | None = None,
-    ) -> Learned:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            given, ended = list(facts), list(retracted)
-            learned = await self._store.learn(given, subject, scope, retracted=ended, since=since)
-            operation.found([] if learned.is_erased else given)
-            return learned
-
-    @override
-    async def load(
-        self,
-        concept: Concept[Any, L],
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        as_of: datetime | None = None,
-        valid_at: WhenLike | None = None,
-    ) -> list[L]:
-        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
-                return []
-            facts = await self._store.load(concept, subject, scope, as_of=as_of, valid_at=valid_at)
-            operation.found(facts)
-            return facts
-
-    @override
-    async def load_all(
+    async def changes(
         self,
         subject: MemorySubject,
         scope: MemoryScope,
         *,
+        since: str,
         concepts: Iterable[Concept[Any, Any]] = (),
-        as_of: datetime | None = None,
-        valid_at: WhenLike | None = None,
-    ) -> list[AnyFact]:
-        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
-                return []
-            facts = await self._store.load_all(
-                subject, scope, concepts=concepts, as_of=as_of, valid_at=valid_at
-            )
-            operation.found(facts)
-            return facts
-
-    @override
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> list[AnyFact]:
-        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
-                return []
-            facts = await self._store.load_by_description(description, subject, scope)
-            operation.found(facts)
-            return facts
-
-    @override
-    async def history(
-        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> list[HistoryEntry]:
-        async with self._at(MemoryOperation.HISTORY, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
-                return []
-            entries = await self._store.history(concept, subject, scope)
-            operation.found(entry.fact for entry in entries if entry.fact is not None)
-            return entries
-
-    @override
-    async def forget(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        purge: Purge = False,
-        **conditions: Unpack[ForgetConditions[T]],
-    ) -> int:
-        async with (
-            self._writing(MemoryOperation.FORGET, subject, scope) as operation,
-            erasing(self._store, subject, scope) if purge else nullcontext(),
-        ):
-            count = await self._store.forget(subject, scope, purge=purge, **conditions)
-            operation.count = int(count)
-            return count
-
-    @override
-    async def erase(
-        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
-    ) -> ErasureReceipt:
-        async with (
-            self._writing(MemoryOperation.ERASE, subject, scope) as operation,
-            erasing(self._store, subject, scope),
-        ):
-            receipt = await self._store.erase(subject, scope, only_empty=only_empty)
-            operation.count = receipt.count or 0
-            return receipt
+    ) -> PlaceChanges | None:
+        async with self._events.operation(_LOAD) as progress:
+            progress.places = [Place(scope, subject)]
+            found: PlaceChanges | None
+            found = await self._changes(subject, scope, since=since, concepts=concepts)
+            if found is None:
+                progress.is_handed_over = True  # the caller now loads the whole place
+            else:
+                each = (fact for facts in found.facts.values() for fact in facts)
+                progress.found(fact for fact in each if not isinstance(fact, str))
+            return found
 
     @override
     async def places(
@@ -230,81 +276,93 @@ class GuardedStore(Guard, FactStore):
             operation.count = len(found)
             return found
 
-    @override
-    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        async with self._at(MemoryOperation.HISTORY, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
-                return []
-            entries = await self._store.entries(subject, scope)
-            operation.count = len(entries)
-            return entries
-
-    @override
-    async def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
-        if await self._is_outside(subject, scope):
-            return None
-        return await self._store.erased_at(subject, scope)
-
-    @override
-    async def replay(
-        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        return await self._change(self._store.replay, entries, subject, scope)
-
-    @override
-    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        return await self._change(self._store.amend, change, subject, scope)
-
-    @override
-    async def amend_current(
-        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        return await self._change(self._store.amend_current, change, subject, scope)
-
-    @override
-    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
-        return await self._change(self._store.rewrite, edit, subject, scope)
-
-    @override
-    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        if await self._is_outside(subject, scope):
-            return ""
-        return await self._store.version(subject, scope)
-
-    @override
-    async def changes(
+    async def _places_inside(
         self,
-        subject: MemorySubject,
-        scope: MemoryScope,
+        subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[MemoryScope] | None,
+    ) -> list[PlaceInfo]:
+        """Return the places inside the boundary, without reading others."""
+        wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
+        if wanted.is_wide and wanted.places is None:
+            return in_order(await self._places_of_entities(wanted))
+        listings = wanted.listings()
+        if not listings:
+            await checkpoint()
+        found: list[PlaceInfo] = []
+        for those, where in listings:
+            found += await self._store.places(subjects=those, scopes=where)
+        inside = [info for info in found if wanted.allows(info.place.identity)]
+        return inside if len(listings) == 1 else in_order(inside)
+
+    async def _places_of_entities(self, wanted: Boundary) -> list[PlaceInfo]:
+        """Return the places inside, for a subject that stands for many entities.
+
+        A store finds their names by an index, such as those of a tenant, and reads no others.
+        """
+        subjects, scopes = wanted.listed()
+        listed = await self._store.list_places(subjects=subjects, scopes=scopes)
+        found: list[PlaceInfo] = []
+        for first in range(0, len(listed), _AT_ONCE):
+            part = {each.identity: each for each in listed[first : first + _AT_ONCE]}
+            infos = await self._store.places(
+                subjects={each.subject for each in part.values()},
+                scopes={each.scope for each in part.values()},
+            )
+            found += [info for info in infos if info.place.identity in part]
+        return found
+
+    async def concepts(self) -> list[ConceptDefinition]:
+        """Return the definitions of the whole store: they contain nothing of a user."""
+        self._check_open()
+        return await self._store.concepts()
+
+    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+        """Tell the store the concepts of a program, unless this is a read-only view."""
+        self._check_open()
+        if self._boundary.is_read_only:
+            raise MemoryAccessError("This view is read-only, so it cannot define concepts")
+        await self._store.define(concepts)
+
+    async def begin(self, operation: str) -> datetime:
+        """Return when an operation over the whole store was begun."""
+        self._check_open()
+        return await self._store.begin(operation)
+
+    async def list_places(
+        self,
         *,
-        since: str,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> PlaceChanges | None:
-        if await self._is_outside(subject, scope):
-            return None
-        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            changes = await self._store.changes(subject, scope, since=since, concepts=concepts)
-            if changes is None:
-                operation.is_handed_over = True  # the caller now loads the whole place
-                return None
-            facts = (fact for found in changes.facts.values() for fact in found)
-            operation.found(fact for fact in facts if not isinstance(fact, str))
-            return changes
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Place]:
+        """Return a page of the places inside the boundary."""
+        async with self._events.operation(MemoryOperation.LIST) as operation:
+            self._check_open()
+            found = await self._listed(subjects, scopes, after, limit)
+            operation.count = len(found)
+            return found
 
-    @override
-    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        if await self._is_outside(subject, scope):
-            return None
-        return await self._store.read_index(subject, scope)
-
-    @override
-    async def write_index(
-        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
-    ) -> bool:
-        # Allowed in a read-only view, because an index is not a fact.
-        if await self._is_outside(subject, scope):
-            return False
-        return await self._store.write_index(subject, scope, index, version=version)
+    async def _listed(
+        self,
+        subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[MemoryScope] | None,
+        after: Place | None,
+        limit: int | None,
+    ) -> list[Place]:
+        wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
+        if wanted.places is None:
+            about, where = wanted.listed()
+            return await self._store.list_places(
+                subjects=about, scopes=where, after=after, limit=limit
+            )
+        # Each listing has some of the places, so the page is cut from all of them.
+        first, most = checked_page(after, limit)
+        found: list[Identity] = []
+        for about, where in wanted.listings():
+            listed = await self._store.list_places(subjects=about, scopes=where)
+            found += filter(wanted.allows, (place.identity for place in listed))
+        return list(map(Place.of_identity, page_of(found, first, most)))
 
     @override
     async def is_searched(self, places: Sequence[Place]) -> bool:
@@ -312,24 +370,6 @@ class GuardedStore(Guard, FactStore):
         if not self._is_inside(places):
             return False  # the recall reads the places instead
         return await self._store.is_searched(places)
-
-    @override
-    async def facts_to_embed(
-        self, place: Place, *, model: str, dimensions: int, limit: int
-    ) -> Mapping[bytes, AnyFact]:
-        if await self._is_outside(place.subject, place.scope):
-            return {}
-        return await self._store.facts_to_embed(
-            place, model=model, dimensions=dimensions, limit=limit
-        )
-
-    @override
-    async def add_vectors(
-        self, place: Place, vectors: TextVectors, *, model: str, dimensions: int
-    ) -> None:
-        # Allowed in a read-only view, because a vector is not a fact.
-        if not await self._is_outside(place.subject, place.scope):
-            await self._store.add_vectors(place, vectors, model=model, dimensions=dimensions)
 
     @override
     async def candidates(
@@ -369,3 +409,51 @@ class GuardedStore(Guard, FactStore):
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
+
+
+class GuardedConversations(_Guard, ConversationStore):
+    """The conversations of a guarded store, restricted to its boundary and reported as events."""
+
+    append = _guard(
+        ConversationStore, "append", _Rule(_SAVE, True, counts=lambda added, _: len(added))
+    )
+    turns = _guard(ConversationStore, "turns", _LISTED)
+    conversations = _guard(
+        ConversationStore, "conversations", _LISTED._replace(operation=MemoryOperation.LIST)
+    )
+    remove = _guard(ConversationStore, "remove", _AMEND._replace(operation=MemoryOperation.FORGET))
+
+    @property
+    def _guarded(self) -> ConversationStore:
+        return self._store.conversations
+
+    @override
+    async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
+        self._check_open()
+        inside = {place: each for place, each in since.items() if self._is_inside([place])}
+        return await self._guarded.changes(inside)
+
+    @override
+    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
+        return await self._guarded.take(lease, self._within(within))
+
+    @override
+    async def learnt(self, task: LearningTask, upto: int) -> bool:
+        # `take` gives only tasks inside the boundary.
+        return await self._guarded.learnt(task, upto)
+
+    @override
+    async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
+        return await self._guarded.failed(task, again_in)
+
+    @override
+    async def retry(self, within: Boundary = UNBOUNDED) -> int:
+        return await self._guarded.retry(self._within(within))
+
+    @override
+    async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
+        return await self._guarded.state(self._within(within))
+
+    def _within(self, within: Boundary) -> Boundary:
+        self._check_open()
+        return self._boundary.within(within)

@@ -1,6 +1,6 @@
 """A whole store of your own: a `Backend` that keeps the entries of each place as rows of SQLite.
 
-`LedgerStore` has the methods of a `FactStore` and decides what is current. A backend stores lines of
+`FactStore` has the methods of a `FactStore` and decides what is current. A backend stores lines of
 JSON, in order. Here each of its methods is one transaction, so that any number of processes may use
 the file.
 """
@@ -24,7 +24,7 @@ from factmem.providers import (
     Erased,
     ErasedSinceError,
     Extension,
-    LedgerStore,
+    FactStore,
     PlaceInfo,
     Present,
     StoreClock,
@@ -262,7 +262,7 @@ def _identities(database: sqlite3.Connection, after: str = "") -> list[Identity]
     return [tuple(json.loads(key)) for (key,) in database.execute(query, (after,))]
 
 
-class SqliteProvider(LedgerStore):
+class SqliteProvider(FactStore):
     """A store in one SQLite file. A save is durable when it returns."""
 
     def __init__(self, path: str, *, clock: TimeProvider = system_clock) -> None:

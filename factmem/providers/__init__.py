@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from factmem.providers._backend import Extension as Extension
     from factmem.providers._backend import Present as Present
     from factmem.providers._clock import StoreClock as StoreClock
-    from factmem.providers._ledger_store import LedgerStore as LedgerStore
     from factmem.providers._place_lists import place_info as place_info
     from factmem.providers._postgres.driver import Pool as Pool
     from factmem.providers.base import AgentMemoryProvider as AgentMemoryProvider
-    from factmem.providers.base import FactStore as FactStore
+    from factmem.providers.base import FactStore
     from factmem.providers.conditions import ForgetConditions as ForgetConditions
     from factmem.providers.conversations import ConversationInfo as ConversationInfo
     from factmem.providers.conversations import ConversationStore as ConversationStore
@@ -65,7 +64,6 @@ else:
                 "Present",
             ],
             "_clock": ["StoreClock"],
-            "_ledger_store": ["LedgerStore"],
             "_place_lists": ["place_info"],
             "_postgres.driver": ["Pool"],
             "base": ["AgentMemoryProvider", "FactStore"],

@@ -1,6 +1,6 @@
-"""The backend protocol: the operations that `LedgerStore` needs from its storage.
+"""The backend protocol: the operations that `FactStore` needs from its storage.
 
-`LedgerStore` implements the public methods of a `FactStore` with them. A backend stores the entries
+`FactStore` implements the public methods of a `FactStore` with them. A backend stores the entries
 of each place in order, applies them to a `Ledger`, which has the current values, and passes that
 ledger to pure functions. Stores in files, a database and a dictionary differ only in their backend.
 """
@@ -81,7 +81,7 @@ class Erased:
 
 
 class Backend(Protocol):
-    """The storage of a `LedgerStore`: the entries of its places.
+    """The storage of a `FactStore`: the entries of its places.
 
     The functions passed to a backend are pure and quick. They may run in a worker thread, while a
     lock or a transaction is held, and again if a transaction is repeated. Their exceptions are

@@ -20,7 +20,7 @@ from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import stamp, utc
 from factmem.models.places import Identity, Place
 from factmem.providers._backend import Backend
-from factmem.providers._ledger_store import LedgerStore
+from factmem.providers.base import FactStore
 from factmem.providers.conversations import (
     ConversationInfo,
     ConversationStore,
@@ -56,8 +56,8 @@ class ConversingBackend(Backend, Protocol):
         ...
 
 
-class ConversingStore(LedgerStore):
-    """A `LedgerStore` that keeps conversations.
+class ConversingStore(FactStore):
+    """A `FactStore` that keeps conversations.
 
     Args:
         backend: Stores the entries and the messages.

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, NoReturn
 
+from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
 from factmem.errors import StoredFactError
+from factmem.models.concepts import ConceptDefinition
 from factmem.models.facts import AnyFact, Concept, FactType, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import WhenLike
@@ -126,4 +128,24 @@ class FourMethods(FactStore):
         fact_store(self)
         raise AssertionError
 
-    save_many = forget = erase = places = entries = replay = amend = rewrite = _raise
+    save_many = forget = erase = places = list_places = entries = _raise
+    history = proposals = replay = amend = amend_current = rewrite = _raise
+
+    async def _unknown(self, *_: Any, **__: Any) -> None:
+        return None
+
+    version = changes = read_index = write_index = erased_at = define = _unknown
+
+    @override
+    async def concepts(self) -> list[ConceptDefinition]:
+        return []
+
+    @override
+    async def begin(self, operation: str) -> datetime:
+        return datetime.now(UTC)
+
+    @override
+    async def aclose(self) -> None:
+        await checkpoint()
+
+    def _check_open(self) -> None: ...

@@ -7,7 +7,6 @@ keeps nothing that was read, and never closes the store, which the memory and ot
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from datetime import datetime, timedelta
 from functools import wraps
 from inspect import signature
@@ -31,7 +30,6 @@ from factmem.providers.conversations import (
     LearningTask,
     TurnChanges,
 )
-from factmem.providers.erasures import erasing
 from factmem.providers.results import Moment, PlaceChanges, PlaceInfo, ShredReceipt
 from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 
@@ -44,15 +42,11 @@ def guarded(
 ) -> FactStore:
     """Restrict a provider to a boundary, and report its operations to listeners.
 
-    Returns the provider itself if there are no boundary and no listeners, except for a store whose
-    erasures running detections could not notice otherwise. A provider that is not a `FactStore`
+    Returns the provider itself if there are no boundary and no listeners. A provider that is not a `FactStore`
     becomes one, so that no method of its own stays unguarded.
     """
     store = as_store(provider)
-    # The erasures of a store with the default `moment` are only noticed if the wrapper announces
-    # them. A wrapped provider of four methods cannot erase.
-    is_noticed = getattr(type(store), "moment", None) is not FactStore.moment
-    if boundary is None and not events and is_noticed:
+    if boundary is None and not events:
         return store
     return GuardedStore(store, boundary, events)
 
@@ -67,8 +61,6 @@ class _Rule(NamedTuple):
     nothing: Callable[[], object] = list
     counts: Callable[[Any, Any], int] = lambda result, _: _values(result)
     """Returns the `count` of its event from the result and the first argument."""
-    erases: Callable[[Mapping[str, Any]], object] = lambda _: False
-    """Whether running detections must notice it, by its keyword arguments."""
 
 
 def _values(facts: Iterable[AnyFact]) -> int:
@@ -106,9 +98,7 @@ def _guard(kind: type, name: str, rule: _Rule) -> Any:
             elif self._is_view and not self._boundary.allows(identity_of(subject, scope)):
                 await checkpoint()
                 return rule.nothing()
-            is_erasing = rule.erases(options)
-            async with erasing(self._store, subject, scope) if is_erasing else nullcontext():
-                return await getattr(self._guarded, name)(*given, **options)
+            return await getattr(self._guarded, name)(*given, **options)
 
         if rule.operation is None or not self._events:
             return await checked()
@@ -202,7 +192,6 @@ class GuardedStore(_Guard, FactStore):
             MemoryOperation.FORGET,
             True,
             counts=lambda count, _: int(count),
-            erases=lambda options: options.get("purge"),
         ),
     )
     erase = _guard(
@@ -212,7 +201,6 @@ class GuardedStore(_Guard, FactStore):
             MemoryOperation.ERASE,
             True,
             counts=lambda receipt, _: receipt.count or 0,
-            erases=lambda _: True,
         ),
     )
     replay = _guard(FactStore, "replay", _AMEND)

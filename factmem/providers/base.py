@@ -1,31 +1,38 @@
-"""The base class of stores, and the protocol of a small provider.
-
-`AgentMemoryProvider` is structural: a backend of your own needs no base class. `FactStore` is the
-class of complete stores; a subclass writes eight methods and inherits the others. A memory wraps a
-provider that is no `FactStore` into one, with `as_store`. The suites in `factmem.testing` are the
-contract of both.
-"""
+"""The class of stores: checks arguments and decides how the ledger of a place changes, over a backend."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from typing_extensions import Unpack
+
+from factmem._arguments import expect_function
 from factmem.errors import StorageError
+from factmem.ledger._replay import CurrentChange
+from factmem.ledger.entries import Amendment, Edit, Entry
+from factmem.ledger.history import history
+from factmem.ledger.ledger import Ledger
+from factmem.ledger.proposals import Proposal
+from factmem.models._checked import checked_concept
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.clock import stamp
 from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
-from factmem.providers._place_lists import checked_page, page_of
+from factmem.models.when import WhenLike
+from factmem.providers._arguments import stored_facts
+from factmem.providers._description import described, phrase_of
+from factmem.providers._place_lists import checked_page
 from factmem.providers._provider import AgentMemoryProvider
-from factmem.providers._store_core import StoreCore
+from factmem.providers.conditions import ForgetConditions
 from factmem.providers.conversations import ConversationStore
-from factmem.providers.erasures import moment_of, unless_erased
 from factmem.providers.results import (
     ErasureReceipt,
     Learned,
     Moment,
     PlaceChanges,
+    PlaceInfo,
+    Purge,
     RetractedFact,
     ShredReceipt,
 )
@@ -33,18 +40,519 @@ from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion, T
 
 if TYPE_CHECKING:
     from factmem.ledger.changes import FactChange
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.to_thread import run_sync
+
+from factmem._arguments import expect
+from factmem._concurrency.garbage import paused_collection
+from factmem.ledger._replay import amended, edited, received
+from factmem.ledger.entries import StoredFact, encoded, encoded_entry
+from factmem.ledger.history import Histories, History
+from factmem.models._checked import checked_concepts
+from factmem.models.actors import present_actor
+from factmem.models.clock import moment
+from factmem.models.places import (
+    DEFINITIONS,
+    identity_of,
+)
+from factmem.models.when import When
+from factmem.providers._arguments import (
+    check_purge,
+    retracted_values,
+    stamp_of,
+    statements,
+    stored_fact,
+)
+from factmem.providers._backend import Backend, Change, ErasedSinceError, Present
+from factmem.providers._place_lists import in_order
+from factmem.providers.conditions import condition_of
+from factmem.providers.limits import PlaceLimit
+from factmem.providers.results import (
+    Forgotten,
+)
 
 __all__ = ["AgentMemoryProvider", "FactStore"]
 
+T = TypeVar("T")
 
-class FactStore(StoreCore):
-    """A provider with history, forgetting and listing. factmem's own providers are such stores.
+R = TypeVar("R")
 
-    Subclass it and write `load_all`, `forget`, `erase`, `places`, `entries`, `replay`, `amend` and
-    `rewrite`. All other methods have a default. Override those that the store can do better: a
-    recall reads whole places without `version` and `changes`, and `learn` lets the statement that
-    was recorded last win, not the one that was said last.
+_FEW = 1000
+"""The most values of a place that is presented on the event loop, about 4 ms."""
+
+
+class _Asked(NamedTuple):
+    """The place whose history was asked for last."""
+
+    identity: Identity | None = None
+    version: str = ""
+    histories: Histories | None = None
+    """Read when a second history of the place is asked for."""
+
+
+class FactStore(AgentMemoryProvider):
+    """A provider with history, forgetting and listing, over a backend that stores its entries.
+
+    factmem's own stores are made this way. `save` and `learn` encode an entry and append it, whatever
+    the place has: concurrent ones can share a durable write, and what an entry changes is decided when
+    it is folded. The others depend on what is there: they pass a pure function, which the backend calls
+    under the lock of the place, and again if a transaction is repeated. Reads of the present first ask
+    the backend for what is in memory (`warm`), on the event loop; `as_of` and `valid_at` fold the entries.
+
+    Args:
+        backend: Stores the entries. Closing the store closes it.
+        limit: The most that one place may have.
     """
+
+    def __init__(self, backend: Backend, limit: PlaceLimit | None = None) -> None:
+        self._backend = backend
+        self._is_closed = False
+        self._asked = _Asked()
+        example = "limit=PlaceLimit(values=10_000)"
+        self._limit = None if limit is None else expect(limit, PlaceLimit, "limit", example)
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        identity = self._enter(subject, scope)
+        body = encoded(facts := [stored_fact(fact)])
+        if self._limit is not None:
+            await self._check_room(self._limit, identity, facts, body)
+        await self._backend.append(identity, body)
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """Store several facts of one place in one durable write, all or none.
+
+        No reader sees a part of them, and neither does anyone after a crash or a failure. Facts of
+        several places need several calls. An empty list does nothing. Raises as `save` does.
+        """
+        identity = self._enter(subject, scope)
+        if stored := stored_facts(facts):
+            body = encoded(stored)
+            if self._limit is not None:
+                await self._check_room(self._limit, identity, stored, body)
+            await self._backend.append(identity, body)
+        else:
+            await checkpoint_if_cancelled()
+
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
+    ) -> list[L]:
+        """Return the facts of a concept that are current, or were at `as_of`.
+
+        Args:
+            concept: The concept.
+            subject: Whom or what the facts are about.
+            scope: Where they are visible.
+            as_of: The time of the read, by what was recorded until then.
+            valid_at: The time about which is asked, as known now or at `as_of`: a moment, or a day,
+                month or year, such as "2026-06", for what held in it; of one value the last.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+            ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
+        """
+        if type(concept) is not Concept:
+            checked_concept(concept)
+        until = None if as_of is None else stamp_of(as_of)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[L]:
+            return ledger.load(concept, now)
+
+        await checkpoint_if_cancelled()
+        if valid_at is not None:
+            return await self._held(identity, until, valid_at, present)
+        if until is None:
+            facts = self._backend.warm(identity, present)
+            if facts is not None:
+                return facts
+        keyword = None if concept.was else concept.keyword
+        return await self._backend.present(identity, present, until=until, keyword=keyword)
+
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+        valid_at: WhenLike | None = None,
+    ) -> list[AnyFact]:
+        """Return all facts that are current, or were at `as_of`, or held at `valid_at`.
+
+        A store does not know value types, so values are plain JSON. The facts of the concepts in
+        `concepts` are returned as by `load`, with their types. Values that do not fit the type are
+        returned in facts of their own, as plain JSON; the `value_type` of such a fact's concept is
+        not that of the concept in `concepts`.
+
+        Raises:
+            StorageError: The store could not be read.
+            ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
+        """
+        named = checked_concepts(concepts)
+        until = None if as_of is None else stamp_of(as_of)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[AnyFact]:
+            return ledger.load_all(named, now)
+
+        if valid_at is not None:
+            return await self._held(identity, until, valid_at, present)
+        if until is None:
+            return await self._presented(identity, present, most=_FEW)
+        return await self._backend.present(identity, present, until=until)
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        phrase = phrase_of(description)
+        return described(await self.load_all(subject, scope), phrase)
+
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> History:
+        """Return every save, confirmation and forget of a concept, oldest first.
+
+        A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
+        and its entry `is_unreadable`.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        checked_concept(concept)
+        identity = self._enter(subject, scope)
+        asked, kept = self._asked, None
+        if asked.identity == identity:  # a series of histories of one place
+            version = await self.version(subject, scope)
+            kept = asked.histories if asked.version == version else None
+            if kept is None:
+                kept = await self._backend.entries(identity, Histories)
+                self._asked = _Asked(identity, version, kept)
+            if kept.size(concept) <= _FEW:
+                return kept.of(concept)
+            return await run_sync(kept.of, concept)
+        self._asked = _Asked(identity)
+        return await self._backend.entries(identity, lambda entries: history(entries, concept))
+
+    async def proposals(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> list[Proposal]:
+        """Return what waits for a decision in a place: values, and ends of confirmed values.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            concepts: The concepts whose value types are known.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        named, identity = checked_concepts(concepts), self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[Proposal]:
+            return ledger.proposals(named, now)
+
+        return await self._presented(identity, present)
+
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        purge: Purge = False,
+        **conditions: Unpack[ForgetConditions[T]],
+    ) -> int:
+        """Forget the current values that meet all given conditions, and return their number.
+
+        They disappear from all reads at once and stay forgotten until they are said again: a save
+        of them with an earlier `timestamp`, recorded when it may, is history at once. The history
+        still shows the earlier saves and the forget.
+
+        What was forgotten has never held: no `valid_at` finds a time at which a forgotten value held,
+        nor, if `concept` or `concepts` is the only condition, any earlier value. Values of
+        a concept that are over are forgotten even if nothing is current.
+
+        Args:
+            subject: The subject of the facts.
+            scope: The scope of the facts.
+            conditions: What selects the values, such as `concept` and `value`. `ForgetConditions` has
+                all of them.
+            purge: Also rewrite the storage without the values, including the history. Other facts
+                may quote a message that contains a purged value. The result lists them in
+                `quoting`, and `purge="quotes"` removes the values from their quotes. Keywords,
+                descriptions and metadata are not changed. The result lists the facts where one of
+                these contains a purged value in `mentioning`.
+
+        Returns:
+            The number of values that were current; if none was, of those of `concept` or `concepts`
+            that had held before. A `Forgotten` if the store reports remains.
+
+        Raises:
+            ValueError: No condition was given (use `erase` to empty a place), `value` was given
+                without `concept`, or `older_than` is naive.
+            StorageError: The store failed.
+        """
+        condition_at = condition_of(**conditions)
+        check_purge(purge)
+        identity, by = self._enter(subject, scope), present_actor()
+        left: list[tuple[str, ...]] = []
+        is_over, former = False, 0
+
+        def decide(ledger: Ledger, now: str) -> Change:
+            nonlocal is_over
+            condition = condition_at(now)
+            forgotten = ledger.matching(condition, now)
+            is_over = not (forgotten or purge) and ledger.knows(condition.names or ())
+            if not purge:
+                return Change(forget=forgotten, is_whole=condition.is_of_keywords, by=by)
+            from factmem.ledger._purging import purged
+            from factmem.ledger._quotes import QuotedValues, turn_without  # slow to import
+
+            values = QuotedValues(())
+
+            def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+                nonlocal values
+                found = purged(entries, condition, now, quotes=purge == "quotes")
+                left[:] = [found.quoting, found.mentioning]  # a transaction may be repeated
+                values = found.values
+                return found.entries
+
+            def turns(entries: Sequence[Entry]) -> Sequence[Entry]:
+                return [turn_without(each, values) for each in entries]
+
+            return Change(forget=forgotten, edit=edit, turns=turns, by=by)
+
+        def end_former(entries: Sequence[Entry], now: str) -> list[Entry]:
+            nonlocal former
+            from factmem.ledger._validity import former_values  # few forgettings find no value
+
+            forgotten = former_values(entries, condition_at(now), now)
+            former = len(forgotten)
+            return [{"at": now, "forget": forgotten}] if forgotten else []
+
+        count = await self._backend.change(identity, decide)
+        # `change` saw current values only; what has ended is in the entries.
+        if is_over:
+            await self.amend(end_former, subject, scope)
+            count = former
+        return Forgotten(count, *left)
+
+    async def erase(
+        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
+    ) -> ErasureReceipt:
+        """Remove a place with its whole history, physically, and return a receipt.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            only_empty: Do nothing if the place has an entry, and return the receipt of a place
+                that does not exist. No save can happen between the check and the erasure.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        erased = await self._backend.erase(self._enter(subject, scope), only_empty=only_empty)
+        return ErasureReceipt(
+            scope=scope,
+            subject=subject,
+            erased_at=moment(erased.at),
+            count=erased.count,
+            bytes=erased.bytes,
+            copies_remain=erased.copies_remain,
+            is_shreddable=erased.is_shreddable,
+            conversations=erased.conversations,
+        )
+
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        """Return the places that are not empty, ordered by identity.
+
+        Reads each returned place, to count its facts, and no others, such as those of other
+        customers. Names that only look alike are different names. An empty list matches nothing.
+
+        Args:
+            subjects: Only places of these subjects; all by default.
+            scopes: Only places in these scopes; all by default.
+
+        Raises:
+            UnboundSubjectError: One of `subjects` is per entity and has no entity.
+            TypeError: `subjects` or `scopes` is not a list of these.
+            StorageError: The store could not be read.
+        """
+        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
+        self._check_open()
+        return in_order(await self._backend.places(wanted))
+
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return await self._backend.entries(self._enter(subject, scope), list)
+
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Append entries recorded elsewhere, with their own times, and return how many were new.
+
+        An entry is new unless the place already has all of its facts, by id, so the same
+        entries can be replayed twice. What is current depends on when it was said, not on when it was replayed. After an error none of the entries is stored. After a crash the first
+        ones may be stored, and the same call adds the rest.
+
+        Raises:
+            ValueError: An entry is invalid.
+            StorageError: The store failed.
+        """
+        identity, by = self._enter(subject, scope), present_actor()
+        if not entries:
+            await checkpoint_if_cancelled()
+            return 0
+
+        def extend(known: list[Entry], now: str) -> Change:
+            from factmem.ledger._merging import merged  # slow to import
+
+            found = merged(known, received(entries), by)
+            self._check_fitting(identity, known, found.new, now)
+            is_edited, is_purge = found.order is not None, found.purged is not None
+            edit, turns = found.edit if is_edited else None, found.turns if is_purge else None
+            return Change(entries=found.new, edit=edit, turns=turns)
+
+        return await self._backend.extend(identity, extend)
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Append the entries that `change` computes from a place's ledger; return their number.
+
+        No other write to the place happens in between. Use it for changes that depend on current
+        values, such as the replacement of one value by another. Each entry is stored completely or
+        not at all.
+
+        Args:
+            change: Is called with the entries, oldest first, and the time of its own entries, as a
+                stamp. It may run in a worker thread, with the store locked: it must be quick and
+                must not call the store. Its exceptions are raised, and nothing is stored.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Raises:
+            ValueError: An entry that it returned is invalid.
+            StorageError: The store failed.
+        """
+        identity, by = self._enter(subject, scope), present_actor()
+
+        def extend(known: list[Entry], now: str) -> Change:
+            new = amended(known, now, change, by)
+            self._check_fitting(identity, known, new, now)
+            return Change(entries=new)
+
+        return await self._backend.extend(identity, extend)
+
+    async def amend_current(
+        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Append the entry that `change` computes from the current facts; `amend` without history.
+
+        A store keeps current facts in memory, so the cost does not grow with the history. No other
+        write to the place happens in between.
+
+        Args:
+            change: Is called with the ledger of the place and the time as a stamp, and returns an
+                entry with `facts`, `forget` or both, or None for no change. The rules for `change`
+                of `amend` apply. It may be called again.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Returns:
+            The number of entries: 1 or 0.
+
+        Raises:
+            ValueError: The entry that it returned is invalid.
+            StorageError: The store failed.
+        """
+        expect_function(change, "change", "amend_current(change, subject, scope)")
+        if self._limit is not None:  # which counts the bytes of all entries
+            return await self._amend_by_entries(change, subject, scope)
+        count: int | None = None
+        by = present_actor()
+
+        def decide(ledger: Ledger, now: str) -> Change:
+            nonlocal count
+            made = amended((), now, lambda _, at: _listed(change(ledger, at)))
+            count = len(made)  # of the last call: a transaction may be repeated
+            entry: Entry = made[0] if made else {"at": now}
+            facts, forget = entry.get("facts", ()), entry.get("forget", ())
+            return Change(facts, forget, retract=entry.get("retract", ()), by=by)
+
+        await self._backend.change(self._enter(subject, scope), decide)
+        # A backend does not ask about a place that does not exist.
+        if count is None:
+            return await self._amend_by_entries(change, subject, scope)
+        return count
+
+    async def _amend_by_entries(
+        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        return await self.amend(
+            lambda known, now: _listed(change(Ledger(known), now)), subject, scope
+        )
+
+    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Rewrite the ledger of a place, history included; return how many entries changed.
+
+        Use it to remove old history or to rename a concept, which appending cannot do. No other
+        write to the place happens in between. The result is stored completely or not at all, and no
+        copy of removed entries remains. Times cannot be changed.
+
+        Args:
+            edit: Is called with the entries, oldest first, and returns for each one the same entry,
+                another one, or None to remove it. The rules for `change` of `amend` apply.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Raises:
+            ValueError: An entry that it returned is invalid.
+            StorageError: The store failed.
+        """
+        identity = self._enter(subject, scope)
+        changed = 0
+
+        def rewritten(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+            nonlocal changed
+            after = edited(entries, edit)
+            changed = sum(new is not old for new, old in zip(after, entries, strict=True))
+            return after
+
+        await self._backend.change(identity, lambda ledger, now: Change(edit=rewritten))
+        return changed
+
+    async def aclose(self) -> None:
+        """Finish accepted calls and release all resources. Later calls raise `ValueError`.
+
+        By default there is nothing to release.
+        """
+        if not self._is_closed:
+            self._is_closed = True
+            await self._backend.close()
 
     @property
     def small_provider(self) -> str | None:
@@ -71,7 +579,11 @@ class FactStore(StoreCore):
         Raises:
             StorageError: The store failed.
         """
-        return []
+        from factmem.providers._definitions import definitions_in  # needless for facts
+
+        self._check_open()
+        known = await self._backend.present(DEFINITIONS, definitions_in)
+        return [known[keyword] for keyword in sorted(known)]
 
     async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
         """Tell the store the concepts of a program, in one durable write.
@@ -83,6 +595,19 @@ class FactStore(StoreCore):
         Raises:
             StorageError: The store failed.
         """
+        from factmem.providers._definitions import new_definitions  # needless for facts
+
+        told = checked_concepts(concepts)
+        self._check_open()
+
+        def present(ledger: Ledger, now: str) -> list[Entry]:
+            return new_definitions(ledger, told, now)
+
+        # Mostly all are known, and a read takes no lock.
+        if await self._backend.present(DEFINITIONS, present):
+            await self._backend.extend(
+                DEFINITIONS, lambda known, now: Change(entries=present(Ledger(known), now))
+            )
 
     async def begin(self, operation: str) -> datetime:
         """Return when an operation over the whole store was begun: by the first call, by default now.
@@ -90,7 +615,16 @@ class FactStore(StoreCore):
         Raises:
             StorageError: The store failed.
         """
-        return datetime.now(UTC)
+        self._check_open()
+        begun: list[str] = []
+
+        def extend(known: list[Entry], now: str) -> Change:
+            marked = [each["at"] for each in known if operation in each.get("operations", ())]
+            begun[:] = marked or [now]
+            return Change(entries=[] if marked else [{"at": now, "operations": [operation]}])
+
+        await self._backend.extend(DEFINITIONS, extend)
+        return moment(begun[0])
 
     async def list_places(
         self,
@@ -118,20 +652,21 @@ class FactStore(StoreCore):
             ValueError: `limit` is less than 1.
             StorageError: The store failed.
         """
-        first, most = checked_page(after, limit)
-        wanted, found = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes), list[Identity]()
-        for those, where in wanted.listings():
-            infos = await self.places(subjects=those, scopes=where)
-            found += filter(wanted.allows, (info.place.identity for info in infos))
-        return [Place.of_identity(each) for each in page_of(found, first, most)]
+        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
+        identity, most = checked_page(after, limit)
+        self._check_open()
+        found = await self._backend.identities(wanted, identity, most)
+        if len(found) <= _FEW:
+            return list(map(Place.of_identity, found))
+        return await run_sync(_places_of, found)
 
-    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
         """Return a string that changes whenever the result of `load_all` may have changed.
 
         Takes microseconds if nothing changed. Versions of different instances are not comparable.
         None means that the version is unknown.
         """
-        return None
+        return await self._presented(self._enter(subject, scope), Ledger.version)
 
     def watch(
         self,
@@ -183,7 +718,14 @@ class FactStore(StoreCore):
             StoredFactError: A changed value does not fit the type of a concept in `concepts`.
             StorageError: The store failed.
         """
-        return None
+        named = checked_concepts(concepts)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> PlaceChanges | None:
+            changes = ledger.changes(since, named, now)
+            return None if changes is None else PlaceChanges(ledger.version(now), changes)
+
+        return await self._presented(identity, present, most=_FEW)
 
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
         """Return the index last written for a place; None if there is no complete one.
@@ -191,7 +733,8 @@ class FactStore(StoreCore):
         Raises:
             StorageError: The store failed.
         """
-        return None
+        index = await self._backend.read_index(self._enter(subject, scope))
+        return None if index is None else bytes(index)
 
     async def write_index(
         self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
@@ -215,7 +758,7 @@ class FactStore(StoreCore):
         Raises:
             StorageError: The store failed or was busy.
         """
-        return False
+        return await self._backend.write_index(self._enter(subject, scope), index, version)
 
     async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
         """Return the present moment of a place; see `learn`.
@@ -223,7 +766,7 @@ class FactStore(StoreCore):
         Raises:
             StorageError: The store could not be read.
         """
-        return await moment_of(self, subject, scope)
+        return Moment(await self._backend.moment(self._enter(subject, scope)))
 
     async def learn(
         self,
@@ -255,14 +798,31 @@ class FactStore(StoreCore):
             PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
             StorageError: The store failed. Nothing was acknowledged.
         """
-        async with unless_erased(self, since) as is_written:
-            if is_written:
-                stated = list(facts)
-                if stated:
-                    await self.save_many(stated, subject, scope)
-                for each in retracted:
-                    await self.forget(subject, scope, concept=each.concept, value=each.value)
-        return Learned(is_erased=not is_written)
+        identity = self._enter(subject, scope)
+        stated, ended = statements(facts), list(retracted)
+        records = [retracted_values(each) for each in ended]
+        if not stated and not records:
+            await checkpoint_if_cancelled()
+            return Learned()
+        body = encoded(stated, retract=chain.from_iterable(records))
+        if self._limit is not None and stated:
+            await self._check_room(self._limit, identity, stated, body)
+        try:
+            await self._backend.append(identity, body, since=None if since is None else since.state)
+        except ErasedSinceError:
+            return Learned(is_erased=True)
+
+        # The fold decides what the statements changed: later ones may have been there already.
+        def present(ledger: Ledger, _: str) -> Learned:
+            refused = also = list(zip(ended, records, strict=True))
+            return Learned(
+                frozenset(fact["id"] for fact in stated if ledger.is_superseded(fact)),
+                tuple(each for each, made in refused if any(map(ledger.is_refused, made))),
+                proposed=frozenset(fact["id"] for fact in stated if ledger.is_proposed(fact)),
+                disputed=tuple(each for each, made in also if any(map(ledger.is_disputed, made))),
+            )
+
+        return await self._presented(identity, present)
 
     async def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
         """Return when a place with facts was last erased; None for never, or if that is unknown.
@@ -286,31 +846,6 @@ class FactStore(StoreCore):
             StorageError: The store failed. The same call continues.
         """
         return sum([await self._erase_again(each) for each in erased])
-
-    async def _erase_again(self, receipt: ErasureReceipt) -> bool:
-        subject, scope, until = receipt.subject, receipt.scope, receipt.erased_at
-        entries = await self.entries(subject, scope)
-        is_old = [entry["at"] <= stamp(until) for entry in entries]
-        try:
-            keeper = self.conversations
-        except StorageError:  # this store keeps none
-            keeper = None
-        chats = [] if keeper is None else await keeper.conversations(receipt.place)
-        if all(is_old) and all(chat.last_at <= until for chat in chats):
-            if entries or chats:
-                await self.erase(subject, scope)
-            return bool(entries or chats)
-        for chat in chats:
-            assert keeper is not None  # noqa: S101 - it has returned the conversations
-            await keeper.remove(chat.id, receipt.place, before=until)
-        if any(is_old):
-            kept = stamp(until)
-            await self.rewrite(
-                lambda entries: [each if each["at"] > kept else None for each in entries],
-                subject,
-                scope,
-            )
-        return any(is_old) or any(chat.first_at <= until for chat in chats)
 
     async def is_searched(self, places: Sequence[Place]) -> bool:
         """Return whether `candidates` searches these places, rather than the recall in memory.
@@ -370,6 +905,101 @@ class FactStore(StoreCore):
         """
         raise ValueError(f"{type(self).__name__} has no keys that can be destroyed")
 
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def _erase_again(self, receipt: ErasureReceipt) -> bool:
+        subject, scope, until = receipt.subject, receipt.scope, receipt.erased_at
+        entries = await self.entries(subject, scope)
+        is_old = [entry["at"] <= stamp(until) for entry in entries]
+        try:
+            keeper = self.conversations
+        except StorageError:  # this store keeps none
+            keeper = None
+        chats = [] if keeper is None else await keeper.conversations(receipt.place)
+        if all(is_old) and all(chat.last_at <= until for chat in chats):
+            if entries or chats:
+                await self.erase(subject, scope)
+            return bool(entries or chats)
+        for chat in chats:
+            assert keeper is not None  # noqa: S101 - it has returned the conversations
+            await keeper.remove(chat.id, receipt.place, before=until)
+        if any(is_old):
+            kept = stamp(until)
+            await self.rewrite(
+                lambda entries: [each if each["at"] > kept else None for each in entries],
+                subject,
+                scope,
+            )
+        return any(is_old) or any(chat.first_at <= until for chat in chats)
+
+    async def _presented(
+        self, identity: Identity, present: Present[R], *, most: int | None = None
+    ) -> R:
+        """Present a place as it is now, on the event loop if it has at most so many values."""
+
+        def present_few(ledger: Ledger, now: str) -> R | None:
+            return present(ledger, now) if most is None or ledger.is_small(most) else None
+
+        await checkpoint_if_cancelled()
+        found = self._backend.warm(identity, present_few)
+        return await self._backend.present(identity, present) if found is None else found
+
+    async def _held(
+        self, identity: Identity, until: str | None, valid_at: WhenLike, present: Present[R]
+    ) -> R:
+        """Present what held at a time, by the entries recorded until another one."""
+        from factmem.ledger._validity import held_at  # few reads ask about another time
+
+        when = When.of(valid_at, "valid_at")
+        known = until
+        if known is None:
+            # The backend has the clock, and its time is never before the last entry.
+            known = await self._backend.present(identity, lambda _, now: now)
+        held = partial(held_at, when=when, known=known)
+        return await self._backend.entries(identity, lambda entries: present(held(entries), ""))
+
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
+        if self._is_closed:
+            self._check_open()
+        return identity_of(subject, scope)
+
+    def _enter_place(self, place: Place) -> Identity:
+        return self._enter(place.subject, place.scope)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError(f"This {type(self).__name__} is closed: make a new one")
+
+    async def _check_room(
+        self, limit: PlaceLimit, identity: Identity, facts: Sequence[StoredFact], body: bytes
+    ) -> None:
+        """Raise `PlaceFullError` if a place has no room for an entry; retractions always fit."""
+        if limit.values is not None:
+            await self._backend.present(
+                identity, lambda ledger, now: limit.check_values(identity, ledger, facts, now)
+            )
+        if limit.bytes is not None:
+            boundary = UNBOUNDED.narrowed(places=[Place.of_identity(identity)])
+            size = sum(info.bytes for info in await self._backend.places(boundary))
+            limit.check_bytes(identity, size + len(body))
+
+    def _check_fitting(
+        self, identity: Identity, known: list[Entry], new: list[Entry], now: str
+    ) -> None:
+        """Raise `PlaceFullError` if a place has no room for new entries; forgettings always fit."""
+        facts = [fact for entry in new for fact in entry.get("facts", ())]
+        if self._limit is not None and facts:
+            forget = [name for entry in new for name in entry.get("forget", ())]
+            ledger = Ledger([*known, {"at": now, "forget": forget}])
+            self._limit.check_values(identity, ledger, facts, now)
+            lines = sum(len(encoded_entry(entry)) for entry in (*known, *new))
+            self._limit.check_bytes(identity, lines)
+
 
 def is_complete(store: FactStore) -> bool:
     """Return whether a store can do more than the four methods of a small provider."""
@@ -384,3 +1014,12 @@ def fact_store(store: FactStore) -> FactStore:
         f"{store.small_provider} is not a FactStore: listing, forgetting, erasing, merging, "
         f"exporting and tools need a subclass of FactStore, such as LocalFileMemoryProvider(path)"
     )
+
+
+def _places_of(identities: list[Identity]) -> list[Place]:
+    with paused_collection(len(identities)):
+        return list(map(Place.of_identity, identities))
+
+
+def _listed(entry: Entry | None) -> list[Entry]:
+    return [] if entry is None else [entry]

@@ -15,7 +15,6 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile
-from factmem.providers._ledger_store import LedgerStore
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -74,7 +73,7 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
         return stopped
 
     for name in WRITES:
-        monkeypatch.setattr(LedgerStore, name, stopping(getattr(LedgerStore, name)))
+        monkeypatch.setattr(FactStore, name, stopping(getattr(FactStore, name)))
     return killer
 
 

@@ -36,7 +36,7 @@ from factmem import (
 from factmem.errors import ChatModelError
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.memory import learning
-from factmem.providers._ledger_store import LedgerStore
+from factmem.providers.base import FactStore
 from factmem.providers.results import Moment
 from factmem.testing.chat import ScriptedChatModel
 from tests.processes import Process, Tell
@@ -140,10 +140,10 @@ async def _opened(where: str, key: str) -> AsyncGenerator[FactStore]:
 def _switch_off(mutant: str) -> None:
     if mutant == "moment":
 
-        async def no_moment(self: LedgerStore, subject: Any, scope: Any) -> Moment:
+        async def no_moment(self: FactStore, subject: Any, scope: Any) -> Moment:
             return Moment(None)
 
-        LedgerStore.moment = no_moment  # type: ignore[method-assign]
+        FactStore.moment = no_moment  # type: ignore[method-assign]
     if mutant == "retry":
 
         async def give_up(store: Any, task: Any, done: Any) -> None:

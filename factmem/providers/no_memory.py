@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from logging import getLogger
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from anyio.lowlevel import checkpoint
@@ -17,10 +17,8 @@ from factmem.models.places import Identity, Place
 from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._conversations import ConversingStore
-from factmem.providers.in_memory import Shelves
-
-if TYPE_CHECKING:
-    from factmem.providers._memory_conversations import MemoryConversations
+from factmem.providers._sql.conversations import StoredConversations
+from factmem.providers.in_memory import InlineBackend, MemoryPlaces
 
 __all__ = ["NoMemory"]
 
@@ -42,7 +40,8 @@ class NoMemory(ConversingStore):
     """
 
     def __init__(self, *, clock: TimeProvider = system_clock) -> None:
-        super().__init__(_Nothing(StoreClock(clock)))
+        times = StoreClock(clock)
+        super().__init__(_Nothing(MemoryPlaces(times), times))
         self._clock = clock
 
     @override
@@ -56,7 +55,7 @@ class NoMemory(ConversingStore):
         return self._clock()
 
 
-class _Nothing(Shelves):
+class _Nothing(InlineBackend):
     """A backend to which nothing is ever added."""
 
     @override
@@ -87,21 +86,19 @@ class _Nothing(Shelves):
 
     @override
     async def extend(self, identity: Identity, extend: Extension) -> int:
-        extend([], self.clock.recording())  # this checks the entries
+        extend([], self._clock.recording())  # this checks the entries
         await _called("append", identity)
         return 0
 
     @override
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         await _called("erase", identity)
-        return Erased(self.clock.now(), 0, 0)
+        return Erased(self._clock.now(), 0, 0)
 
     @override
-    async def converse(self, call: "Callable[[MemoryConversations], R]") -> R:
-        from factmem.providers._memory_conversations import MemoryConversations  # a database
-
+    async def converse(self, call: Callable[[StoredConversations], R]) -> R:
         await checkpoint()
-        return call(MemoryConversations(self.clock))
+        return call(InlineBackend(MemoryPlaces(self._clock), self._clock).conversations)
 
 
 async def _called(action: str, identity: Identity, *keywords: str) -> None:

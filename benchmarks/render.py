@@ -20,10 +20,10 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import (
     MemoryScope,
+    MemoryScopesProfile,
     MemorySubject,
     Place,
 )
-from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt import MessageForm
 from factmem.prompt.memory_message import render
 from factmem.providers.in_memory import InMemoryProvider

@@ -17,8 +17,8 @@ from factmem import Concept, FactType, MemoryScope, MemorySubject, MultipleFacts
 from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
-from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity
+from factmem.models.when import TimeProvider, system_clock
 from factmem.providers import (
     Decision,
     Erased,

@@ -26,8 +26,13 @@ from factmem import (
     MemorySubject,
     SingleFact,
 )
-from factmem.integrations.smolagents import install_memory, stepwise
-from factmem.integrations.smolagents_steps import count_errors, load_steps, save_steps
+from factmem.integrations.smolagents import (
+    count_errors,
+    install_memory,
+    load_steps,
+    save_steps,
+    stepwise,
+)
 from factmem.sync import StoreSync
 
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)

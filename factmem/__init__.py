@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from factmem.agent.agent import Agent as Agent
     from factmem.agent.nodes import Strategy as Strategy
-    from factmem.detection.request import Detection as Detection
+    from factmem.detection.report import Detection as Detection
     from factmem.embedding.base import Embedder as Embedder
     from factmem.embedding.callable import CallableEmbedder as CallableEmbedder
     from factmem.embedding.openai import OpenAIEmbedder as OpenAIEmbedder
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
     from factmem.llm.base import ChatModel as ChatModel
     from factmem.llm.openai import OpenAIChatModel as OpenAIChatModel
     from factmem.memory.agent_memory import AgentMemory as AgentMemory
-    from factmem.models.actors import acting as acting
     from factmem.models.facts import Concept as Concept
     from factmem.models.facts import Fact as Fact
+    from factmem.models.facts import FactSource as FactSource
     from factmem.models.facts import FactType as FactType
     from factmem.models.facts import MultipleFacts as MultipleFacts
     from factmem.models.facts import SingleFact as SingleFact
+    from factmem.models.facts import SourceKind as SourceKind
+    from factmem.models.facts import acting as acting
     from factmem.models.places import MemoryScope as MemoryScope
+    from factmem.models.places import MemoryScopesProfile as MemoryScopesProfile
     from factmem.models.places import MemoryScopeType as MemoryScopeType
     from factmem.models.places import MemorySubject as MemorySubject
     from factmem.models.places import Place as Place
     from factmem.models.profile import Profile as Profile
     from factmem.models.profile import remembered as remembered
-    from factmem.models.scopes import MemoryScopesProfile as MemoryScopesProfile
-    from factmem.models.sources import FactSource as FactSource
-    from factmem.models.sources import SourceKind as SourceKind
     from factmem.providers.base import AgentMemoryProvider as AgentMemoryProvider
     from factmem.providers.base import FactStore as FactStore
     from factmem.providers.in_memory import InMemoryProvider as InMemoryProvider
     from factmem.providers.local_file import LocalFileMemoryProvider as LocalFileMemoryProvider
     from factmem.providers.storages import EncryptedStorage as EncryptedStorage
     from factmem.providers.storages import SimpleStorage as SimpleStorage
-    from factmem.recall.query import RecallSettings as RecallSettings
+    from factmem.recall.match import RecallSettings as RecallSettings
     from factmem.transfer.bundle import export_facts as export_facts
     from factmem.transfer.bundle import import_facts as import_facts
 else:
@@ -61,7 +61,7 @@ else:
         {
             "agent.agent": ["Agent"],
             "agent.nodes": ["Strategy"],
-            "detection.request": ["Detection"],
+            "detection.report": ["Detection"],
             "embedding.base": ["Embedder"],
             "embedding.callable": ["CallableEmbedder"],
             "embedding.openai": ["OpenAIEmbedder"],
@@ -71,17 +71,29 @@ else:
             "llm.base": ["ChatModel"],
             "llm.openai": ["OpenAIChatModel"],
             "memory.agent_memory": ["AgentMemory"],
-            "models.actors": ["acting"],
-            "models.facts": ["Concept", "Fact", "FactType", "MultipleFacts", "SingleFact"],
-            "models.places": ["MemoryScope", "MemoryScopeType", "MemorySubject", "Place"],
+            "models.facts": [
+                "Concept",
+                "Fact",
+                "FactSource",
+                "FactType",
+                "MultipleFacts",
+                "SingleFact",
+                "SourceKind",
+                "acting",
+            ],
+            "models.places": [
+                "MemoryScope",
+                "MemoryScopeType",
+                "MemoryScopesProfile",
+                "MemorySubject",
+                "Place",
+            ],
             "models.profile": ["Profile", "remembered"],
-            "models.scopes": ["MemoryScopesProfile"],
-            "models.sources": ["FactSource", "SourceKind"],
             "providers.base": ["AgentMemoryProvider", "FactStore"],
             "providers.in_memory": ["InMemoryProvider"],
             "providers.local_file": ["LocalFileMemoryProvider"],
             "providers.storages": ["EncryptedStorage", "SimpleStorage"],
-            "recall.query": ["RecallSettings"],
+            "recall.match": ["RecallSettings"],
             "transfer.bundle": ["export_facts", "import_facts"],
         },
     )

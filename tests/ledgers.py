@@ -10,9 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.ledger._condition import Condition
-from factmem.ledger._items import name_of
-from factmem.ledger._statements import digest_of
+from factmem.ledger._items import Condition, digest_of, name_of
 from factmem.ledger.entries import (
     Entry,
     ForgottenItem,
@@ -22,7 +20,7 @@ from factmem.ledger.entries import (
     source_of,
 )
 from factmem.ledger.ledger import Ledger
-from factmem.models import clock
+from factmem.models import when as clock
 from factmem.models._values import canonical
 from tests.properties import examples
 

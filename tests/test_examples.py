@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from factmem.models.clock import TimeProvider
+from factmem.models.when import TimeProvider
 from factmem.providers.base import FactStore
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import FactStoreContract

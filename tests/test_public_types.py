@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 from openai import AsyncOpenAI
 
-from factmem.ledger.changes import FactChange
-from factmem.memory.consolidator import MemoryConsolidation
+from factmem.ledger.history import FactChange
+from factmem.memory.consolidation import MemoryConsolidation
 from factmem.memory.documents import MemoryDocuments
 from factmem.memory.review import MemoryReview
 from factmem.memory.tools import MemoryTool

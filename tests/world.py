@@ -16,7 +16,6 @@ from factmem.llm.base import (
     ToolCall,
 )
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -26,10 +25,11 @@ from factmem.models.facts import (
 )
 from factmem.models.places import (
     MemoryScope,
+    MemoryScopesProfile,
     MemorySubject,
     Place,
 )
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.when import TimeProvider, system_clock
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider

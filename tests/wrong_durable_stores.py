@@ -16,7 +16,7 @@ import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, StorageError
 from factmem.providers import LocalFileMemoryProvider, ProviderKeys
-from factmem.providers.durable import DurableStore
+from factmem.providers._sql.store import DurableStore
 from factmem.testing.durable import Damage, StoreFolder
 
 __all__ = ["WRONG_DURABLE_STORES", "WRONG_ENCRYPTED_STORES", "damages"]

@@ -10,8 +10,8 @@ from typing import Any
 import anyio.lowlevel
 
 from factmem.errors import StoredFactError
-from factmem.models.clock import TimeProvider
 from factmem.models.facts import Concept
+from factmem.models.when import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import PlaceChanges
 from tests.wrong_providers import shelves_of

@@ -18,7 +18,6 @@ from factmem.ledger.entries import (
     stored,
 )
 from factmem.ledger.ledger import Ledger
-from factmem.models.clock import TimeProvider
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -27,7 +26,8 @@ from factmem.models.facts import (
     SingleFact,
 )
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers._clock import StoreClock
+from factmem.models.when import TimeProvider
+from factmem.providers._backend import StoreClock
 from factmem.providers.in_memory import InMemoryProvider, Shelves, _Shelf
 from factmem.providers.results import Purge
 

@@ -12,8 +12,7 @@ from typing import Any, Protocol, Self
 from factmem.embedding.callable import CallableEmbedder
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
-from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
 
 FACTS = 20

@@ -20,7 +20,7 @@ import psycopg
 from factmem.ledger.entries import Entry, encoded, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, identity_of
-from factmem.providers._sql.lines import split
+from factmem.providers._sql.places import split
 from factmem.providers._sql.writing import made_number
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster

@@ -37,7 +37,7 @@ from factmem import (
 from factmem.models import AnyFact
 from factmem.prompt._escaping import value_text
 from factmem.recall import RecallResult
-from factmem.recall._turn_features import WEIGHTS, Telling
+from factmem.recall._turn_search import WEIGHTS, Telling
 
 FILES = sorted((Path(__file__).parent / "conversations").glob("*.txt"))
 HOME = MemorySubject("household", "The people who share the assistant", 1)

@@ -7,16 +7,15 @@ from typing import Any
 import typer
 
 from factmem._cli.commands import ASK, ENV, FILE, TEXT, app, option, with_options
-from factmem._cli.named_objects import load_concepts
+from factmem._cli.opening import load_concepts, project_of
 from factmem._cli.options import Options
 from factmem._cli.output import print_line
-from factmem._cli.project import project_of
 
 __all__ = ["app"]
 
 _MODULES = (
-    *("backups", "changes", "concept_changes", "decisions", "doctor", "evaluating", "keys"),
-    *("learning", "maintenance", "reads", "serving", "statistics", "timeline", "transfers"),
+    *("changes", "concept_changes", "decisions", "evaluating", "keys"),
+    *("learning", "maintenance", "reads", "serving", "timeline", "transfers"),
 )
 for _module in _MODULES:
     import_module(f"factmem._cli.{_module}")  # registers its commands

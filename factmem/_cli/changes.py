@@ -14,14 +14,18 @@ from factmem._cli.opening import Store
 from factmem._cli.options import GIVEN, Keyword, Period, confirm
 from factmem._cli.output import Answer, counted
 from factmem._cli.place_names import PlaceWord, find_place, place_name
-from factmem._cli.targets import facts_of, known_facts, target_of
+from factmem._cli.targets import Kind, facts_of, known_facts, target_of
 from factmem._cli.times import parse_age, parse_when
-from factmem._cli.value_kinds import Kind
-from factmem.models.actors import FactState
-from factmem.models.clock import stamp
-from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
-from factmem.models.sources import FactSource, SourceKind
-from factmem.models.when import EVER
+from factmem.models.facts import (
+    AnyFact,
+    FactSource,
+    FactState,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
+from factmem.models.when import EVER, stamp
 
 
 @command(signs=True, creates=True)

@@ -7,8 +7,7 @@ import typer
 
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.named_objects import load_function
-from factmem._cli.opening import Store
+from factmem._cli.opening import Store, load_function
 from factmem._cli.options import GIVEN, Keyword, confirm
 from factmem._cli.output import Answer, counted, print_error
 from factmem._cli.place_names import place_name

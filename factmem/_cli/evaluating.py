@@ -9,14 +9,13 @@ import typer
 
 from factmem._cli.commands import command, evaluation
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.named_objects import load_embedder, load_memory, load_model
-from factmem._cli.opening import Store, run
+from factmem._cli.opening import Store, load_embedder, load_memory, load_model, run
 from factmem._cli.options import GIVEN, EmbedderName, Reveal, confirm
 from factmem._cli.output import Answer, counted, print_line
 from factmem._cli.place_names import find_place
 
 if TYPE_CHECKING:  # `factmem.evaluation` is imported by the commands that need it
-    from factmem.evaluation._cases import EvalCase
+    from factmem.evaluation._checks import EvalCase
     from factmem.evaluation._report import EvalReport
     from factmem.memory.agent_memory import AgentMemory
 
@@ -36,7 +35,7 @@ def draft(
     most: Annotated[int, typer.Option(min=1, help="Cases for each call of the model.")] = 5,
 ) -> Answer:
     """Let a model propose cases from chats. They are not run before you accept them."""
-    from factmem.evaluation._cases import read_cases, write_cases
+    from factmem.evaluation._checks import read_cases, write_cases
     from factmem.evaluation._draft import draft_cases, read_chats
 
     known = read_cases(out) if Path(out).exists() else []
@@ -52,7 +51,7 @@ def draft(
 @command(group=evaluation, asks=True)
 def accept(cases: Cases) -> Answer:
     """Show each case that is not accepted yet, and accept or remove it."""
-    from factmem.evaluation._cases import read_cases, write_cases
+    from factmem.evaluation._checks import read_cases, write_cases
 
     kept: list[EvalCase] = []
     known = read_cases(cases)
@@ -95,8 +94,7 @@ def run_cases(
     reveal: Reveal = False,
 ) -> Answer:
     """Run the accepted cases against a memory. Exit code 1 means that a case failed."""
-    from factmem.evaluation._cases import read_cases
-    from factmem.evaluation._checks import evaluate
+    from factmem.evaluation._checks import evaluate, read_cases
     from factmem.memory.agent_memory import AgentMemory
 
     for path in out or ():

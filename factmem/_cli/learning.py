@@ -7,9 +7,9 @@ import anyio
 import typer
 
 from factmem._cli.commands import command
-from factmem._cli.named_objects import load_memory
+from factmem._cli.opening import load_memory
 from factmem._cli.output import Answer, counted
-from factmem.memory.learning import LearningRun
+from factmem.memory.conversations import LearningRun
 from factmem.providers.conversations import LearningState
 
 

@@ -1,19 +1,39 @@
-"""Commands that check and repair a store: anchor, verify, compact, salvage."""
+"""Commands that check and repair a store: anchor, verify, compact, salvage.
+
+Lists of erasures that are kept outside of the store: the receipts that `erase` prints.
+
+Commands that copy a whole store: backup, restore.
+
+The command doctor: problems of a store and the commands that repair them.
+
+The command stats: the contents of a store and its growth.
+"""
 
 import errno
+import json
 import os
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, NamedTuple, TypeAlias
 
+import anyio
 import typer
 
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.opening import Store, local
-from factmem._cli.options import confirm
-from factmem._cli.output import Answer, counted
-from factmem._cli.place_names import PlaceOrAll, find_place
+from factmem._cli.opening import Store, has_store, local, run, storage_of
+from factmem._cli.options import GIVEN, Options, confirm
+from factmem._cli.output import Answer, Table, counted
+from factmem._cli.place_names import PlaceOrAll, find_place, parse_place, place_name
 from factmem._cli.times import parse_age
+from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
+from factmem.models.places import Place
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.results import ErasureReceipt
+from factmem.providers.storages import Storage
 
 
 def read_anchor(path: str) -> str:
@@ -104,3 +124,219 @@ async def salvage(
         lost, missing = counted(found.lost, "place"), counted(found.missing, "line")
         lines.append(f"{lost} and {missing} are missing")
     return Answer({"folder": folder, **asdict(found)}, *lines)
+
+
+Erased: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Receipts that `erase` printed: leave these out."),
+]
+"""The option --erased."""
+
+
+def receipts_of(path: str | None) -> list[ErasureReceipt]:
+    """Read the receipts in a file; none if there is no file.
+
+    Raises:
+        CommandError: It contains something else.
+    """
+    if path is None:
+        return []
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    found: list[ErasureReceipt] = []
+    try:
+        while text := text.lstrip():
+            fields, end = json.JSONDecoder().raw_decode(text)
+            text = text[end:]
+            place, at = parse_place(fields["place"]), datetime.fromisoformat(fields["erased_at"])
+            found.append(ErasureReceipt(place.scope, place.subject, at, count=None, bytes=0))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, CommandError):
+        raise CommandError(
+            f"Receipt {len(found) + 1} in {path!r} cannot be read. Receipts are as `erase` prints them: "
+            '{"place": "product/my-app/user/alice", "erased_at": "2026-01-31T12:00:00Z"}'
+        ) from None
+    return found
+
+
+AnchorFile: TypeAlias = Annotated[
+    str | None, typer.Option("--anchor", metavar="FILE", help="FOLDER.anchor by default.")
+]
+
+
+@command()
+def backup(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Must not exist.")],
+    anchor_file: AnchorFile = None,
+) -> Answer:
+    """Copy the store while others use it, check the copy, and write its anchor.
+
+    Nobody waits. The copy of an encrypted store is encrypted.
+    """
+    options = GIVEN.get()
+    _check_is_folder(options)
+    path = anchor_file or f"{folder.rstrip('/')}.anchor"
+    storage = storage_of(options)
+
+    async def copy(store: Store) -> str:
+        return await local(store, _DATABASE).backup(folder)
+
+    anchor = run(copy, storage=storage)
+    write_anchor(path, anchor)
+    count = anyio.run(_verify_copy, folder, storage, anchor)
+    record = {"folder": folder, "places": count, "anchor": path}
+    return Answer(record, f"Copied {counted(count, 'place')} to {folder}; its anchor is in {path}")
+
+
+@command(asks=True)
+def restore(
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="A folder that `backup` created.")
+    ],
+    anchor_file: AnchorFile = None,
+    erased: Erased = None,
+) -> Answer:
+    """Check a backup with its anchor, and put it in the place of --store, which nobody may have open.
+
+    Places that were erased since stay erased: --store knows them, or --erased names them.
+    """
+    options = GIVEN.get()
+    _check_is_folder(options)
+    target = options.location
+    if not has_store(folder):
+        raise CommandError(f"There is no backup in {folder!r}", ExitCode.NOTHING)
+    anchor = read_anchor(anchor_file or f"{folder.rstrip('/')}.anchor")
+    receipts = receipts_of(erased)
+    if has_store(target):
+        confirm(f"Replace the store in {target!r}? What was saved since the backup is lost.")
+    storage = storage_of(options)
+
+    async def put_back() -> tuple[int, int]:
+        async with LocalFileMemoryProvider(target, storage=storage) as store:
+            left_out = await store.restore(folder, anchor=anchor, erased=receipts)
+            return await read_every_place(store), left_out
+
+    count, left_out = anyio.run(put_back)
+    without = f", without {left_out:,} that were erased since" if left_out else ""
+    record = {"folder": target, "places": count, "erased": left_out}
+    return Answer(record, f"Restored {counted(count, 'place')} to {target}{without}")
+
+
+_DATABASE = "back up a database with pg_dump, or use export"
+
+
+def _check_is_folder(options: Options) -> None:
+    if options.is_database:
+        raise CommandError(f"backup and restore copy folders only: {_DATABASE}")
+
+
+async def _verify_copy(folder: str, storage: Storage, anchor: str) -> int:
+    """Read a whole copy, verify it against an anchor, and return its number of places."""
+    async with LocalFileMemoryProvider(folder, storage=storage) as copy:
+        await copy.verify(anchor)
+        return await read_every_place(copy)
+
+
+class _Finding(NamedTuple):
+    """A problem and its remedy."""
+
+    problem: str
+    remedy: str
+    is_damage: bool = True
+
+
+@command()
+def doctor() -> Answer:
+    """Check a store place by place; report problems and the commands that repair them."""
+    options, places = GIVEN.get(), list[Place]()
+    findings: list[_Finding] = []
+
+    async def examine(store: Store) -> None:
+        if options.is_database:
+            places.extend(info.place for info in await store.places())
+            return
+        places.extend(await store.list_places())
+        for place in places:
+            try:
+                await store.entries(place.subject, place.scope)
+                await store.load_all(place.subject, place.scope)
+            except FactmemError as exc:
+                remedy = "restore from a backup, or: salvage NEW_FOLDER"
+                findings.append(_Finding(f"{place_name(place)}: {exc}", remedy))
+
+    try:
+        if not options.is_database:
+            findings += _files_of(Path(options.location))
+        run(examine)
+    except (DecryptionError, CorruptJournalError) as exc:
+        if isinstance(exc, DecryptionError) and not isinstance(exc, TamperedError):
+            raise
+        findings.append(_Finding(str(exc), "restore from a backup"))
+    lines = [line for each in findings for line in (each.problem, f"  -> {each.remedy}")]
+    listed = [{"problem": each.problem, "remedy": each.remedy} for each in findings]
+    return Answer(
+        {"places": len(places), "findings": listed},
+        *lines,
+        f"{counted(len(places), 'place')} checked, {counted(len(findings), 'finding')}",
+        code=ExitCode.DAMAGED if any(each.is_damage for each in findings) else ExitCode.OK,
+    )
+
+
+def _files_of(folder: Path) -> Iterator[_Finding]:
+    """Yield the problems of the folder itself."""
+    for path in (folder, folder / "facts.db"):
+        if path.exists() and path.stat().st_mode & 0o077:
+            mode = "700" if path.is_dir() else "600"
+            remedy = f"chmod {mode} {path}"
+            yield _Finding(f"{path} can be read by other users", remedy, is_damage=False)
+
+
+_WIDTH = 40
+_LISTED = 10
+_MOST_DAYS = 31
+
+
+@command()
+async def stats(store: Store) -> Answer:
+    """Count places, values and bytes, by place and by concept, and chart saves over time."""
+    places = await store.places()
+    values, saves = Counter[str](), Counter[str]()
+    for info in places:
+        for fact in await store.load_all(info.subject, info.scope):
+            values[fact.concept.keyword] += len(fact.values)
+        for entry in await store.entries(info.subject, info.scope):
+            if entry.get("facts"):
+                saves[entry["at"][:10]] += 1
+    count, size = sum(info.count for info in places), sum(info.bytes for info in places)
+    largest = sorted(places, key=lambda info: (-info.count, place_name(info.place)))[:_LISTED]
+    named = ((place_name(info.place), info.count, info.bytes) for info in largest)
+    return Answer(
+        {
+            "places": len(places),
+            "values": count,
+            "bytes": size,
+            "saves": saves.total(),
+            "concepts": dict(values.most_common()),
+            "saves_by_day": dict(sorted(saves.items())),
+        },
+        f"{counted(len(places), 'place')}, {counted(count, 'value')}, {counted(size, 'byte')}",
+        "",
+        Table(("place", "values", "bytes"), named),
+        "",
+        Table(("concept", "values"), values.most_common(_LISTED)),
+        "",
+        _chart(saves),
+    )
+
+
+def _chart(saves: Counter[str]) -> Table:
+    """Return a bar for each day, or for each month of a longer time."""
+    growth = saves
+    if len(saves) > _MOST_DAYS:
+        growth = Counter[str]()
+        for day, count in saves.items():
+            growth[day[:7]] += count
+    most = max(growth.values(), default=1)
+    bars = (
+        (when, count, "█" * max(1, round(count * _WIDTH / most)))
+        for when, count in sorted(growth.items())
+    )
+    return Table(("saved", "entries", ""), bars)

@@ -5,31 +5,44 @@ folder is reported before a passphrase is asked for, and only commands with `cre
 store. A key comes from one named place and never from an argument, which other users could see in
 the process list; nor may a URL have a password. The store is closed when the work ends, also after
 an error.
+
+Project: the options that a project file holds, `factmem.toml` or `[tool.factmem]` of pyproject.toml.
+
+Objects of the application, named `module:NAME`: concepts, an embedder, a memory.
 """
 
 import getpass
 import os
-from collections.abc import Awaitable, Callable
+import sys
+import tomllib
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.options import GIVEN, Options
+from factmem.embedding.base import Embedder
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import KeyRequiredError
-from factmem.providers._searched_files import SearchedFileProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.llm.base import ChatModel
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models._checked import concepts_by_keyword
+from factmem.models.facts import Concept
+from factmem.models.profile import Profile
+from factmem.providers.local_file import LocalFileMemoryProvider, SearchedFileProvider
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
+T = TypeVar("T")
+
 Store: TypeAlias = LocalFileMemoryProvider | PostgresMemoryProvider
 """The stores that the command opens."""
-
-T = TypeVar("T")
 
 
 def run(
@@ -186,3 +199,193 @@ def local(store: Store, instead: str) -> LocalFileMemoryProvider:
     if not isinstance(store, LocalFileMemoryProvider):
         raise CommandError(f"This command is for stores in local files: {instead}")
     return store
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Options of a project. Those of the command line come first."""
+
+    store: str | None = None
+    """The folder, relative to the file, or the URL of the store."""
+    store_name: str | None = None
+    place: str | None = None
+    """The place that is searched if a command names none."""
+    key_env: str | None = None
+    key_file: str | None = None
+    keyring: bool = False
+    embedder: str | None = None
+    """An embedder by name. A module is not accepted: reading a file must not run code."""
+
+
+_NAMES = {each.name.replace("_", "-"): each.name for each in fields(Project)}
+
+
+def project_of(folder: Path) -> Project:
+    """Return the options of a folder's project: the first file in it or in a folder above it.
+
+    Raises:
+        CommandError: The file belongs to another user, or is not valid.
+    """
+    for file in _files(folder):
+        if not file.is_file():
+            continue
+        _check_owner(file)
+        try:
+            found: Any = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as exc:
+            raise CommandError(f"{file} cannot be read: {exc}") from None
+        if file.name == "pyproject.toml":
+            tools = found.get("tool")
+            found = tools.get("factmem") if isinstance(tools, dict) else None
+        if found is not None:
+            return _checked(file, found)
+    return Project()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the possible files, up to the root of the repository or the home folder."""
+    for each in (folder, *folder.parents):
+        yield each / "factmem.toml"
+        yield each / "pyproject.toml"
+        if (each / ".git").exists() or each == Path.home():
+            return
+
+
+def _check_owner(file: Path) -> None:
+    if hasattr(os, "getuid") and file.stat().st_uid not in {os.getuid(), 0}:
+        raise CommandError(
+            f"{file} belongs to another user, who could choose your store: remove it, or run the "
+            "command in another folder",
+            ExitCode.REFUSED,
+        )
+
+
+def _checked(file: Path, found: Any) -> Project:
+    if not isinstance(found, dict):
+        raise CommandError(f"{file}: [tool.factmem] must be a table")
+    if wrong := sorted(found.keys() - _NAMES.keys()):
+        raise CommandError(f"{file} may have {', '.join(_NAMES)}, not {wrong[0]!r}")
+    for name, value in found.items():
+        kind = bool if name == "keyring" else str
+        if type(value) is not kind:
+            raise CommandError(f"{file}: {name} must be {'true' if kind is bool else 'a string'}")
+    project = Project(**{_NAMES[name]: value for name, value in found.items()})
+    if project.embedder is not None:
+        from factmem.embedding._named import EMBEDDERS  # slow import, and few files name one
+
+        if project.embedder.partition(":")[0] not in EMBEDDERS:
+            raise CommandError(
+                f"{file}: embedder must be one of {', '.join(EMBEDDERS)} and a model"
+            )
+    return replace(
+        project,
+        store=_path(file, project.store),
+        key_file=_path(file, project.key_file),
+    )
+
+
+def _path(file: Path, path: str | None) -> str | None:
+    if path is None or path.startswith(("postgresql://", "postgres://")):
+        return path
+    return str(file.parent / Path(path).expanduser())
+
+
+def _load_object(
+    option: str, named: str, example: str, is_right: Callable[[Any], bool], expected: str
+) -> Any:
+    """Import the object of `module:NAME`.
+
+    Raises:
+        CommandError: The object does not exist or has another type.
+    """
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise CommandError(f"{option} must be module:NAME: {option} {example}")
+    if "" not in sys.path:
+        # The module is often in the current folder. It comes last, or else a file in that folder
+        # could replace a module that factmem has yet to import, and would see its keys.
+        sys.path.append("")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as exc:
+        raise CommandError(f"{option} {named}: {exc}") from None
+    if not is_right(found):
+        raise CommandError(f"{option} {named} must be {expected}, not {type(found).__name__}")
+    return found
+
+
+def load_concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
+    """Import the concepts of `module:NAME`: one or a profile, or a list, tuple, set or dict of them."""
+    if named is None:
+        return ()
+    found = _load_object(
+        "--concepts", named, "my_app.memory:CONCEPTS", _are_concepts, "Concept objects or a list"
+    )
+    return tuple(concepts_by_keyword(_listed(found)).values())
+
+
+def _listed(found: Any) -> list[Any]:
+    if isinstance(found, list | tuple | set | frozenset | dict):
+        return [*(found.values() if isinstance(found, dict) else found)]
+    return [found]
+
+
+def _are_concepts(found: Any) -> bool:
+    return all(
+        isinstance(each, Concept) or (isinstance(each, type) and issubclass(each, Profile))
+        for each in _listed(found)
+    )
+
+
+def load_function(named: str) -> Callable[[Any], Any]:
+    """Import the function of `module:NAME`."""
+    found: Callable[[Any], Any] = _load_object(
+        "MODULE:NAME", named, "my_app.memory:to_cents", callable, "a function"
+    )
+    return found
+
+
+def load_embedder(named: str | None) -> Embedder | None:
+    """Return the embedder of `provider:model`, or import that of `module:NAME`."""
+    if named is None:
+        return None
+    from factmem.embedding._named import EMBEDDERS, named_embedder  # slow import
+
+    if named.partition(":")[0] in EMBEDDERS:
+        return named_embedder(named)
+    found: Embedder = _load_object(
+        "--embedder",
+        named,
+        "my_app.memory:EMBEDDER",
+        lambda each: isinstance(each, Embedder),
+        "an Embedder",
+    )
+    return found
+
+
+def load_model(named: str) -> ChatModel:
+    """Return the chat model of `provider:model`, or import that of `module:NAME`."""
+    if named.partition(":")[0] in ("openai", "ollama"):
+        from factmem.llm.openai import named_chat_model  # slow import
+
+        return named_chat_model(named)
+    found: ChatModel = _load_object(
+        "--model",
+        named,
+        "openai:gpt-4o-mini or my_app.memory:MODEL",
+        lambda each: all(callable(getattr(each, name, None)) for name in ("respond", "extract")),
+        "a ChatModel",
+    )
+    return found
+
+
+def load_memory(named: str) -> AgentMemory:
+    """Import the memory of `module:NAME`."""
+    found: AgentMemory = _load_object(
+        "MEMORY",
+        named,
+        "my_app.memory:MEMORY",
+        lambda each: isinstance(each, AgentMemory),
+        "an AgentMemory",
+    )
+    return found

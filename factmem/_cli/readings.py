@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from factmem.ledger.changes import FactChange, changes_of
 from factmem.ledger.entries import Entry
+from factmem.ledger.history import FactChange, changes_of
 from factmem.ledger.ledger import Ledger
-from factmem.memory.inbox import InboxItem, kind_of, proposed_item
+from factmem.memory.review import InboxItem, kind_of, proposed_item
 from factmem.models._values import canonical
-from factmem.models.clock import stamp
 from factmem.models.facts import AnyFact, SingleFact
 from factmem.models.places import Place
+from factmem.models.when import stamp
 
 
 @dataclass(frozen=True, slots=True)

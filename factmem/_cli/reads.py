@@ -14,8 +14,7 @@ import typer
 
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.named_objects import load_embedder
-from factmem._cli.opening import Store, run
+from factmem._cli.opening import Store, load_embedder, run
 from factmem._cli.options import GIVEN, AsOf, EmbedderName, Keyword, Limit, Period
 from factmem._cli.output import Answer, Cut, Table
 from factmem._cli.place_names import PlaceWord, find_place, place_name
@@ -33,11 +32,10 @@ from factmem._cli.times import parse_time, parse_when
 from factmem.ledger._presentation import as_plain
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.ledger import Ledger
-from factmem.memory.origin import origin_of
-from factmem.models.actors import FactState
-from factmem.models.clock import stamp
-from factmem.models.facts import AnyFact, Concept
+from factmem.memory.listing import origin_of
+from factmem.models.facts import AnyFact, Concept, FactState
 from factmem.models.places import Place
+from factmem.models.when import stamp
 from factmem.recall.match import RecallResult, TurnMatch
 
 

@@ -7,11 +7,10 @@ from typing import Any
 from factmem._cli.place_names import place_name
 from factmem.ledger.entries import stored
 from factmem.ledger.history import HistoryEntry
-from factmem.memory.origin import FactOrigin
-from factmem.models.clock import stamp
-from factmem.models.facts import AnyFact
+from factmem.memory.listing import FactOrigin
+from factmem.models.facts import AnyFact, FactSource, SourceKind
 from factmem.models.places import Place
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.when import stamp
 from factmem.providers.results import PlaceInfo
 
 

@@ -17,10 +17,10 @@ from factmem._cli.place_names import PlaceOrAll, PlaceWord, find_place, place_na
 from factmem._cli.records import author, value_words
 from factmem._cli.targets import facts_of
 from factmem._cli.times import parse_time
-from factmem.ledger.changes import FactChange, changes_of
 from factmem.ledger.entries import stored
-from factmem.models.clock import stamp
+from factmem.ledger.history import FactChange, changes_of
 from factmem.models.facts import AnyFact
+from factmem.models.when import stamp
 
 _TIME = "A day, a time or a time span: 2026-03-01, 7d."
 

@@ -22,8 +22,7 @@ from factmem.agent.nodes import (
     node_save_to_memory,
     node_save_to_memory_auto_detect_facts,
 )
-from factmem.agent.tool_loop import StepLimitError
-from factmem.agent.tools import Tool, ToolError
+from factmem.agent.tools import StepLimitError, Tool, ToolError
 
 __all__ = [
     "Agent",

@@ -7,24 +7,21 @@ from typing_extensions import TypedDict, TypeVar, Unpack
 
 from factmem._arguments import expect
 from factmem.agent.context import AgentContext, AgentTool
-from factmem.detection.report import DetectionReport
-from factmem.detection.request import Detection
+from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns
 from factmem.models._checked import checked_subjects
-from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.models.profile import Concepts
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.prompt.memory_message import FORM
-from factmem.prompt.message_form import MessageForm
+from factmem.models.when import TimeProvider, system_clock
+from factmem.prompt.memory_message import FORM, MessageForm
 from factmem.providers._four_methods import as_store
 from factmem.providers.base import AgentMemoryProvider, is_complete
-from factmem.providers.no_memory import NoMemory
-from factmem.recall.query import RecallSettings
+from factmem.providers.in_memory import NoMemory
+from factmem.recall.match import RecallSettings
 
 M = TypeVar("M", bound=AgentMemory)
 

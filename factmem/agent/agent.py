@@ -27,9 +27,8 @@ from factmem.llm.base import ChatModel, Message
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_subjects
-from factmem.models._names import checked_text
-from factmem.models.places import MemorySubject
-from factmem.models.scopes import ScopeChoice, checked_choices
+from factmem.models._values import checked_text
+from factmem.models.places import MemorySubject, ScopeChoice, checked_choices
 
 __all__ = ["Agent"]
 

@@ -12,8 +12,7 @@ from factmem.llm.base import ChatModel, ChatResponse, Message, ToolDefinition
 from factmem.llm.messages import STEP_MESSAGE, dicts_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_subjects
-from factmem.models.places import MemorySubject
-from factmem.models.scopes import ScopeChoice
+from factmem.models.places import MemorySubject, ScopeChoice
 from factmem.usage import Usage
 
 __all__ = ["AgentContext", "AgentFeature", "AgentResult", "AgentStep", "AgentTool", "FeatureError"]

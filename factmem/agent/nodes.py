@@ -7,17 +7,16 @@ from typing import Any, TypeAlias
 
 from factmem._arguments import expect_all, expect_function, expect_methods, expect_within
 from factmem.agent.context import AgentContext
-from factmem.agent.tool_loop import run_tool_loop
+from factmem.agent.tools import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
-from factmem.detection.request import Detection
+from factmem.detection.report import Detection
 from factmem.errors import MemoryAccessError
 from factmem.llm.messages import last_said
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_concepts, checked_subjects
-from factmem.models._names import checked_text
+from factmem.models._values import checked_text
 from factmem.models.facts import Concept
-from factmem.models.places import MemorySubject
-from factmem.models.scopes import ScopeChoice, checked_choices
+from factmem.models.places import MemorySubject, ScopeChoice, checked_choices
 
 __all__ = [
     "Strategy",

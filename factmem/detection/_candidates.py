@@ -20,14 +20,11 @@ from factmem.detection._evidence import (
 from factmem.detection._prose import Prose
 from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection._spelling import Keywords, given_values, text_of, tidy_keyword, word_count
-from factmem.detection.report import Doubt, Refusal, RejectedItem, RejectionReason
-from factmem.detection.request import DetectionRequest
-from factmem.llm._lenient_json import unwrapped
-from factmem.models._text import normalized
-from factmem.models._values import Canonical
-from factmem.models.facts import AnyConcept, Concept, FactType
+from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
+from factmem.llm._answer import unwrapped
+from factmem.models._values import Canonical, normalized
+from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
 from factmem.models.places import MemoryScopeType, Place
-from factmem.models.sources import MAX_BEFORE, FactSource, SourceKind
 from factmem.models.when import When
 from factmem.prompt._transcript import SaidMessage
 

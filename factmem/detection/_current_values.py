@@ -12,11 +12,10 @@ from factmem.detection._candidates import Candidate
 from factmem.detection._spelling import stems, text_of
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
-from factmem.models.actors import FactState
-from factmem.models.facts import AnyConcept, FactType
+from factmem.models.facts import AnyConcept, FactState, FactType
 from factmem.models.places import Identity
 from factmem.prompt._escaping import json_line, value_text
-from factmem.prompt._quotes import FoldedText, folded
+from factmem.prompt._transcript import FoldedText, folded
 from factmem.prompt.tokens import estimate_tokens
 
 Topic: TypeAlias = tuple[Identity, str]

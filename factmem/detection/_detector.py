@@ -11,16 +11,20 @@ from factmem._concurrency.per_loop import Workers
 from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues, offered_concepts
 from factmem.detection._question import DetectedFacts, continuation, detection_question, whole_items
-from factmem.detection._reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
+from factmem.detection._reconciliation import (
+    ReadItems,
+    Verdict,
+    fact_of,
+    read_items,
+    reconcile,
+    verify_items,
+)
 from factmem.detection._synonyms import KeywordSynonyms, Synonym
-from factmem.detection._verification import verify_items
-from factmem.detection.report import DetectionReport, Retraction
-from factmem.detection.request import DetectionRequest
+from factmem.detection.report import DetectionReport, DetectionRequest, Retraction
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Message
-from factmem.models.actors import acting_unless_named
-from factmem.models.facts import AnyFact
+from factmem.models.facts import AnyFact, acting_unless_named
 from factmem.models.places import Identity, Place
 from factmem.prompt._transcript import SaidMessage, Transcript
 from factmem.providers._reader import FactReader

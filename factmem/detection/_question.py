@@ -9,7 +9,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypeForm
 
 from factmem.detection._current_values import OfferedConcept
-from factmem.detection.request import DetectionRequest
+from factmem.detection.report import DetectionRequest
 from factmem.llm.base import Message
 from factmem.models.facts import FactType
 from factmem.models.places import MemoryScopeType

@@ -8,10 +8,8 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from factmem.llm._lenient_json import unwrapped
-from factmem.models._names import checked_name
-from factmem.models._text import normalized
-from factmem.models._values import Canonical, canonical
+from factmem.llm._answer import unwrapped
+from factmem.models._values import Canonical, canonical, checked_name, normalized
 from factmem.models.facts import Concept, FactType
 
 MAX_KEYWORD = 64

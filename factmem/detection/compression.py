@@ -9,8 +9,7 @@ from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues, OfferedConcept
 from factmem.detection._question import answer_type, compression_messages, compression_schema
 from factmem.detection._reconciliation import read_items, reconcile
-from factmem.detection.report import RejectedItem
-from factmem.detection.request import DetectionRequest
+from factmem.detection.report import DetectionRequest, RejectedItem
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import (
@@ -25,9 +24,8 @@ from factmem.llm.messages import (
 )
 from factmem.models._checked import concepts_by_keyword
 from factmem.models._display import Displayed
-from factmem.models.facts import AnyConcept, AnyFact, FactType
+from factmem.models.facts import AnyConcept, AnyFact, FactType, SourceKind
 from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.models.sources import SourceKind
 from factmem.prompt._transcript import Transcript
 from factmem.prompt.memory_message import HISTORY, render
 from factmem.usage import Usage

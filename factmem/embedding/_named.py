@@ -5,7 +5,7 @@ from collections.abc import Callable
 from factmem.embedding.base import Embedder
 from factmem.embedding.openai import OpenAIEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
-from factmem.llm._named import ollama_url
+from factmem.llm.openai import ollama_url
 
 
 def _ollama(model: str) -> Embedder:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from factmem._arguments import expect_function
 from factmem._concurrency.per_loop import Workers
-from factmem.embedding._vectors import EmbeddingModel
+from factmem.embedding.openai import EmbeddingModel
 from factmem.errors import EmbeddingError
 
 __all__ = ["CallableEmbedder"]

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from factmem._concurrency.per_loop import Workers
-from factmem.embedding._vectors import EmbeddingModel, batches
+from factmem.embedding.openai import EmbeddingModel, batches
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["LiteLLMEmbedder"]

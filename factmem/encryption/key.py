@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from factmem._arguments import expect, expect_path, kind_of
 from factmem.encryption._ciphers import KEY_BYTES, argon2id
 from factmem.errors import KeyRequiredError, MissingExtraError, TamperedError
-from factmem.models._text import normalized
+from factmem.models._values import normalized
 
 __all__ = ["Key", "KeyDerivation"]
 

@@ -3,8 +3,7 @@
 Imports memory and everything below it.
 """
 
-from factmem.evaluation._cases import EvalCase
-from factmem.evaluation._checks import assert_cases
+from factmem.evaluation._checks import EvalCase, assert_cases
 from factmem.evaluation._report import EvalReport
 
 __all__ = ["EvalCase", "EvalReport", "assert_cases"]

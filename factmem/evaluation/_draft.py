@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from factmem.evaluation._cases import EvalCase
-from factmem.evaluation._words import folded, has
+from factmem.evaluation._checks import EvalCase, folded, has
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import content_text
 from factmem.prompt.tokens import estimate_tokens

@@ -4,18 +4,38 @@
     agent.run("Which editor do I use?")
 
 It needs the extra `smolagents`. smolagents is synchronous: the memory runs in a portal.
-`factmem.integrations.smolagents_steps` saves the steps of a run in a file.
+`factmem.integrations.smolagents` saves the steps of a run in a file.
+
+Steps of smolagents as JSON: saving, loading, and a count of errors.
+
+    save_steps(agent, "monitor.json")
+    load_steps(other, "monitor.json")       # in another process
+    other.run("Go on.", reset=False)
+
+It needs the extra `smolagents`.
 """
 
-# smolagents has types but no py.typed marker; mypy reads the types and pyright does not.
-# pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
-
-from collections.abc import Iterable, Iterator
+import base64
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from smolagents import ChatMessage, MultiStepAgent, Tool
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, TaskStep
+from smolagents import utils as errors
+from smolagents.memory import (
+    ActionStep,
+    FinalAnswerStep,
+    MemoryStep,
+    PlanningStep,
+    TaskStep,
+    ToolCall,
+)
 from smolagents.models import MessageRole
+from smolagents.monitoring import Timing, TokenUsage
 from typing_extensions import Unpack
 
 from factmem.integrations._placement import checked_placement
@@ -24,7 +44,11 @@ from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ["install_memory", "stepwise"]
+__all__ = ["count_errors", "install_memory", "load_steps", "save_steps", "stepwise"]
+
+
+# smolagents has types but no py.typed marker; mypy reads the types and pyright does not.
+# pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
 
 
 def install_memory(
@@ -143,3 +167,176 @@ def chat_of(steps: Iterable[MemoryStep]) -> list[dict[str, object]]:
 def _task(agent: MultiStepAgent) -> str:
     tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
     return tasks[-1] if tasks else ""
+
+
+# smolagents has types but no py.typed marker; mypy reads the types and pyright does not.
+# pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
+
+
+def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
+    """Write an agent's steps to a file. The file is replaced atomically.
+
+    Call it from a callback to save after each step.
+    """
+    target = Path(path)
+    beside = target.with_name(f"{target.name}.new")
+    beside.write_text(json.dumps(dump_steps(agent.memory.steps), ensure_ascii=False))
+    beside.replace(target)
+
+
+def load_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
+    """Replace an agent's steps with those of a file; `agent.run(task, reset=False)` continues.
+
+    The variables of a `CodeAgent`'s Python are not in the file.
+    """
+    restored: Any = parse_steps(json.loads(Path(path).read_text()))
+    agent.memory.steps = restored
+
+
+def dump_steps(steps: Iterable[MemoryStep]) -> list[dict[str, Any]]:
+    """Return steps as JSON: all that the model sees of them, including images, without requests.
+
+    Raises:
+        TypeError: A step has a type that a run does not store.
+    """
+    return [_dumped(step) for step in steps]
+
+
+def parse_steps(dumped: Iterable[Mapping[str, Any]]) -> list[MemoryStep]:
+    """Parse the steps of `dump_steps`."""
+    return list(map(_parsed, dumped))
+
+
+def count_errors(steps: Iterable[MemoryStep]) -> Counter[tuple[str, str]]:
+    """Count the failed steps by tool and type of error; the tool is empty if there is none."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for step in steps:
+        if isinstance(step, ActionStep) and step.error is not None:
+            names = [call.name for call in step.tool_calls or ()] or [""]
+            counts.update((name, type(step.error).__name__) for name in names)
+    return counts
+
+
+def _dumped(step: MemoryStep) -> dict[str, Any]:
+    match step:
+        case TaskStep():
+            return {"kind": "task", "task": step.task, "images": _images(step.task_images)}
+        case PlanningStep():
+            return {
+                "kind": "plan",
+                "plan": step.plan,
+                "message": _message(step.model_output_message),
+                "timing": _times(step.timing),
+                "tokens": _tokens(step.token_usage),
+            }
+        case ActionStep():
+            calls = [[each.name, each.arguments, each.id] for each in step.tool_calls or ()]
+            return {
+                "kind": "action",
+                "number": step.step_number,
+                "timing": _times(step.timing),
+                "calls": calls,
+                "error": None if step.error is None else step.error.dict(),
+                "message": _message(step.model_output_message),
+                "output": step.model_output,
+                "code": step.code_action,
+                "observations": step.observations,
+                "images": _images(step.observations_images),
+                "result": _plain(step.action_output),
+                "tokens": _tokens(step.token_usage),
+                "is_final": step.is_final_answer,
+            }
+        case FinalAnswerStep():
+            return {"kind": "final", "output": _plain(step.output)}
+        case _:
+            raise TypeError(f"steps must be those of a run, not {type(step).__name__}")
+
+
+def _parsed(given: Mapping[str, Any]) -> MemoryStep:
+    if given["kind"] == "task":
+        return TaskStep(given["task"], task_images=_open_images(given["images"]))
+    if given["kind"] == "final":
+        return FinalAnswerStep(given["output"])
+    timing = Timing(*(given["timing"] or (0.0, 0.0)))
+    tokens = TokenUsage(*given["tokens"]) if given["tokens"] else None
+    message: Any = _read_message(given["message"])
+    if given["kind"] == "plan":
+        return PlanningStep([], message, given["plan"], timing, tokens)
+    return ActionStep(
+        step_number=given["number"],
+        timing=timing,
+        tool_calls=[ToolCall(*each) for each in given["calls"]] or None,
+        error=_read_error(given["error"]),
+        model_output_message=message,
+        model_output=given["output"],
+        code_action=given["code"],
+        observations=given["observations"],
+        observations_images=_open_images(given["images"]),
+        action_output=given["result"],
+        token_usage=tokens,
+        is_final_answer=given["is_final"],
+    )
+
+
+def _read_error(given: Mapping[str, str] | None) -> errors.AgentError | None:
+    if given is None:
+        return None
+    kind = getattr(errors, given["type"], errors.AgentError)
+    error: errors.AgentError = kind.__new__(kind)  # the constructor would log the error again
+    Exception.__init__(error, given["message"])
+    error.message = given["message"]
+    return error
+
+
+def _message(message: ChatMessage | None) -> dict[str, Any] | None:
+    if message is None:
+        return None
+    calls = [
+        {
+            "id": each.id,
+            "type": each.type,
+            "function": {"name": each.function.name, "arguments": each.function.arguments},
+        }
+        for each in message.tool_calls or ()
+    ]
+    role = getattr(message.role, "value", message.role)
+    tokens = _tokens(message.token_usage)
+    return {"role": role, "content": message.content, "tool_calls": calls or None, "tokens": tokens}
+
+
+def _read_message(given: Mapping[str, Any] | None) -> ChatMessage | None:
+    if given is None:
+        return None
+    tokens = TokenUsage(*given["tokens"]) if given.get("tokens") else None
+    return ChatMessage.from_dict(dict(given), token_usage=tokens)
+
+
+def _times(timing: Timing | None) -> list[float | None] | None:
+    return None if timing is None else [timing.start_time, timing.end_time]
+
+
+def _tokens(usage: TokenUsage | None) -> list[int] | None:
+    return None if usage is None else [usage.input_tokens, usage.output_tokens]
+
+
+def _plain(value: Any) -> Any:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return value
+
+
+def _images(images: Sequence[Any] | None) -> list[str]:
+    written: list[str] = []
+    for image in images or ():
+        png = io.BytesIO()
+        image.save(png, "PNG")
+        written.append(base64.b64encode(png.getvalue()).decode())
+    return written
+
+
+def _open_images(images: Sequence[str]) -> list[Any] | None:
+    from PIL import Image
+
+    return [Image.open(io.BytesIO(base64.b64decode(each))) for each in images] or None

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.ledger.changes import FactChange as FactChange
     from factmem.ledger.entries import Entry as Entry
     from factmem.ledger.entries import StoredFact as StoredFact
+    from factmem.ledger.history import FactChange as FactChange
     from factmem.ledger.history import History as History
     from factmem.ledger.history import HistoryAction as HistoryAction
     from factmem.ledger.history import HistoryEntry as HistoryEntry
     from factmem.ledger.ledger import Ledger as Ledger
-    from factmem.ledger.proposals import Proposal as Proposal
+    from factmem.ledger.ledger import Proposal as Proposal
     from factmem.ledger.resolution import PlacedFact as PlacedFact
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "changes": ["FactChange"],
             "entries": ["Entry", "StoredFact"],
-            "history": ["History", "HistoryAction", "HistoryEntry"],
-            "ledger": ["Ledger"],
-            "proposals": ["Proposal"],
+            "history": ["FactChange", "History", "HistoryAction", "HistoryEntry"],
+            "ledger": ["Ledger", "Proposal"],
             "resolution": ["PlacedFact"],
         },
     )

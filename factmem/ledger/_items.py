@@ -5,19 +5,98 @@ under the lock of whoever owns the ledger. One class serves current, proposed an
 large place has 100,000 of them in memory: hence slots, strings and lists that are shared until one
 changes, and no dictionary for a single item. Forgettings and retractions name a value by its
 digest; digests are computed only for keywords that were asked for one.
+
+The order of statements: of two statements, the one that was said later is current.
+
+Each save is a statement, and so are a retraction and a forgetting. It may be recorded long after it
+was said, even after a later statement. So a save never replaces a value that was said after it, and
+never brings back a value that was retracted or forgotten after it. Of equal times the greater id
+counts, so that every copy of a store decides alike.
+
+Conditions of forgettings: which current items they remove.
+
+Which facts of a ledger changed, for readers that follow a place without loading it again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from factmem.ledger._statements import Retractions, Told, digest_of, told
-from factmem.ledger.entries import ForgottenItem, RetractedValue, SourceEntry, StoredFact
+from factmem.ledger.entries import ForgottenItem, RetractedValue, SourceEntry, StoredFact, source_of
 from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.actors import By
-from factmem.models.clock import moment, stamp
-from factmem.models.when import begin_of, end_of
+from factmem.models.facts import By, FactSource, includes
+from factmem.models.when import begin_of, end_of, moment, stamp
+
+Told: TypeAlias = tuple[str, str]
+"""When a statement was said, and its id."""
+
+NEVER: Told = ("", "")
+
+
+def said_at(said: StoredFact | RetractedValue, at: str) -> str:
+    """Return when a statement that was recorded at `at` was said: then or earlier."""
+    return min(said["timestamp"], at)
+
+
+def told(fact: StoredFact, at: str) -> Told:
+    """Return the place of a save in the order.
+
+    A decision of a person counts as said when it is recorded: it settles what was said before. A value
+    that begins later counts as said when it begins.
+    """
+    said = at if "confirmed" in fact else said_at(fact, at)
+    return max(said, begin_of(fact["since"])) if "since" in fact else said, fact["id"]
+
+
+def last_ended(retracted: RetractedValue, at: str) -> Told:
+    """Return the last place in the order whose value a retraction ends."""
+    return said_at(retracted, at), retracted.get("id", "")
+
+
+def digest_of(key: Canonical) -> str:
+    """Return the digest that names a value in a retraction, so that the value is not stored."""
+    return sha256(b"s" + key.encode() if isinstance(key, str) else b"j" + key).hexdigest()[:32]
+
+
+class Retractions:
+    """The latest retraction of each value of one keyword."""
+
+    __slots__ = ("_by_digest", "floor", "rejected")
+
+    def __init__(self) -> None:
+        self._by_digest: dict[str, Told] = {}
+        self.floor: Told = NEVER
+        """For a keyword with one value: the place of the last value that was retracted or
+        forgotten. Statements before it had been replaced by it."""
+        self.rejected: set[str] = set()
+        """The digests of values that a person retracted."""
+
+    def add(self, retracted: RetractedValue, at: str) -> None:
+        """Apply a retraction that was recorded at `at`."""
+        said, fact_id = retracted.get("floor", NEVER)
+        self.floor = max(self.floor, (said, fact_id))
+        if (digest := retracted.get("digest")) is not None:
+            self.end(digest, last_ended(retracted, at))
+            if "confirmed" in retracted:
+                self.rejected.add(digest)
+
+    def end(self, digest: str, until: Told) -> None:
+        """End what was said of a value up to a place in the order."""
+        self._by_digest[digest] = max(self._by_digest.get(digest, NEVER), until)
+
+    def has_ended(self, place: Told, key: Canonical) -> bool:
+        """Return whether a value was retracted or forgotten after it was said."""
+        return bool(self._by_digest) and place <= self._by_digest.get(digest_of(key), NEVER)
+
+
+def retraction_name(retracted: RetractedValue) -> str:
+    """Return the name of a retraction among the latest superseded statements."""
+    return f"{retracted.get('digest')} {retracted['timestamp']} {retracted['keyword']}"
+
 
 ItemState: TypeAlias = Literal["saved", "learnt", "confirmed", "proposed"]
 """Whether the application saved a value, a model learnt it, a person confirmed it, or it waits."""
@@ -404,3 +483,113 @@ def with_values(fact: StoredFact, kept: Sequence[int]) -> StoredFact:
         del rest["values"]
     found: StoredFact = rest
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The condition of a forgetting: an item must meet every field that is set."""
+
+    keyword: str | None = None
+    key: Canonical | None = None
+    source: FactSource | None = None
+    older_than: str | None = None
+    keywords: frozenset[str] | None = None
+    fact_ids: frozenset[str] | None = None
+    metadata: Mapping[str, JsonValue] | None = None
+    reading: Callable[[JsonValue], Canonical | None] | None = None
+    """Returns the `key` of a stored value of an older type; None if its concept cannot read it."""
+    is_single: bool = False
+    """Whether `keywords` are those of one SINGLE concept. With the value that was said last, the
+    earlier ones under its other keywords are removed: none of them becomes current."""
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The keywords and fact ids of the condition; None if it names none."""
+        alone = None if self.keyword is None else (self.keyword,)
+        named = [each for each in (alone, self.keywords, self.fact_ids) if each is not None]
+        return frozenset().union(*named) if named else None
+
+    @property
+    def is_of_keywords(self) -> bool:
+        """Whether it is met by all values of its keywords."""
+        others = self.key, self.source, self.older_than, self.fact_ids, self.metadata
+        return all(each is None for each in others)
+
+    def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
+        """Return whether an item meets all conditions. A source must be the only one of the item."""
+        return (
+            (self.keyword is None or keyword == self.keyword)
+            and (self.keywords is None or keyword in self.keywords)
+            and (self.key is None or key == self.key or self._reads_as_key(item))
+            and (self.fact_ids is None or item.fact_id in self.fact_ids)
+            and (self.older_than is None or item.confirmed_at < self.older_than)
+            and (self.source is None or self._is_only_source(item))
+            and (self.metadata is None or includes(item.metadata or {}, self.metadata))
+        )
+
+    def _reads_as_key(self, item: Item) -> bool:
+        return self.reading is not None and self.reading(item.value) == self.key
+
+    def _is_only_source(self, item: Item) -> bool:
+        sources = [source_of(source) for source in item.sources]
+        return self.source is not None and all(
+            source is not None and self.source.covers(source) for source in sources
+        )
+
+
+_MOST_MARKS = 1024
+"""The most changed facts that are kept. Readers that follow a place ask at every turn of an agent."""
+
+
+class Touched:
+    """The changes of one keyword."""
+
+    __slots__ = ("ids", "is_text", "is_whole")
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        """The facts that gained or lost values, or were confirmed."""
+        self.is_text: bool = True
+        """Whether only strings were added and removed; otherwise the type may have changed."""
+        self.is_whole: bool = False
+        """Whether all its facts may have changed: it was replaced or has a new description."""
+
+
+class ChangeLog:
+    """The latest changes of a ledger, by the number of the applied entry.
+
+    Not thread-safe, like its ledger.
+
+    Args:
+        begun: The last entry before the first change.
+    """
+
+    __slots__ = ("_lost", "_marks")
+
+    def __init__(self, begun: int) -> None:
+        self._marks: deque[tuple[int, str, str | None, bool]] = deque()
+        self._lost = begun
+        """The last entry whose change was discarded."""
+
+    def note(self, entry: int, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
+        """Record a fact changed by an entry, with the added or removed value; None means all facts."""
+        marks = self._marks
+        if len(marks) == _MOST_MARKS:
+            self._lost = marks.popleft()[0]
+        marks.append((entry, keyword, fact_id, type(value) is str))
+
+    def since(self, entry: int) -> dict[str, Touched] | None:
+        """Return the changes after an entry, by keyword; None if they were discarded."""
+        if entry < self._lost:
+            return None
+        found: dict[str, Touched] = {}
+        for number, keyword, fact_id, is_text in reversed(self._marks):
+            if number <= entry:
+                break
+            touched = found.setdefault(keyword, Touched())
+            if fact_id is None:
+                touched.is_whole = True
+            else:
+                touched.ids.add(fact_id)
+                touched.is_text &= is_text
+        return found

@@ -12,22 +12,22 @@ from operator import attrgetter
 from typing import Any
 
 from factmem.errors import StoredFactError
-from factmem.ledger._change_log import Touched
-from factmem.ledger._items import NO_SOURCE, Item, KeywordItems
+from factmem.ledger._items import NO_SOURCE, Item, KeywordItems, Touched
 from factmem.ledger.entries import StoredFact, source_of
-from factmem.models._metadata import NO_METADATA, Metadata
-from factmem.models._stored_facts import stored_concept, stored_single
 from factmem.models._values import Canonical, json_type
-from factmem.models.actors import FactState
-from factmem.models.clock import moment, stamp
 from factmem.models.facts import (
+    NO_METADATA,
     AnyFact,
     Concept,
+    FactState,
     FactType,
+    Metadata,
     MultipleFacts,
     SingleFact,
+    stored_concept,
+    stored_single,
 )
-from factmem.models.when import when_of
+from factmem.models.when import moment, stamp, when_of
 
 
 def all_presented(

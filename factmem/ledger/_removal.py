@@ -13,10 +13,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from factmem.ledger._items import KeywordItems, Proposals
-from factmem.ledger._related import KINDS
-from factmem.ledger._statements import NEVER, digest_of
-from factmem.ledger._trace import Life, SavedFact, Trace
+from factmem.ledger._items import NEVER, KeywordItems, Proposals, digest_of
+from factmem.ledger._trace import KINDS, Life, SavedFact, Trace
 from factmem.ledger.entries import (
     Entry,
     ForgottenItem,

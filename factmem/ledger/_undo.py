@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from factmem.ledger._items import Item, name_of
 from factmem.ledger._presentation import restated
-from factmem.ledger.changes import change_ids
 from factmem.ledger.entries import (
     Amendment,
     Entry,
@@ -22,6 +21,7 @@ from factmem.ledger.entries import (
     StoredFact,
     keywords_of,
 )
+from factmem.ledger.history import change_ids
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
 

@@ -1,24 +1,41 @@
 """The history of a concept: every save, confirmation, supersession and forgetting. Pure.
 
 The entries about the keyword are traced, and each effect becomes a `HistoryEntry`.
+
+The changes of a place: what each entry added, removed, confirmed and proposed. Pure.
+
+A change is an entry, seen by its effects. Its id is a digest of what it names, so it stays the same
+when other history is removed, and needs no room in a store.
+
+Valid time: which values held at some time, as far as it was known at another.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any
 
-from factmem.ledger._items import Item, values_of
-from factmem.ledger._presentation import as_far_as_readable, as_plain, is_misfit, presented
-from factmem.ledger._trace import SavedFact, Trace
-from factmem.ledger.entries import Entry, StoredFact, by_of
-from factmem.models._display import CELLS, Displayed, Sheet, fact_cells, one_kind
-from factmem.models._stored_facts import stored_concept
-from factmem.models.clock import moment, stamp
-from factmem.models.facts import AnyFact, Concept, FactType
+import orjson
 
-__all__ = ["History", "HistoryAction", "HistoryEntry"]
+from factmem.ledger._items import Condition, Item, KeywordItems, name_of, values_of
+from factmem.ledger._presentation import (
+    as_far_as_readable,
+    as_plain,
+    is_misfit,
+    json_concept,
+    presented,
+)
+from factmem.ledger._trace import Life, RelatedEntries, SavedFact, Trace
+from factmem.ledger.entries import Entry, ForgottenItem, StoredFact, by_of
+from factmem.ledger.ledger import Ledger, LedgerState
+from factmem.models._display import CELLS, Displayed, Sheet, fact_cells, one_kind
+from factmem.models.facts import AnyConcept, AnyFact, Concept, FactType, stored_concept
+from factmem.models.places import Identity, Place
+from factmem.models.when import When, begin_of, end_of, moment, stamp
+
+__all__ = ["FactChange", "History", "HistoryAction", "HistoryEntry"]
 
 
 class HistoryAction(StrEnum):
@@ -265,3 +282,338 @@ def _event(saved: SavedFact, concept: Concept[Any, Any]) -> HistoryEntry:
     elif is_new and fact.since is not None and stamp(fact.since.begin) > saved.at:
         action = HistoryAction.PLANNED
     return HistoryEntry(action, moment(saved.at), fact, (), is_unreadable, *saved.by)
+
+
+_PARTS = ("added", "removed", "confirmed", "proposed", "rejected", "superseded")
+_PLACE_DIGITS = 6
+_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FactChange(Displayed):
+    """One change of a place, by its effects.
+
+    Values have the types of the memory's concepts if they fit; all others are plain JSON.
+    """
+
+    id: str
+    """Names it for `MemoryReview.undo`."""
+    place: Place
+    at: datetime
+    """When it was recorded."""
+    actor: str
+    """Who made it: "application" if nobody was named; see `acting`."""
+    reason: str | None
+    added: tuple[AnyFact, ...] = ()
+    """New current values, as they were saved, each with its source."""
+    removed: tuple[AnyFact, ...] = ()
+    """Values that it replaced or forgot."""
+    confirmed: tuple[AnyFact, ...] = ()
+    """Current values that were said again, or confirmed by a person."""
+    proposed: tuple[AnyFact, ...] = ()
+    """Values that wait for a decision since then."""
+    rejected: tuple[AnyFact, ...] = ()
+    """Proposals that it decided against."""
+    superseded: tuple[AnyFact, ...] = ()
+    """Statements that changed nothing, because of something that was said later."""
+    undoes: str | None = None
+    """The id of the change that it undid."""
+
+    @property
+    def kind(self) -> str:
+        """What it did mainly, in a word.
+
+        "undone", "replaced", "saved", "planned", "forgotten", "confirmed", "proposed", "rejected" or
+        "superseded".
+        """
+        if self.undoes is not None:
+            return "undone"
+        if self.added and all(each.since and each.since.begin > self.at for each in self.added):
+            return "planned"
+        if self.added:
+            return "replaced" if self.removed else "saved"
+        named = {
+            "forgotten": self.removed,
+            "confirmed": self.confirmed,
+            "proposed": self.proposed,
+            "rejected": self.rejected,
+        }
+        return next((name for name, facts in named.items() if facts), "superseded")
+
+    @property
+    def facts(self) -> tuple[AnyFact, ...]:
+        """All facts that it touched, the new ones first."""
+        first = self.added + self.confirmed + self.proposed
+        return first + self.removed + self.rejected + self.superseded
+
+
+def place_digits(identity: Identity) -> str:
+    """Return the beginning of the ids of all changes of a place."""
+    return blake2b(orjson.dumps(identity)).hexdigest()[:_PLACE_DIGITS]
+
+
+class ChangeIds:
+    """Gives the entries of a place their ids, in order; equal ones are told apart by it."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._first = place_digits(identity)
+        self._seen: dict[str, int] = {}
+
+    def of(self, entry: Entry) -> str:
+        """Return the id of the next entry."""
+        named = [
+            entry["at"],
+            [(fact["keyword"], fact["id"]) for fact in entry.get("facts", ())],
+            [name[:2] for name in entry.get("forget", ())],
+            [(each["keyword"], each["timestamp"]) for each in entry.get("retract", ())],
+        ]
+        body = orjson.dumps(named)
+        digits = blake2b(body).hexdigest()[:_DIGITS]
+        self._seen[digits] = count = self._seen.get(digits, -1) + 1
+        if count:
+            digits = blake2b(body + str(count).encode()).hexdigest()[:_DIGITS]
+        return self._first + digits
+
+
+def change_ids(identity: Identity, entries: Iterable[Entry]) -> list[str]:
+    """Return the ids of all entries of a place."""
+    return list(map(ChangeIds(identity).of, entries))
+
+
+def changes_of(
+    place: Place,
+    entries: Iterable[Entry],
+    concepts: Mapping[str, AnyConcept],
+    *,
+    since: str = "",
+    until: str | None = None,
+) -> Iterator[FactChange]:
+    """Yield the changes of a place, oldest first.
+
+    Args:
+        place: The place.
+        entries: All of its entries.
+        concepts: The concepts whose types are known, by each of their keywords.
+        since: Only changes from this time on, as a stamp.
+        until: Only changes until this time.
+    """
+    reader = ChangeReader(place, concepts)
+    for entry in entries:
+        change = reader.read(entry, since=since, until=until)
+        if change is not None:
+            yield change
+
+
+class ChangeReader:
+    """Reads the entries of a place one by one, as changes.
+
+    Args:
+        place: The place.
+        concepts: The concepts whose types are known, by each of their keywords.
+    """
+
+    def __init__(self, place: Place, concepts: Mapping[str, AnyConcept]) -> None:
+        self._place = place
+        self._concepts = concepts
+        self._trace = Trace(())
+        self._ids = ChangeIds(place.identity)
+        self._shapes: dict[str, tuple[str, str]] = {}
+
+    def read(self, entry: Entry, *, since: str = "", until: str | None = None) -> FactChange | None:
+        """Apply the next entry; return its change if it is one, in the time from `since` on."""
+        trace, change_id = self._trace, self._ids.of(entry)
+        trace.forget_past()
+        trace.apply(entry)
+        for saved in trace.saved[-1]:
+            fact = saved.fact
+            self._shapes[fact["keyword"]] = fact["description"], fact["type"]
+        at = trace.recorded[-1]
+        if at < since or (until is not None and at > until):
+            return None
+        parts = _Effects(trace, self._shapes, self._concepts).parts()
+        if not any(parts):
+            return None
+        actor, reason = by_of(entry)
+        named = dict(zip(_PARTS, parts, strict=True))
+        who = actor or "application"
+        undoes = entry.get("undoes")
+        return FactChange(change_id, self._place, moment(at), who, reason, undoes=undoes, **named)
+
+
+class _Effects:
+    """The effects of the last entry, as facts."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        shapes: Mapping[str, tuple[str, str]],
+        concepts: Mapping[str, AnyConcept],
+    ) -> None:
+        self._saved = trace.saved[-1]
+        gone: dict[Life, None] = {}
+        for saved in self._saved:
+            gone |= dict.fromkeys(saved.replaced)
+        gone |= dict.fromkeys(trace.forgotten[-1].values())
+        self._gone = list(gone)
+        self._shapes = shapes
+        self._concepts = concepts
+
+    def parts(self) -> Sequence[tuple[AnyFact, ...]]:
+        """Return the facts in the order of `_PARTS`."""
+        kept = {
+            (saved.fact["keyword"], value.life.key)
+            for saved in self._saved
+            for value in saved.values
+            if not value.is_superseded
+        }
+        waited = [life for life in self._gone if life.item.state == "proposed"]
+        refused = [life for life in waited if (life.keyword, life.key) not in kept]
+        removed = [life for life in self._gone if life.item.state != "proposed"]
+        return (
+            self._said("added"),
+            self._ended(removed),
+            self._said("confirmed"),
+            self._said("proposed"),
+            self._ended(refused),
+            self._said("superseded"),
+        )
+
+    def _said(self, part: str) -> tuple[AnyFact, ...]:
+        return tuple(fact for saved in self._saved for fact in self._facts(saved, part))
+
+    def _facts(self, saved: SavedFact, part: str) -> list[AnyFact]:
+        items: list[Item] = []
+        for (_, value), each in zip(values_of(saved.fact), saved.values, strict=False):
+            if part == _part_of(each.is_superseded, each.is_proposed, each.is_new):
+                item = Item(0, value, saved.fact, saved.at, saved.by)
+                item.state = "proposed" if each.is_proposed else item.state
+                items.append(item)
+        return self._shown(saved.fact["keyword"], items)
+
+    def _ended(self, lives: Iterable[Life]) -> tuple[AnyFact, ...]:
+        return tuple(fact for life in lives for fact in self._shown(life.keyword, [life.item]))
+
+    def _shown(self, keyword: str, items: list[Item]) -> list[AnyFact]:
+        if not items:
+            return []
+        description, fact_type = self._shapes.get(keyword, (keyword, "SINGLE"))
+        concept = self._concepts.get(keyword) or json_concept(
+            keyword, description, FactType(fact_type), items
+        )
+        if concept.fact_type is FactType.SINGLE:
+            return [fact for item in items for fact in as_far_as_readable(concept, [item])]
+        return as_far_as_readable(concept, items)
+
+
+def _part_of(is_superseded: bool, is_proposed: bool, is_new: bool) -> str:
+    if is_superseded:
+        return "superseded"
+    if is_proposed:
+        return "proposed"
+    return "added" if is_new else "confirmed"
+
+
+def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
+    """Return a ledger of the values that held at a time; read it with an empty `now`.
+
+    A value holds from its `since`, or from when it was said, until its `until`, or until what was said
+    later ended it: its retraction, or for a SINGLE keyword the begin of the next value. What was
+    forgotten has never held, also if it was over when it was forgotten. If several values held in a
+    day, month or year, a SINGLE keyword shows the last of them, and of overlapping ones that which was
+    said last. Of a time `between` two moments all are shown, as a MULTIPLE keyword, and what was
+    replaced has the time of that as its `until`.
+
+    Args:
+        entries: The entries of a place.
+        when: A moment, or a time in which the values held at least for a moment.
+        known: Only what was recorded until then counts, and what had not expired by then; a stamp.
+    """
+    begin, end, is_between = stamp(when.begin), stamp(when.end), "/" in when.text
+    trace = _traced(list(_recorded(entries, known)), max(begin, end, known))
+    lives: dict[str, list[tuple[str, Life]]] = {}
+    for life in trace.lives:
+        first, last = _period(life)
+        if life.item.state == "proposed" or _has_expired(life, known):
+            continue
+        # A moment has no length: what begins at it holds at it.
+        if first < (end if begin < end else end + "~") and begin < last and first < last:
+            lives.setdefault(life.keyword, []).append((min(last, end), life))
+            if is_between and life.holds_until is not None:
+                life.item.since, life.item.until = life.item.since or first, last
+    found: dict[str, KeywordItems] = {}
+    for keyword, held in trace.state().by_keyword.items():
+        if keyword in lives:
+            kind = "MULTIPLE" if is_between else held.fact_type
+            found[keyword] = _chosen(KeywordItems(held.description, kind), lives[keyword])
+    return Ledger.restored(LedgerState(known, 0, [], {}, found, []))
+
+
+def former_values(entries: Sequence[Entry], condition: Condition, now: str) -> list[ForgottenItem]:
+    """Return the values that meet a condition and held before `now`, and were not forgotten."""
+    related = RelatedEntries(entries)
+    trace = _traced(related.at(related.to(condition.names or ()).numbers), now)
+    found = {
+        life.name: name_of(life.keyword, life.item)
+        for life in trace.lives
+        if life.holds_until != "" and life.is_dead(now) and not _has_expired(life, now)
+        if condition.is_met_by(life.keyword, life.key, life.item)
+    }
+    return list(found.values())
+
+
+def _traced(entries: Sequence[Entry], now: str) -> Trace:
+    """Trace entries until `now`; what was over when its value or keyword was forgotten is withdrawn."""
+    trace = Trace(entries)
+    trace.advance(max(now, trace.recorded_at))
+    forgettings = [n for n, each in enumerate(entries) if "forget" in each and "undoes" not in each]
+    keywords = {name[0] for number in forgettings for name in entries[number].get("forget", ())}
+    known: dict[object, list[Life]] = {}
+    for life in trace.lives if keywords else ():
+        if life.keyword in keywords:
+            known.setdefault(life.keyword, []).append(life)
+            known.setdefault(life.name, []).append(life)
+    for number in forgettings:
+        entry, at = entries[number], trace.recorded[number]
+        for keyword, _, digest in entry.get("forget", ()):
+            for life in known.get(keyword if "whole" in entry else (keyword, digest), ()):
+                if life.is_dead(at):
+                    life.holds_until = ""
+    return trace
+
+
+def _has_expired(life: Life, now: str) -> bool:
+    expires_at = life.item.expires_at
+    return expires_at is not None and expires_at <= now
+
+
+def _recorded(entries: Iterable[Entry], known: str) -> Iterable[Entry]:
+    at = ""
+    for entry in entries:
+        at = max(at, entry["at"])
+        if at > known:
+            return
+        yield entry
+
+
+_NEVER = "~"
+"""Greater than any stamp."""
+
+
+def _period(life: Life) -> tuple[str, str]:
+    """Return from when until when a value held."""
+    item = life.item
+    first = life.holds_from if item.since is None else begin_of(item.since)
+    last = _NEVER if item.until is None else end_of(item.until)
+    return first, last if life.holds_until is None else min(last, life.holds_until)
+
+
+def _chosen(shown: KeywordItems, lives: list[tuple[str, Life]]) -> KeywordItems:
+    """Add the items that are shown of a keyword, given until when each of its lives held."""
+    lives.sort(key=lambda each: (each[0], each[1].item.last))
+    if shown.fact_type == "SINGLE":
+        shown.add(lives[-1][1].key, lives[-1][1].item)
+        return shown
+    last = {life.key: life.item for _, life in lives}
+    for key, item in sorted(last.items(), key=lambda each: each[1].number):
+        shown.add(key, item)
+    return shown

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from factmem.llm._lenient_json import items_in, members_in
+from factmem.llm._answer import items_in, members_in
 
 Concern: TypeAlias = Literal["format", "schema", "length", "other"]
 """Why a request was rejected: the response format, this schema, too many tokens, or another."""

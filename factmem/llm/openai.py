@@ -1,25 +1,40 @@
 """OpenAIChatModel: a client of any endpoint with OpenAI's chat completions API, and its parser of answers.
 
 The `openai` package is imported on the first call, not with this module.
+
+The client of the `openai` package, shared by the chat model and the embedder.
+
+It opens a client per event loop, limits the time of a call and describes failures without quoting
+the request. The package is imported on the first call, because the import takes a second. Versions
+from 2.30 on are supported, built on httpx or on httpx2: nothing here imports either.
+
+Structured output with fallbacks: JSON schema, then JSON mode, then an instruction in words.
+
+Chat models by name, and the address of Ollama.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from json import JSONDecodeError
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
+from urllib.parse import urlsplit
 
+import anyio
 from pydantic_core import to_json
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._arguments import expect, expect_all
-from factmem.errors import ChatModelError
-from factmem.llm._answer import AnswerType
-from factmem.llm._api_errors import complaint, concern_of, texts_of
-from factmem.llm._lenient_json import items_in, members_in, text_in
-from factmem.llm._openai_client import CallFailure, ClientOptions, OpenAIClient, OpensClients
-from factmem.llm._structured_output import Asking, Failure, Ladder
-from factmem.llm.base import ChatResponse, Extraction, Message, ToolCall, ToolDefinition
-from factmem.llm.extraction import converse
+from factmem._arguments import expect, expect_all, expect_within, has_name, kind_of
+from factmem._concurrency.per_loop import PerLoopResource
+from factmem.errors import ChatModelError, MissingExtraError
+from factmem.llm._answer import AnswerType, Problem, items_in, members_in, strict_schema, text_in
+from factmem.llm._api_errors import Concern, complaint, concern_of, repeats, texts_of
+from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolCall, ToolDefinition
+from factmem.llm.extraction import converse, with_words
 from factmem.llm.messages import dicts_of
 from factmem.usage import Usage
 
@@ -29,7 +44,324 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIChatModel"]
 
 
+R = TypeVar("R")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailure:
+    """A failed call, described without any part of the request."""
+
+    reason: str
+    """What to write after the model's name; empty with `status` or `unreadable`."""
+    status: int | None = None
+    body: object = None
+    """The endpoint's error; it may quote the request."""
+    unreadable: Exception | None = None
+    """The error from parsing an answer with status 200."""
+    cause: Exception | None = None
+    """The cause to show; None if its text quotes the request."""
+    omission: str = ""
+    """The end of the message if there is a cause that is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """The validated connection arguments of a chat model or an embedder.
+
+    Raises:
+        TypeError: `client` is not an `AsyncOpenAI`, or another argument has the wrong type.
+        ValueError: `timeout` is not positive, or options of a client are passed with a client.
+    """
+
+    client: "AsyncOpenAI | None"
+    base_url: str | None
+    api_key: str | None
+    max_retries: int | None
+    timeout: float | None
+
+    def __post_init__(self) -> None:
+        client: object = self.client
+        sync = getattr(sys.modules.get("openai"), "OpenAI", None)
+        is_sync = isinstance(sync, type) and isinstance(client, sync)
+        is_wrong = is_sync or isinstance(client, type) or not has_name(client, "api_key")
+        if client is not None and is_wrong:
+            raise TypeError(
+                f"client must be an AsyncOpenAI, not {kind_of(client)}: client=AsyncOpenAI(...)"
+            )
+        key: object = self.api_key
+        if key is not None and not isinstance(key, str) and not callable(key):
+            raise TypeError(f"api_key must be a string, not {kind_of(key)}: api_key='sk-...'")
+        if self.timeout is not None:
+            expect_within(self.timeout, float, "timeout", "timeout=60.0", above=0)
+        if self.client is not None and self._for_client():
+            raise ValueError(
+                "base_url, api_key and max_retries must be set on the client that is passed: "
+                "client=AsyncOpenAI(base_url=..., api_key=...)"
+            )
+
+    def open(self, error: Callable[[str], Exception], resource: str) -> "AsyncOpenAI":
+        """Open a client and load its `resource`.
+
+        Raises:
+            MissingExtraError: The package is not installed.
+        """
+        try:
+            import openai
+        except ImportError as exc:
+            message = "The openai package is not installed: pip install openai"
+            raise MissingExtraError(message) from exc
+        try:
+            client = openai.AsyncOpenAI(**self._for_client())
+        except openai.OpenAIError as exc:
+            raise error(
+                "The endpoint needs credentials: pass api_key or set OPENAI_API_KEY; a local "
+                "server accepts any string"
+            ) from exc
+        # The package defers more slow imports to the first use of a resource.
+        getattr(client, resource)
+        return client
+
+    def _for_client(self) -> dict[str, Any]:
+        options = {
+            "base_url": self.base_url,
+            "api_key": self.api_key,
+            "max_retries": self.max_retries,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+class OpenAIClient(Generic[R]):
+    """Calls one resource of an endpoint: `chat` or `embeddings`.
+
+    A client that was passed in is never closed. Otherwise one is opened per event loop, on first
+    use.
+
+    Args:
+        options: The connection arguments.
+        resource: The attribute of the client to use.
+        error: Creates the error for missing credentials.
+    """
+
+    def __init__(
+        self, options: ClientOptions, resource: str, error: Callable[[str], Exception]
+    ) -> None:
+        self._options = options
+        self._opened = PerLoopResource(lambda: options.open(error, resource), _close)
+
+    async def aclose(self) -> None:
+        """Close the client that was opened in the running event loop, if there is one."""
+        await self._opened.aclose()
+
+    async def call(
+        self, request: Callable[["AsyncOpenAI"], Awaitable[R]], sent: Iterable[str]
+    ) -> R | CallFailure:
+        """Make one call, with the client's retries.
+
+        Args:
+            request: Makes the call and parses its answer. It raises `ValueError` if the answer
+                cannot be parsed.
+            sent: The strings in the request; no error may quote them.
+
+        Raises:
+            ValueError: The request contains characters that cannot be sent.
+        """
+        client = self._options.client or await self._opened.get()
+        import openai
+
+        failure: Exception | None = None
+        is_sendable = True
+        with anyio.move_on_after(self._options.timeout):
+            try:
+                return await request(client)
+            except UnicodeEncodeError:
+                is_sendable = False  # the error contains the whole request and is dropped
+            except (openai.OpenAIError, ValueError, RecursionError) as exc:
+                failure = exc
+        if not is_sendable:
+            raise ValueError("The request or the API key contains characters that cannot be sent")
+        if failure is None:
+            return CallFailure(f"did not answer within {self._options.timeout} seconds")
+        return _described(failure, [client.api_key, *sent])
+
+
+class OpensClients:
+    """A context manager that closes the client which it opened in the running event loop."""
+
+    _client: OpenAIClient[Any]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the client that was opened in the running event loop, if there is one."""
+        await self._client.aclose()
+
+
+async def _close(client: "AsyncOpenAI") -> None:
+    await client.close()
+
+
+def _described(exc: Exception, secrets: Iterable[str]) -> CallFailure:
+    import openai
+
+    if not isinstance(exc, openai.OpenAIError):
+        return CallFailure("", unreadable=exc)
+    is_repeating = repeats(_shown(exc), secrets)
+    cause = None if is_repeating else exc
+    omission = "; its message is left out, because it quotes the request" if is_repeating else ""
+    if isinstance(exc, openai.APIStatusError):
+        return CallFailure("", exc.status_code, exc.body, None, cause, omission)
+    reason = "could not be called"
+    if isinstance(exc, openai.APITimeoutError):
+        reason = "did not answer within the client's timeout"
+    elif isinstance(exc, openai.APIConnectionError):
+        reason = "could not be reached, or closed the connection: check base_url and network"
+    return CallFailure(reason, cause=cause, omission=omission)
+
+
+def _shown(exc: BaseException) -> str:
+    """Return the messages of an error and of its causes, as a traceback shows them."""
+    shown: list[str] = []
+    seen: set[int] = set()
+    rest: list[BaseException | None] = [exc]
+    while rest:
+        error = rest.pop()
+        if error is not None and id(error) not in seen:
+            seen.add(id(error))
+            shown.append(str(error))
+            rest += [error.__cause__, error.__context__]
+    return "\n".join(shown)
+
+
+_IGNORED_OFTEN = 2
+
+
+class Format(IntEnum):
+    """The formats to request, the most binding first."""
+
+    STRICT_SCHEMA = 0
+    SCHEMA = 1
+    JSON_OBJECT = 2
+    TEXT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The error of a failed call, not raised yet."""
+
+    error: ChatModelError
+    cause: BaseException | None
+    """The error's cause; None if its text would quote the prompt."""
+    concern: Concern = "other"
+
+
+Complete: TypeAlias = Callable[
+    [Sequence[Message], dict[str, object]], Awaitable[ChatResponse | Failure]
+]
+"""Makes one call with these messages and these fields of the request."""
+
+
+class Ladder:
+    """The best format that an endpoint is known to support.
+
+    It only descends, so concurrent tasks cannot undo each other's result.
+    """
+
+    def __init__(self) -> None:
+        self.format = Format.STRICT_SCHEMA
+        self._ignored = 0
+
+    def descend(self, to: Format) -> None:
+        """Use `to` as the first format from now on."""
+        self.format = max(self.format, to)
+
+    def note_ignored(self, *, was_ignored: bool) -> None:
+        """Count consecutive answers without any JSON, and descend to words after the second.
+
+        An endpoint that ignores the response format returns such answers every time; any other
+        endpoint does so only occasionally.
+        """
+        self._ignored = self._ignored + 1 if was_ignored else 0
+        if self._ignored >= _IGNORED_OFTEN:
+            self.descend(Format.TEXT)
+
+
+class Asking(Generic[T]):
+    """The calls of one extraction; uses the next format if the endpoint rejects one."""
+
+    def __init__(self, ladder: Ladder, wanted: AnswerType[T], complete: Complete) -> None:
+        self._ladder = ladder
+        self._wanted = wanted
+        self._complete = complete
+        self._strict = strict_schema(wanted.schema)
+        least = Format.STRICT_SCHEMA if self._strict is not None else Format.SCHEMA
+        self._format = max(ladder.format, least)
+        self.was_ignored = False
+        """Whether a request for JSON got an answer without any JSON."""
+
+    async def __call__(self, messages: Sequence[Message], problem: Problem | None) -> ChatResponse:
+        """Ask with the strictest format that the endpoint accepts.
+
+        Raises:
+            ChatModelError: The endpoint accepts no format, or failed for another reason.
+        """
+        if problem is not None and not problem.has_json:
+            self.was_ignored = self._format is not Format.TEXT
+            self._format = Format.TEXT
+        refused = Usage()
+        is_schema_refused = False
+        while True:
+            outcome = await self._complete(self._messages(messages, problem), self._request())
+            if isinstance(outcome, ChatResponse):
+                break
+            is_of_format = outcome.concern in {"format", "schema"}
+            if not is_of_format or self._format is Format.TEXT:
+                outcome.error.usage += refused
+                raise outcome.error from outcome.cause
+            refused += Usage(calls=1)
+            # Rejecting this schema does not mean that the endpoint rejects the next one.
+            is_schema_refused = is_schema_refused or outcome.concern == "schema"
+            below = Format(self._format + 1)
+            # A loose schema is another schema, and no other format.
+            self._format = below if outcome.concern == "schema" else max(below, Format.JSON_OBJECT)
+        if refused.calls and not is_schema_refused:
+            self._ladder.descend(self._format)
+        return replace(outcome, usage=refused + outcome.usage)
+
+    def _messages(self, messages: Sequence[Message], problem: Problem | None) -> Sequence[Message]:
+        """Append the instruction in words, unless the endpoint enforces the schema.
+
+        After an answer that does not fit the words are always appended: the endpoint might not
+        enforce the schema.
+        """
+        if self._format is Format.STRICT_SCHEMA and problem is None:
+            return messages
+        return with_words(messages, self._wanted.instruction())
+
+    def _request(self) -> dict[str, object]:
+        match self._format:
+            case Format.TEXT:
+                return {}
+            case Format.JSON_OBJECT:
+                return {"response_format": {"type": "json_object"}}
+            case Format.STRICT_SCHEMA | Format.SCHEMA:
+                is_strict = self._format is Format.STRICT_SCHEMA
+                described = {
+                    "name": self._wanted.name,
+                    "schema": self._strict or self._wanted.schema,
+                    "strict": is_strict,
+                }
+                return {"response_format": {"type": "json_schema", "json_schema": described}}
+
 
 _MAPPING: Any = Mapping  # mypy rejects an abstract class as an argument of type `type`
 
@@ -230,3 +562,36 @@ def _to_append(message: dict[str, object], calls: list[dict[str, object]]) -> di
         return answer
     beside = {key: part for key, part in message.items() if part not in (None, [], {}, "")}
     return {**beside, **answer, "tool_calls": calls}
+
+
+_PORT = 11434
+_ANY = {"0.0.0.0", "::"}  # noqa: S104
+"""Addresses that a server listens on, and that nobody can call."""
+
+
+def named_chat_model(name: str) -> ChatModel:
+    """Return the chat model of a name such as `openai:gpt-4o-mini` or `ollama:qwen3`.
+
+    Raises:
+        ValueError: There is no such provider, or no model is named.
+    """
+    provider, _, model = name.partition(":")
+    if model and provider == "openai":
+        return OpenAIChatModel(model)
+    if model and provider == "ollama":
+        return OpenAIChatModel(model, base_url=ollama_url(), api_key="ollama")
+    raise ValueError(
+        "The name of a chat model must have a provider and a model: openai:gpt-4o-mini or ollama:qwen3"
+    )
+
+
+def ollama_url() -> str:
+    """Return the address of Ollama's OpenAI interface: that of `OLLAMA_HOST`, else this machine's."""
+    host = os.environ.get("OLLAMA_HOST") or "localhost"
+    parts = urlsplit(host if "://" in host else f"http://{host}")
+    name = parts.hostname or "localhost"
+    if name in _ANY:
+        name = "localhost"
+    port = parts.port or (None if "://" in host else _PORT)
+    address = f"[{name}]" if ":" in name else name
+    return f"{parts.scheme}://{address}{'' if port is None else f':{port}'}/v1"

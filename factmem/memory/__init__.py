@@ -11,12 +11,12 @@ from factmem._lazy import lazily
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory as AgentMemory
     from factmem.memory.consolidation import ConsolidationReport as ConsolidationReport
-    from factmem.memory.consolidator import MemoryConsolidation as MemoryConsolidation
+    from factmem.memory.consolidation import MemoryConsolidation as MemoryConsolidation
     from factmem.memory.contents import MemoryContents as MemoryContents
     from factmem.memory.conversations import Conversation as Conversation
     from factmem.memory.conversations import MemoryConversations as MemoryConversations
     from factmem.memory.documents import MemoryDocuments as MemoryDocuments
-    from factmem.memory.origin import FactOrigin as FactOrigin
+    from factmem.memory.listing import FactOrigin as FactOrigin
     from factmem.memory.review import InboxItem as InboxItem
     from factmem.memory.review import MemoryReview as MemoryReview
     from factmem.memory.runs import MemoryRuns as MemoryRuns
@@ -27,12 +27,11 @@ else:
         __name__,
         {
             "agent_memory": ["AgentMemory"],
-            "consolidation": ["ConsolidationReport"],
-            "consolidator": ["MemoryConsolidation"],
+            "consolidation": ["ConsolidationReport", "MemoryConsolidation"],
             "contents": ["MemoryContents"],
             "conversations": ["Conversation", "MemoryConversations"],
             "documents": ["MemoryDocuments"],
-            "origin": ["FactOrigin"],
+            "listing": ["FactOrigin"],
             "review": ["InboxItem", "MemoryReview"],
             "runs": ["MemoryRuns", "RunOptions"],
             "tools": ["MemoryTool"],

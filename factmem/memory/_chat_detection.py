@@ -5,14 +5,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from factmem._arguments import expect, expect_all
-from factmem.detection.report import DetectionReport
-from factmem.detection.request import Detection, DetectionRequest
+from factmem.detection.report import Detection, DetectionReport, DetectionRequest
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.llm.messages import History
 from factmem.memory._parts import MemoryParts
 from factmem.models._checked import concepts_by_keyword
+from factmem.models.facts import FactSource, SourceKind
 from factmem.models.places import Identity, Place
-from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt._transcript import Transcript
 from factmem.providers.results import Moment
 

@@ -18,19 +18,17 @@ from factmem.llm.messages import (
     own_text,
     put_own_text,
 )
-from factmem.memory._instructions import current_instructions, separated
+from factmem.memory._loading import current_instructions, separated
 from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import Scopes, Subjects
 from factmem.models.boundary import Boundary
 from factmem.models.facts import FactType
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.prompt._memory_text import Quoted
-from factmem.prompt.memory_message import MemoryMessage
+from factmem.prompt.memory_message import MemoryMessage, Quoted
 from factmem.providers.base import FactStore, fact_store
-from factmem.recall._index_cache import IndexCache
-from factmem.recall.match import Match, RecallReport, RecallResult
-from factmem.recall.query import RecallQuery, checked_question
+from factmem.recall._place_cache import IndexCache
+from factmem.recall.match import Match, RecallQuery, RecallReport, RecallResult, checked_question
 
 _BEST = 3
 """The matches whose concepts get further values."""

@@ -1,23 +1,122 @@
 """Loading of current facts, for a chat or for the application, and of their origins.
 
 No call to a model. The functions behave like the methods of `AgentMemory` that call them.
+
+Instructions: the facts that a model has to follow, apart from other facts.
+
+A value is an instruction if the application saved it, or if it quotes the user's own message and is in
+the place of one entity. Values from tools, documents, web pages and the assistant are never
+instructions: otherwise a page could control every later run. In a place without an entity, which users
+share, a quote could be from another user and is not an instruction either.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from factmem._arguments import expect
 from factmem.events import MemoryOperation
+from factmem.ledger.history import HistoryAction, HistoryEntry
+from factmem.ledger.resolution import PlacedFact, Resolution
 from factmem.llm.messages import MEMORY_MESSAGE, History, checked_history, own_text, put_own_text
-from factmem.memory._instructions import separated
 from factmem.memory._parts import MemoryParts
-from factmem.memory.listing import CurrentFacts
-from factmem.memory.origin import FactOrigin, origin_of
+from factmem.memory.listing import CurrentFacts, FactOrigin, history_of, origin_of
 from factmem.models._checked import checked_concept
-from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
+from factmem.models._values import Canonical, canonical
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactSource,
+    L,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers._reader import MANY
+from factmem.providers.base import FactStore
+
+
+async def separated(
+    parts: MemoryParts, resolution: Resolution[L]
+) -> tuple[Resolution[L], list[PlacedFact]]:
+    """Return the facts that are data, and the instructions."""
+    concepts = parts.settings.instructions
+    if not concepts:
+        return resolution, []
+    facts: list[PlacedFact[L]] = []
+    followed: list[PlacedFact] = []
+    for placed in resolution.placed:
+        if placed.fact.concept.keyword not in concepts:
+            facts.append(placed)
+            continue
+        qualified = await _qualified(placed.fact, placed.place, parts.provider)
+        facts += _part(placed, [not each for each in qualified])
+        followed += _part(placed, qualified)
+    return Resolution(facts, resolution.unreadable), followed
+
+
+async def current_instructions(parts: MemoryParts, places: Sequence[Place]) -> list[PlacedFact]:
+    """Return the instructions in some places, independently of a question."""
+    followed: list[PlacedFact] = []
+    for concept in parts.settings.instructions.values():
+        resolution = await parts.reader.concept(concept, places)
+        followed += (await separated(parts, resolution))[1]
+    return followed
+
+
+async def _qualified(fact: AnyFact, place: Place, store: FactStore) -> list[bool]:
+    """Return for each value whether a model may follow it."""
+    if len(fact.values) == 1 and _qualifies(fact.source, place):
+        return [True]
+    # A fact has only its first source. Later sources are in the history, for each value.
+    history = await history_of(fact.concept, place, store)
+    if history is None:
+        return [_qualifies(fact.source, place)] * len(fact.values)
+    return [
+        any(_qualifies(source, place) for source in _sources(fact.id, key, history))
+        for key in _keys(fact)
+    ]
+
+
+def _qualifies(source: FactSource | None, place: Place) -> bool:
+    if source is None or source.kind is SourceKind.CODE:
+        return True
+    return source.kind is SourceKind.USER and place.subject.entity is not None
+
+
+def _sources(
+    fact_id: str, key: Canonical, history: Iterable[HistoryEntry]
+) -> list[FactSource | None]:
+    """Return the sources of a value since the save of the fact."""
+    found: list[FactSource | None] = []
+    is_there = False
+    for entry in history:
+        said = entry.fact
+        if said is None or entry.action is HistoryAction.SUPERSEDED or key not in _keys(said):
+            continue
+        is_there = is_there or said.id == fact_id
+        if is_there:
+            found.append(said.source)
+    return found
+
+
+def _keys(fact: AnyFact) -> list[Canonical]:
+    dump, keyword = fact.concept.codec.dump, fact.concept.keyword
+    return [canonical(dump(value, keyword)) for value in fact.values]
+
+
+def _part(placed: PlacedFact[L], wanted: Sequence[bool]) -> list[PlacedFact[L]]:
+    """Return a fact with its wanted values only; empty if there are none."""
+    if all(wanted):
+        return [placed]
+    fact: Any = placed.fact
+    if not any(wanted) or not isinstance(fact, MultipleFacts):
+        return []
+    values = [value for value, keep in zip(fact.values, wanted, strict=True) if keep]
+    fewer: Any = replace(fact, values=tuple(values))
+    return [PlacedFact(placed.place, fewer)]
 
 
 async def load_into(

@@ -1,16 +1,36 @@
-"""Facts that the application states: of a concept, or as free text."""
+"""Facts that the application states: of a concept, or as free text.
 
+Profiles: loads them from the places of a memory, and writes what changed in them.
+
+Definitions: tells a store the concepts of an application once, and compares them.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
 
-from factmem._arguments import expect
-from factmem.errors import MemoryAccessError
+from factmem._arguments import expect, kind_of
+from factmem.errors import MemoryAccessError, StorageError, StoredFactError
+from factmem.events import MemoryOperation
+from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import PlaceSelection
+from factmem.memory.contents import MemoryContents
 from factmem.models._checked import checked_concept
-from factmem.models.actors import FactState
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models._definition_changes import compared
+from factmem.models.facts import (
+    AnyConcept,
+    AnyFact,
+    Concept,
+    ConceptDefinition,
+    FactState,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
+from factmem.models.profile import P, Profile, loaded_profile, values_of
+from factmem.providers.base import FactStore, is_complete
 
 NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=False)
 """The concept of free texts."""
@@ -61,3 +81,97 @@ async def save_in(selection: PlaceSelection, store: FactStore, fact: AnyFact) ->
     """Save a fact in the first place; see `writing_place`."""
     place = writing_place(selection)
     await store.save(fact, place.subject, place.scope)
+
+
+async def load_profile(parts: MemoryParts, profile: type[P]) -> P:
+    """Return an instance with the current values."""
+    places = parts.selection.places()
+    facts: dict[str, tuple[AnyFact, ...]] = {}
+    unreadable: dict[str, StoredFactError] = {}
+    for name, concept in checked_profile(profile).profile_concepts().items():
+        resolution = await parts.reader.concept(concept, places)
+        facts[name] = tuple(resolution.facts)
+        if resolution.unreadable:
+            unreadable[name] = resolution.unreadable[0].error
+    return loaded_profile(profile, facts, unreadable)
+
+
+async def save_profile(parts: MemoryParts, profile: Profile) -> None:
+    """Save the fields that were set, in one write."""
+    concepts = profile.profile_concepts()
+    values = values_of(profile, only_set=True)
+    await _save(parts, [(concepts[name], given) for name, given in values.items() if given])
+
+
+@asynccontextmanager
+async def edited_profile(parts: MemoryParts, profile: type[P]) -> AsyncGenerator[P]:
+    """Write what changed in a block."""
+    me = await load_profile(parts, profile)
+    before = values_of(me.model_copy(deep=True))
+    yield me
+    after = values_of(me)
+    new: list[tuple[AnyConcept, list[Any]]] = []
+    gone: list[tuple[AnyConcept, list[Any]]] = []
+    for name, concept in me.profile_concepts().items():
+        was, now = before[name], after[name]
+        if concept.fact_type is FactType.SINGLE:
+            if now and now != was:
+                new.append((concept, now))
+            elif not now and me.profile_facts(name):
+                gone.append((concept, was))
+        else:
+            if added := [value for value in now if value not in was]:
+                new.append((concept, added))
+            if removed := [value for value in was if value not in now]:
+                gone.append((concept, removed))
+    await _save(parts, new)
+    for concept, values in gone:
+        for value in values:
+            await MemoryContents(parts).forget(concept=concept, value=value)
+
+
+async def _save(parts: MemoryParts, found: list[tuple[AnyConcept, list[Any]]]) -> None:
+    if found:
+        now = parts.clock()
+        facts = [
+            stated(concept, given if concept.fact_type is FactType.MULTIPLE else given[0], now)
+            for concept, given in found
+        ]
+        place = writing_place(parts.selection)
+        await parts.provider.save_many(facts, place.subject, place.scope)
+
+
+def checked_profile(profile: type[P]) -> type[P]:
+    """Return a class of `Profile`, or raise `TypeError`."""
+    given: object = profile
+    if isinstance(given, type) and issubclass(given, Profile):
+        return profile
+    raise TypeError(
+        f"The profile must be a class of Profile, not {kind_of(profile)}: "
+        "await memory.current(Traveller)"
+    )
+
+
+async def tell_definitions(parts: MemoryParts) -> None:
+    """Tell the store the concepts, unless that is done; an event names those that differ.
+
+    If the store fails, only the event says so: the comparison is no condition of any other call.
+    """
+    declared, told = parts.settings.concepts, parts.settings.told
+    is_read_only = parts.selection.boundary.is_read_only
+    if told >= set(declared) or is_read_only or not is_complete(parts.provider):
+        return
+    told.update(declared)
+    with suppress(StorageError):
+        async with parts.events.operation(MemoryOperation.DEFINE) as operation:
+            await parts.provider.define(declared.values())
+            if parts.events:
+                found = await compared_definitions(parts)
+                operation.count = len(found)
+                operation.concepts = tuple(each.keyword for each in found if each.differs)
+
+
+async def compared_definitions(parts: MemoryParts) -> list[ConceptDefinition]:
+    """Return the definitions in the store, each with how the declared concept differs."""
+    known = {each.keyword: each for each in await parts.provider.concepts()}
+    return compared(known, parts.settings.concepts)

@@ -6,8 +6,14 @@ from typing import TypeAlias, TypeVar
 from factmem._arguments import expect
 from factmem.models._checked import checked_places, checked_subjects
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
-from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
-from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
+from factmem.models.places import (
+    MemoryScope,
+    MemoryScopesProfile,
+    MemoryScopeType,
+    MemorySubject,
+    Place,
+    ScopeChoice,
+)
 
 H = TypeVar("H", bound=Hashable)
 

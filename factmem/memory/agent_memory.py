@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from factmem._arguments import expect_function, kind_of
-from factmem.detection.report import DetectionReport
-from factmem.detection.request import Detection
+from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
@@ -18,42 +17,41 @@ from factmem.llm.messages import History
 from factmem.memory._chat_detection import detect_in_chat, detect_in_texts
 from factmem.memory._fact_recall import recall_facts, recall_into
 from factmem.memory._loading import current_facts, current_facts_of, load_into, origin_in
-from factmem.memory._notes import note_of, save_in, stated
-from factmem.memory._parts import MemoryParts
-from factmem.memory._profiles import edited_profile, load_profile, save_profile
+from factmem.memory._notes import (
+    edited_profile,
+    load_profile,
+    note_of,
+    save_in,
+    save_profile,
+    stated,
+)
+from factmem.memory._parts import MemoryParts, MemorySettings
 from factmem.memory._selection import (
     PlaceSelection,
     Scopes,
     Subjects,
     Who,
 )
-from factmem.memory._settings import MemorySettings
 from factmem.memory.contents import MemoryContents
 from factmem.memory.conversations import (
     REST,
     Conversation,
     MemoryConversations,
 )
-from factmem.memory.listing import CurrentFacts
-from factmem.memory.origin import FactOrigin
+from factmem.memory.listing import CurrentFacts, FactOrigin
 from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.concepts import V
-from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
-from factmem.models.places import MemorySubject, Place
+from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V
+from factmem.models.places import MemoryScopesProfile, MemorySubject, Place, ScopeChoice
 from factmem.models.profile import Concepts, P, Profile
 from factmem.models.recall_filter import RecallFilter
-from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
-from factmem.models.sources import FactSource
-from factmem.prompt.memory_message import FORM, LoadReport
-from factmem.prompt.message_form import MessageForm
+from factmem.models.when import TimeProvider, system_clock
+from factmem.prompt.memory_message import FORM, LoadReport, MessageForm
 from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
-from factmem.recall.match import RecallReport, RecallResult
-from factmem.recall.query import RecallSettings
+from factmem.recall.match import RecallReport, RecallResult, RecallSettings
 
 if TYPE_CHECKING:
-    from factmem.memory.consolidator import MemoryConsolidation
+    from factmem.memory.consolidation import MemoryConsolidation
     from factmem.memory.documents import MemoryDocuments
     from factmem.memory.review import MemoryReview
     from factmem.memory.tools import MemoryTool
@@ -249,7 +247,7 @@ class AgentMemory:
     @property
     def consolidation(self) -> "MemoryConsolidation":
         """Merges values that mean the same, in the memory's places."""
-        from factmem.memory.consolidator import MemoryConsolidation
+        from factmem.memory.consolidation import MemoryConsolidation
 
         return MemoryConsolidation(self._parts)
 
@@ -666,7 +664,7 @@ class AgentMemory:
             await self._parts.search.keep_vectors(self.boundary.allows)
 
     async def __aenter__(self) -> Self:
-        from factmem.memory._definitions import tell_definitions  # needless for facts
+        from factmem.memory._notes import tell_definitions  # needless for facts
 
         await tell_definitions(self._parts)
         return self

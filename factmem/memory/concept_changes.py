@@ -1,20 +1,32 @@
-"""Changes of concepts over all users: rename and convert, with their report."""
+"""Changes of concepts over all users: rename and convert, with their report.
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+KeywordMerge: gives the facts of former keywords the keyword of a concept, in one place.
+
+The history is rewritten under the new keyword if that leaves the current values that the rule wants.
+If not, an appended entry first moves the current values; the history of a former keyword that would
+still change them stays under that keyword.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from operator import attrgetter
+from secrets import token_hex
 from typing import Any, Literal, TypeAlias
 
-from factmem._arguments import kind_of
+from factmem._arguments import expect_all, kind_of
 from factmem.events import MemoryOperation
-from factmem.ledger.entries import Entry, StoredFact
+from factmem.ledger._items import Item, name_of
+from factmem.ledger._presentation import last_said, restated
+from factmem.ledger.entries import Entry, ForgottenItem, StoredFact
+from factmem.ledger.ledger import Ledger
 from factmem.memory._parts import MemoryParts
 from factmem.models._checked import checked_concept
 from factmem.models._display import Displayed, Sheet
-from factmem.models._names import checked_name
-from factmem.models.clock import stamp
-from factmem.models.facts import Concept
+from factmem.models._values import Canonical, JsonValue, canonical, checked_name
+from factmem.models.facts import Concept, FactType
 from factmem.models.places import Place
+from factmem.models.when import stamp
 from factmem.providers.base import FactStore, fact_store
 
 __all__: list[str] = []
@@ -112,7 +124,7 @@ class ConceptChanges:
         """
         async with self._events.before(MemoryOperation.SAVE):
             store = fact_store(self._provider)
-            from factmem.memory import _keyword_merge  # needless without a merge
+            from factmem.memory import concept_changes as _keyword_merge  # needless without a merge
 
             several = [keywords] if isinstance(keywords, str) else keywords
             former = _keyword_merge.checked_former(several, concept, if_both)
@@ -254,3 +266,229 @@ def _convert(
         fact["value"] = new[0]
     fact["description"] = concept.description
     return len(values)
+
+
+Rule: TypeAlias = Literal["later", "both"] | Callable[[list[Any], list[Any]], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a merge does in a place."""
+
+    values: int
+    """The number of current values that get another keyword."""
+    has_both: bool
+    problem: str | None = None
+    """Why nothing is changed."""
+    history: list[Entry] | None = None
+    """The entries under the new keyword; None if they would have other current values."""
+    entry: Entry | None = None
+    """The entry that moves the current values."""
+
+
+class KeywordMerge:
+    """Gives the facts of former keywords the keyword of a concept.
+
+    Args:
+        former: The former keywords.
+        concept: The concept.
+        if_both: Which values a place keeps that has current ones under several of the keywords.
+        now: The time, as a stamp.
+    """
+
+    def __init__(
+        self, former: Sequence[str], concept: Concept[Any, Any], if_both: Rule, now: str
+    ) -> None:
+        self._former = frozenset(former)
+        self._concept = concept
+        self._rule = if_both
+        self._now = now
+
+    def is_due(self, entries: Sequence[Entry]) -> bool:
+        """Return whether a place has facts, or retractions, of a former keyword."""
+        return any(
+            each["keyword"] in self._former
+            for entry in entries
+            for each in (*entry.get("facts", ()), *entry.get("retract", ()))
+        )
+
+    def of(self, entries: Sequence[Entry]) -> Merged | None:
+        """Return what to do with the entries of a place; None if there is nothing to do."""
+        if not self.is_due(entries):
+            return None
+        held = self._held(Ledger(entries))
+        moved = sum(len(items) for keyword, items in held.items() if keyword in self._former)
+        has_both = len(held) > 1
+        if has_both and self._rule is None:
+            return Merged(moved, has_both, "It has values of several of the keywords: pass if_both")
+        try:
+            wanted = self._wanted(held)
+        except Exception as exc:  # noqa: BLE001 - the application's; its text may be a value
+            return Merged(moved, has_both, f"if_both raised {type(exc).__name__}")
+        renamed = [self._renamed(entry) for entry in entries]
+        after = Ledger(renamed).items(self._concept.keyword, self._now)
+        history = renamed if after.keys() == wanted.keys() else None
+        entry = self._moving(entries, held, wanted) if moved else None
+        if moved and history is None and entry is None:
+            problem = "Its values contradict each other: pass a function as if_both"
+            return Merged(moved, has_both, problem)
+        return Merged(moved, has_both, history=history, entry=entry)
+
+    def _moving(
+        self,
+        entries: Sequence[Entry],
+        held: dict[str, list[Item]],
+        wanted: dict[Canonical, StoredFact],
+    ) -> Entry | None:
+        """Return the entry that leaves the wanted values; None if what was said before forbids it.
+
+        The values keep their times, unless a later retraction would end them: then they count as
+        said now, and in the end as saved by the application.
+        """
+        now = {"timestamp": self._now}
+        for changes, is_saved in (({}, False), (now, False), (now, True)):
+            entry = self._entry(held, wanted, changes, is_saved=is_saved)
+            after = Ledger([*entries, entry])
+            if after.items(self._concept.keyword, self._now).keys() == wanted.keys():
+                return entry
+        return None
+
+    def _held(self, ledger: Ledger) -> dict[str, list[Item]]:
+        """Return the current items of each keyword that has any, the concept's keyword last."""
+        keywords = [*sorted(self._former), self._concept.keyword]
+        found = {each: [*ledger.items(each, self._now).values()] for each in keywords}
+        return {keyword: items for keyword, items in found.items() if items}
+
+    def _wanted(self, held: dict[str, list[Item]]) -> dict[Canonical, StoredFact]:
+        """Return the values that the place keeps, as facts of the concept."""
+        rule = self._rule
+        items = [item for each in held.values() for item in each]
+        if len(held) > 1 and callable(rule):
+            new = held.get(self._concept.keyword, [])
+            old = [item for item in items if item not in new]
+            old.sort(key=attrgetter("said"))
+            return self._made(rule([each.value for each in old], [each.value for each in new]))
+        if len(held) > 1 and rule == "later":
+            last = last_said([item for item in items if item.state == "confirmed"] or items)
+            items = next(each for each in held.values() if last in each)
+        is_many = len(items) > 1
+        return {canonical(item.value): self._fact(item, is_many=is_many) for item in items}
+
+    def _made(self, result: Any) -> dict[Canonical, StoredFact]:
+        """Return the values that the function of the application returned."""
+        concept = self._concept
+        given = result if concept.fact_type is FactType.MULTIPLE else [result]
+        values = [
+            concept.codec.dump(concept.codec.check(each, concept.keyword), concept.keyword)
+            for each in given
+        ]
+        return {canonical(value): self._stored(value, token_hex(16), self._now) for value in values}
+
+    def _fact(self, item: Item, *, is_many: bool) -> StoredFact:
+        is_single = self._concept.fact_type is FactType.SINGLE and not is_many
+        fact = restated(item, self._concept.keyword, self._concept.description, is_single=is_single)
+        if item.state == "learnt":
+            fact["stated"] = True
+        if (source := item.sources[-1]) is not None:
+            fact["source"] = source
+        return fact
+
+    def _stored(self, value: JsonValue, fact_id: str, said: str) -> StoredFact:
+        fact: StoredFact = {
+            "id": fact_id,
+            "keyword": self._concept.keyword,
+            "description": self._concept.description,
+            "type": "SINGLE",
+            "timestamp": said,
+        }
+        if self._concept.fact_type is FactType.SINGLE:
+            return {**fact, "value": value}
+        return {**fact, "type": "MULTIPLE", "values": [value]}
+
+    def _entry(
+        self,
+        held: dict[str, list[Item]],
+        wanted: dict[Canonical, StoredFact],
+        changes: Mapping[str, str],
+        *,
+        is_saved: bool,
+    ) -> Entry:
+        """Return an entry with the wanted values under the concept's keyword, and all others forgotten."""
+        own = {canonical(item.value): item for item in held.get(self._concept.keyword, ())}
+        ids = {item.fact_id for item in own.values()}
+        gone: list[ForgottenItem] = [
+            name_of(keyword, item)
+            for keyword, items in held.items()
+            for item in items
+            if keyword in self._former or canonical(item.value) not in wanted
+        ]
+        new: list[Any] = [{**fact, **changes} for key, fact in wanted.items() if key not in own]
+        for fact in new:
+            if fact["id"] in ids:  # an id that `gone` names
+                fact["id"] = token_hex(16)
+            if is_saved:
+                fact.pop("stated", None)
+        return {"at": self._now, "facts": new, "forget": gone}
+
+    def _renamed(self, entry: Entry) -> Entry:
+        """Return an entry with the concept's keyword and description instead of former ones."""
+        entry, keyword = entry.copy(), self._concept.keyword
+        if facts := entry.get("facts"):
+            text = self._concept.description
+            entry["facts"] = [
+                {**fact, "keyword": keyword, "description": text}
+                if fact["keyword"] in self._former
+                else fact
+                for fact in facts
+            ]
+        if forget := entry.get("forget"):
+            entry["forget"] = [
+                (keyword if name in self._former else name, fact_id, digest)
+                for name, fact_id, digest in forget
+            ]
+        if retracted := entry.get("retract"):
+            entry["retract"] = [
+                {**each, "keyword": keyword} if each["keyword"] in self._former else each
+                for each in retracted
+            ]
+        return entry
+
+
+def checked_former(
+    keywords: Iterable[str], concept: Concept[Any, Any], if_both: object
+) -> tuple[str, ...]:
+    """Return the former keywords of a merge after a check of its arguments."""
+    example = "rename(['animal'], PETS, if_both='both')"
+    keyword = checked_concept(concept).keyword
+    former = expect_all(keywords, str, "keywords", example)
+    if keyword in former or not former:
+        raise ValueError(f"keywords must be those of other concepts than {keyword!r}: {example}")
+    if if_both == "both" and concept.fact_type is FactType.SINGLE:
+        raise ValueError(f"{keyword!r} has one value: pass if_both='later' or a function")
+    if not (if_both in (None, "later", "both") or callable(if_both)):
+        raise ValueError("if_both must be 'later', 'both' or a function of two lists")
+    return tuple(checked_name(each, "keyword") for each in former)
+
+
+async def merge_in_place(
+    store: FactStore, place: Place, merge: KeywordMerge, *, dry_run: bool
+) -> Merged | None:
+    """Merge the keywords of one place; return None if there is nothing to merge."""
+    found = merge.of(await store.entries(place.subject, place.scope))
+    if found is None or (found.values == 0 and found.history is None):
+        return None
+    if dry_run or found.problem is not None:
+        return found
+
+    def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+        plan = merge.of(entries)
+        return entries if plan is None or plan.history is None else plan.history
+
+    def move(entries: Sequence[Entry], now: str) -> list[Entry]:
+        plan = merge.of(entries)
+        return [] if plan is None or plan.entry is None else [plan.entry]
+
+    if not await store.rewrite(edit, place.subject, place.scope):
+        await store.amend(move, place.subject, place.scope)
+        await store.rewrite(edit, place.subject, place.scope)
+    return found

@@ -1,8 +1,15 @@
-"""MemoryContents: lists, updates and deletes the contents of a memory."""
+"""MemoryContents: lists, updates and deletes the contents of a memory.
+
+Maintenance of contents: tidying, moving and exporting, with their reports.
+
+Updates and histories of single records of a memory.
+"""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 from types import EllipsisType
 from typing import Any
 
@@ -12,8 +19,13 @@ from typing_extensions import TypeVar, Unpack
 from factmem._arguments import expect_all, expect_within
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryOperation
-from factmem.ledger.history import History
+from factmem.ledger._items import Condition, name_of
+from factmem.ledger._presentation import last_said
+from factmem.ledger.entries import Entry, stored
+from factmem.ledger.history import History, HistoryAction, HistoryEntry
+from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact
+from factmem.memory.concept_changes import ConceptChanges
 from factmem.memory.listing import (
     ConceptCounts,
     ConceptInfo,
@@ -23,25 +35,160 @@ from factmem.memory.listing import (
     RecordPage,
     ResetReport,
     branch_of,
+    history_of,
     stats_of,
 )
-from factmem.memory.upkeep import ContentsUpkeep
-from factmem.models._checked import checked_concepts, checked_subjects
-from factmem.models._metadata import checked_metadata, includes
-from factmem.models.boundary import UNBOUNDED
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import Concept
-from factmem.models.places import MemorySubject
-from factmem.models.scopes import ScopeChoice
-from factmem.models.sources import FactSource
-from factmem.providers.base import fact_store
-from factmem.providers.conditions import ForgetConditions
-from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo, Purge
+from factmem.models._checked import checked_concepts, checked_places, checked_subjects
+from factmem.models._display import Displayed
+from factmem.models._values import canonical
+from factmem.models.boundary import UNBOUNDED, check_writable
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    ConceptDefinition,
+    FactSource,
+    SingleFact,
+    checked_metadata,
+    includes,
+)
+from factmem.models.places import MemorySubject, Place, ScopeChoice
+from factmem.models.when import before, stamp
+from factmem.providers.base import FactStore, fact_store
+from factmem.providers.results import ErasureReceipt, ForgetConditions, Forgotten, PlaceInfo, Purge
 
 __all__ = ["MemoryContents"]
 
 
 T = TypeVar("T")
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class TidyReport(Displayed):
+    """The result of `tidy`."""
+
+    places: list[Place]
+    """The places that were rewritten."""
+    entries: int
+    """The number of entries of their histories that were removed or shortened."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReport(Displayed):
+    """The result of `move`."""
+
+    entries: int
+    """The number of entries that were new in the target."""
+    receipt: ErasureReceipt
+    """The receipt of the source's erasure, which was already empty."""
+
+
+async def move_place(store: FactStore, source: Place, target: Place) -> MoveReport:
+    """Copy the history of a place to another one, remove it from the source, then erase the source.
+
+    Copying again adds nothing: repeat the call to finish an interrupted move. Only copied entries
+    are removed, in one atomic step. Entries that are saved in the meantime are copied in the next
+    round. The source is erased only if it is empty.
+    """
+    if source.identity == target.identity:
+        raise ValueError("source and target must be two places: move(guest, account)")
+    new = 0
+    while True:
+        while entries := await store.entries(source.subject, source.scope):
+            new += await store.replay(entries, target.subject, target.scope)
+            await store.rewrite(partial(_without, entries), source.subject, source.scope)
+        receipt = await store.erase(source.subject, source.scope, only_empty=True)
+        if not await store.entries(source.subject, source.scope):
+            return MoveReport(new, receipt)
+
+
+def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entry | None]:
+    """Return a ledger without its copied entries; unchanged if these were rewritten meanwhile."""
+    count = len(copied)
+    if list(entries[:count]) != list(copied):
+        return entries
+    return [*[None] * count, *entries[count:]]
+
+
+class ContentsUpkeep(ConceptChanges):
+    """The maintenance methods of `MemoryContents`."""
+
+    async def tidy(
+        self, *, expired: bool = True, history_older_than: timedelta | None = None
+    ) -> TidyReport:
+        """Remove expired values and old history from the disk, in every place of the memory.
+
+        Current values do not change. Each place is rewritten in one atomic step.
+
+        Args:
+            expired: Whether to remove expired values with their history.
+            history_older_than: Remove values that were replaced, forgotten or expired longer ago
+                than this; None keeps them.
+
+        Raises:
+            ValueError: The time span is negative.
+            MemoryAccessError: The view is read-only.
+        """
+        async with self._events.before(MemoryOperation.FORGET):
+            store, keep, now = fact_store(self._provider), history_older_than, stamp(self._clock())
+            if keep is not None:
+                example = "history_older_than=timedelta(days=365)"
+                expect_within(keep, timedelta, "history_older_than", example, least=timedelta(0))
+        cutoff = "" if keep is None else before(now, keep)
+
+        def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+            from factmem.ledger._removal import tidied  # slow to import
+
+            return tidied(entries, now, expired=expired, cutoff=cutoff)
+
+        changed: dict[Place, int] = {}
+        for info in await store.places():
+            if count := await store.rewrite(edit, info.subject, info.scope):
+                changed[info.place] = count
+        return TidyReport([*changed], sum(changed.values()))
+
+    async def move(self, source: Place, target: Place) -> MoveReport:
+        """Move a place with its history to another one, such as a guest to an account.
+
+        The source is copied, emptied and erased. To finish an interrupted move, repeat the call:
+        nothing is duplicated. Facts that are saved to the source in the meantime move as well. If
+        both places have a concept with one value, the value of the source becomes the newest.
+        Entries older than the target's newest entry are recorded with the time of that entry.
+
+        Raises:
+            ValueError: Source and target are the same place.
+            MemoryAccessError: One of the places is not writable in this view. Nothing was moved.
+        """
+        async with self._events.before(MemoryOperation.SAVE):
+            store = fact_store(self._provider)
+            for place in checked_places([source, target]):
+                check_writable(place, self._selection.boundary)
+        return await move_place(store, source, target)
+
+    async def export(self) -> dict[str, JsonValue]:
+        """Return all data of the memory's places with their history, as plain JSON.
+
+        Use it when a person asks for their stored data: `memory.of("alice").contents.export()`,
+        then `json.dumps`. `entries` are the ledger's entries: saves with value, dates, source,
+        quote and metadata, and deletions. To move facts, use `export_facts`.
+        """
+        async with self._events.before(MemoryOperation.HISTORY):
+            store = fact_store(self._provider)
+        places: list[JsonValue] = []
+        for info in await store.places():
+            entries: Any = await store.entries(info.subject, info.scope)
+            places.append(
+                {
+                    "scope": str(info.scope),
+                    "subject": info.subject.name,
+                    "entity": info.subject.entity,
+                    "current_values": info.count,
+                    "entries": entries,
+                }
+            )
+        return {"exported_at": stamp(self._clock()), "places": places}
+
 
 _AT_ONCE = 32
 """The number of places that are read at a time; more are not faster."""
@@ -104,7 +251,7 @@ class MemoryContents(ContentsUpkeep):
         them in an event. Compatible changes are taken over: more values, a type that accepts more,
         a concept with `read` or `was`. Empty for a provider with four methods.
         """
-        from factmem.memory import _definitions  # needless for facts
+        from factmem.memory import _notes as _definitions  # needless for facts
 
         await _definitions.tell_definitions(self._parts)
         return await _definitions.compared_definitions(self._parts)
@@ -193,8 +340,6 @@ class MemoryContents(ContentsUpkeep):
             MemoryAccessError: The view is read-only.
         """
         async with self._events.before(MemoryOperation.SAVE):
-            from factmem.memory._records import checked_changes, update_record  # needless for facts
-
             store = fact_store(self._provider)
             changes = checked_changes(
                 value=value,
@@ -232,8 +377,6 @@ class MemoryContents(ContentsUpkeep):
         JSON. A deleted record is found as long as its history is stored.
         """
         async with self._events.before(MemoryOperation.HISTORY):
-            from factmem.memory._records import record_history  # needless for facts
-
             store = fact_store(self._provider)
         places = [info.place for info in await store.places()]
         return await record_history(store, places, fact_id)
@@ -328,3 +471,114 @@ class MemoryContents(ContentsUpkeep):
         for first in range(0, len(places), _AT_ONCE):
             for each in await self._parts.reader.as_stored(places[first : first + _AT_ONCE]):
                 yield each
+
+
+def checked_changes(**given: object) -> dict[str, Any]:
+    """Return the fields of an update that were passed: all but those that are `...`.
+
+    Raises:
+        ValueError: No field was passed.
+    """
+    changes = {name: value for name, value in given.items() if value is not ...}
+    if not changes:
+        raise ValueError("update needs a field to change: update(id, value='dark')")
+    return changes
+
+
+def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:
+    """Return a fact with other fields.
+
+    Raises:
+        ValueError: A value does not fit the concept, or `value` was passed for a concept with many
+            values or `values` for one with a single value.
+    """
+    right, wrong = ("value", "values") if isinstance(fact, SingleFact) else ("values", "value")
+    if wrong in changes:
+        raise ValueError(
+            f"The concept {fact.concept.keyword!r} needs {right}, not {wrong}: update(id, {right}=...)"
+        )
+    # The old quote does not prove a new value.
+    before: Any = replace(fact, source=None) if right in changes else fact
+    updated: AnyFact = replace(before, **changes)
+    return updated
+
+
+async def update_record(
+    store: FactStore, placed: PlacedFact[AnyFact], changes: Mapping[str, Any]
+) -> bool:
+    """Write an update as one entry; False if the fact is no longer current.
+
+    Unchanged values are confirmed and keep their dates; other values are forgotten, and new values
+    are added with the same id.
+    """
+    new = _updated(placed.fact, changes)
+
+    def change(entries: Sequence[Entry], now: str) -> list[Entry]:
+        ledger, keyword = Ledger(entries), new.concept.keyword
+        names = ledger.matching(
+            Condition(fact_ids=frozenset([new.id]), keywords=frozenset(new.concept.keywords)), now
+        )
+        if not names:
+            return []
+        fact = stored(new)
+        items = ledger.items(keyword, now)
+        kept = {canonical(each) for each in fact.get("values", [fact.get("value")])}
+        own = [item for item in items.values() if item.fact_id == new.id]
+        if "value" in fact and own:  # of the values of another program only the one that was shown
+            own = [last_said(own)]
+        if not kept <= items.keys():
+            fact["timestamp"] = now
+        if "metadata" in changes:
+            fact["metadata"] = dict(checked_metadata(changes["metadata"]))
+        gone = {name_of(keyword, item) for item in own if canonical(item.value) not in kept}
+        former = [name for name in names if name[0] != keyword]
+        forget = (
+            former
+            if "value" in fact and not ledger.is_wide(keyword, now)
+            else [each for each in names if each in gone or each in former]
+        )
+        entry: Entry = {"at": now, "facts": [fact]}
+        return [{**entry, "forget": forget} if forget else entry]
+
+    return await store.amend(change, placed.place.subject, placed.place.scope) > 0
+
+
+async def record_history(store: FactStore, places: Iterable[Place], fact_id: str) -> History:
+    """Return the history of one record from the first place that ever had it, oldest first.
+
+    It contains saves and updates, confirmations of its values, and deletions.
+    """
+    for place in places:
+        entries = await store.entries(place.subject, place.scope)
+        concept = _concept_of(entries, fact_id)
+        if concept is not None:
+            kept = await history_of(concept, place, store)
+            return _concerning(kept or [], fact_id)
+    return History()
+
+
+def _concept_of(entries: Iterable[Entry], fact_id: str) -> Concept[Any, Any] | None:
+    for entry in entries:
+        for fact in entry.get("facts", ()):
+            if fact["id"] == fact_id:
+                return Concept(fact["keyword"], fact["description"], value_type=JsonValue)
+    return None
+
+
+def _concerning(history: Iterable[HistoryEntry], fact_id: str) -> History:
+    """Return the entries of one fact, and those that confirmed a value while it had that value."""
+    found = History()
+    values: set[object] = set()
+    for entry in history:
+        fact = entry.fact
+        if fact is None:
+            if fact_id in entry.forgotten:
+                found.append(entry)
+            continue
+        theirs = {canonical(value) for value in fact.values}
+        if fact.id == fact_id:
+            values |= theirs
+            found.append(entry)
+        elif entry.action is HistoryAction.CONFIRMED and values & theirs:
+            found.append(entry)
+    return found

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from factmem._arguments import expect, expect_function
-from factmem.ledger._condition import Condition
-from factmem.ledger._items import name_of
+from factmem.ledger._items import Condition, name_of
 from factmem.ledger.entries import Entry, ForgottenItem, stored
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.ledger import Ledger
-from factmem.models._names import MAX_NAME, checked_name
+from factmem.models._values import MAX_NAME, checked_name
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore

@@ -8,8 +8,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 from typing_extensions import TypedDict
 
 from factmem._arguments import expect, expect_function, expect_within
-from factmem.detection.report import DetectionReport
-from factmem.detection.request import Detection
+from factmem.detection.report import Detection, DetectionReport
 from factmem.errors import (
     FactmemError,
     KeyRequiredError,

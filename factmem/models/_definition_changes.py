@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 
 from factmem.models._values import canonical
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import Concept, FactType
+from factmem.models.facts import Concept, ConceptDefinition, FactType
 
 Schema: TypeAlias = Mapping[str, Any]
 

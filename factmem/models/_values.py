@@ -3,20 +3,119 @@
 A value can be anything that pydantic can validate and serialise. `ValueCodec.dump` parses its own
 output and compares: it rejects a value that would not be equal after loading. `canonical` gives the
 form in which the ledger compares stored values.
+
+Unicode normalisation and case folding, in time linear in the length of a string.
+
+Validation of names: keywords, subjects, entities and scopes.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_origin
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from unicodedata import category, normalize
 
 import orjson
 import pydantic_core
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from factmem.models._names import is_text
+from factmem._arguments import expect
+
+Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+# Matches every character with a combining class and few others, none of them common in prose: no
+# language has 30 of them in a row. The halfwidth katakana marks (U+FF9E, U+FF9F) are letters, but
+# become combining marks in NFKC.
+_MARK = r"(?:[^\w\s\x00-\u02ff\u1fbd-\u1fff\u2000-\u20cf\u2100-\u2bff\u3000-\u3029]|[\uff9e\uff9f])"
+_LONGEST_RUN = 30  # the limit of Unicode's Stream-Safe Text Format (UAX 15, section 13)
+_run = re.compile(f"{_MARK}{{{_LONGEST_RUN}}}")
+
+
+def normalized(form: Form, text: str) -> str:
+    """Return a string in a normal form of Unicode.
+
+    The result equals that of `unicodedata.normalize`, except for runs of more than 30 combining
+    marks. These are normalised in parts, because sorting takes time quadratic in the length of a
+    run: `normalize` needs minutes for a string of a million marks.
+    """
+    if text.isascii():
+        return text
+    cuts = [match.end() for match in _run.finditer(text)]
+    if not cuts:
+        return normalize(form, text)
+    borders = [0, *cuts, len(text)]
+    return "".join(normalize(form, text[start:end]) for start, end in pairwise(borders))
+
+
+def case_folded(text: str) -> str:
+    """Fold differences of case, width and compatibility forms.
+
+    Case folding can break the normal form, so the string is normalised again.
+    """
+    if text.isascii():
+        return text.casefold()
+    return normalized("NFKC", normalized("NFKC", text).casefold())
+
+
+MAX_NAME = 200
+"""The longest name, in characters after normalisation."""
+
+
+def is_text(text: str) -> bool:
+    """Return whether `text` can be encoded as UTF-8; a lone surrogate cannot."""
+    if text.isascii():  # most are, and CPython stores the answer in the string
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def with_article(what: str) -> str:
+    """Return a noun with its article, as the beginning of a sentence: "An entity"."""
+    return f"{'An' if what[0] in 'aeio' else 'A'} {what}"
+
+
+def checked_name(name: str, what: str) -> str:
+    """Return `name` in Unicode normal form NFC.
+
+    Raises:
+        TypeError: It is not a string.
+        ValueError: It is empty or too long, or contains control characters or lone surrogates.
+    """
+    if type(name) is not str:  # the call takes as long as all other checks
+        expect(name, str, what, '"alice"')
+    if name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME and not name.isspace():
+        return str.__str__(name)  # an Enum's own __str__ names its class
+    if not is_text(name):
+        raise ValueError(
+            f"{with_article(what)} contains a lone surrogate: it cannot be encoded as UTF-8"
+        )
+    name = normalized("NFC", name)
+    if not name.strip():
+        raise ValueError(f"{with_article(what)} is empty: give it a name")
+    if len(name) > MAX_NAME:
+        raise ValueError(
+            f"{with_article(what)} has {len(name)} characters: at most {MAX_NAME} are allowed"
+        )
+    if any(category(char) == "Cc" for char in name):
+        raise ValueError(f"{with_article(what)} contains control characters: remove them")
+    return str.__str__(name)
+
+
+def checked_text(text: str, what: str) -> str:
+    """Return a string that can be encoded as UTF-8; raises the same errors as `checked_name`."""
+    expect(text, str, what, '"words"')
+    if not is_text(text):
+        raise ValueError(
+            f"{with_article(what)} contains a lone surrogate: it cannot be encoded as UTF-8"
+        )
+    return text
 
 
 def json_type() -> object:

@@ -4,33 +4,552 @@ A `SingleFact` or `MultipleFacts` has the values, and the fields of `AnyFact`, w
 Constructors validate. Facts that a store returns were validated when they were saved, and are made
 by `stored_facts` instead. The overloads are for type checkers: they infer the kind of fact that a
 load returns.
+
+Metadata of a fact: a small, immutable mapping of application data.
+
+Who changes facts, and how certain they are: actors, reasons and the states of values.
+
+Concepts: what a fact is about, and of which type its values are.
+
+The codec of a concept validates its values, and reads stored ones. The overloads are for type
+checkers: they infer the kind of fact that a load returns.
+
+Sources of facts: a message, a tool, a document, the application.
+
+Fast constructors of facts and concepts that a store returns, without validation.
+
+They were validated when they were saved. Setting the fields of a frozen object one by one through
+`object.__setattr__` takes three times as long as an `__init__` that assigns them, and 100,000 facts
+have 1.4 million fields. Each object is therefore created by a class with the same slots that is not
+frozen, and gets its final class at the end. Python allows this only for classes of the same layout.
 """
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import FrozenInstanceError, dataclass, field
 from datetime import datetime
+from enum import StrEnum
+from hashlib import blake2b
 from numbers import Real
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypeAlias,
+    cast,
+    overload,
+)
 
-from typing_extensions import TypedDict, TypeVar, Unpack
+import orjson
+from pydantic.errors import PydanticUserError
+from pydantic_core import SchemaError
+from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
-from factmem._arguments import expect, expect_all, expect_member
+from factmem._arguments import expect, expect_all, expect_member, expect_within, kind_of
 from factmem.models._display import Displayed, Sheet, fact_cells, fact_text, summary
-from factmem.models._metadata import NO_METADATA, checked_metadata
-from factmem.models._names import checked_name
-from factmem.models._values import JsonValue
-from factmem.models.actors import FactState
-from factmem.models.clock import system_clock, utc
-from factmem.models.concepts import Concept, FactType
-from factmem.models.sources import FactSource
-from factmem.models.when import When, WhenLike
+from factmem.models._values import (
+    JsonValue,
+    ValueCodec,
+    canonical,
+    checked_name,
+    checked_text,
+    codec_of,
+)
+from factmem.models.when import When, WhenLike, system_clock, utc
 
-__all__ = ["AnyFact", "Concept", "Fact", "FactType", "MultipleFacts", "SingleFact"]
+__all__ = [
+    "AnyFact",
+    "Concept",
+    "ConceptDefinition",
+    "Fact",
+    "FactSource",
+    "FactState",
+    "FactType",
+    "MultipleFacts",
+    "SingleFact",
+    "SourceKind",
+    "acting",
+]
 
 
+F = TypeVar("F", bound="AnyFact", default="SingleFact[T]")
+V = TypeVar("V")
 T = TypeVar("T", default=str)
+T_stored_facts = TypeVar("T_stored_facts")
+F_stored_facts = TypeVar("F_stored_facts")
+
+MAX_KEYS = 32
+"""The largest number of keys."""
+MAX_METADATA_BYTES = 4096
+"""The largest size as JSON. Each load of a place reads it: store documents elsewhere."""
+
+_EXAMPLE = "metadata={'ticket': 'T-7'}"
+
+
+class Metadata(dict[str, JsonValue]):
+    """A read-only dictionary. It is a `dict`, because JSON encoders and pydantic support that type.
+
+    Its repr shows only the keys, because logs contain reprs.
+    """
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("metadata is immutable: save or update the fact with other metadata")
+
+    # Any, because no single signature fits the overloads of dict.
+    __setitem__: Any = _refuse
+    __delitem__: Any = _refuse
+    __ior__: Any = _refuse
+    clear: Any = _refuse
+    pop: Any = _refuse
+    popitem: Any = _refuse
+    setdefault: Any = _refuse
+    update: Any = _refuse
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return Metadata, (dict(self),)
+
+    def __copy__(self) -> "Metadata":
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Metadata {', '.join(map(repr, self))}>" if self else "<Metadata>"
+
+
+NO_METADATA = Metadata()
+"""The metadata of facts without metadata."""
+
+
+def checked_metadata(given: object) -> Metadata:
+    """Return an immutable copy of metadata.
+
+    Raises:
+        TypeError: It is not a mapping of strings to JSON values.
+        ValueError: It has too many keys, is too large, or its JSON would not load as an equal
+            value.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"metadata must be a mapping, not {kind_of(given)}: {_EXAMPLE}")
+    if not given:
+        return NO_METADATA
+    if len(given) > MAX_KEYS:
+        raise ValueError(f"metadata has {len(given)} keys: at most {MAX_KEYS} are allowed")
+    named = {checked_name(key, "metadata key"): value for key, value in given.items()}
+    try:
+        text = orjson.dumps(named)
+        plain = orjson.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        plain = text = None
+    if plain is None or text is None or plain != named:
+        raise ValueError(
+            "metadata values must be JSON (strings, numbers below 2**63, booleans, None, lists "
+            f"and dictionaries): {_EXAMPLE}"
+        )
+    if len(text) > MAX_METADATA_BYTES:
+        raise ValueError(
+            f"metadata has {len(text)} bytes as JSON: at most {MAX_METADATA_BYTES} are allowed"
+        )
+    return Metadata(plain)
+
+
+def includes(metadata: Mapping[str, JsonValue], wanted: Mapping[str, JsonValue]) -> bool:
+    """Return whether metadata has every key of `wanted`, with an equal value."""
+    return all(
+        key in metadata and canonical(metadata[key]) == canonical(wanted[key]) for key in wanted
+    )
+
+
+MAX_REASON = 1000
+"""The largest length of an actor and of a reason, in characters."""
+
+
+class FactState(StrEnum):
+    """How far a fact has been decided."""
+
+    PROPOSED = "proposed"
+    """A model found it, and a person or the application decides. No load and no prompt has it."""
+    STATED = "stated"
+    """The application saved it, or a model learnt it."""
+    CONFIRMED = "confirmed"
+    """A person said so. What a model learns against it becomes a proposal."""
+
+
+class By(NamedTuple):
+    """Who made a change, and why."""
+
+    actor: str | None = None
+    reason: str | None = None
+
+
+NOBODY = By()
+_BY: ContextVar[By] = ContextVar("factmem_actor", default=NOBODY)
+
+
+def present_actor() -> By:
+    """Return the actor and the reason of changes that are made now."""
+    return _BY.get()
+
+
+@contextmanager
+def acting(actor: str, *, reason: str | None = None) -> Generator[None]:
+    """Name the actor and the reason of all changes in a block: a person, an agent, a program.
+
+        with acting("jane", reason="the customer called"):
+            await memory.review.correct(fact, "Silver")
+
+    Both are stored with the changes, in plain text like the facts. They are in histories, `why`,
+    bundles and events, never in prompts. An inner block hides the outer one.
+
+    Raises:
+        TypeError: One of them is not a string.
+        ValueError: `actor` is empty, or one of them is longer than 1,000 characters.
+    """
+    token = _BY.set(By(_checked(actor, "actor"), reason and _checked(reason, "reason")))
+    try:
+        yield
+    finally:
+        _BY.reset(token)
+
+
+@contextmanager
+def acting_unless_named(actor: str) -> Generator[None]:
+    """Name a program of factmem as the actor of a block, unless the application has named one."""
+    named = _BY.get()
+    token = _BY.set(named if named.actor is not None else By(actor, named.reason))
+    try:
+        yield
+    finally:
+        _BY.reset(token)
+
+
+def _checked(text: str, name: str) -> str:
+    if not checked_text(text, name).strip():
+        raise ValueError(f"{name} must not be empty: acting('jane', reason='the customer called')")
+    if len(text) > MAX_REASON:
+        raise ValueError(f"{name} has {len(text)} characters: at most {MAX_REASON} are allowed")
+    return text
+
+
+class FactType(StrEnum):
+    """The number of values that a concept has at a time: one or many."""
+
+    SINGLE = "SINGLE"
+    MULTIPLE = "MULTIPLE"
+
+
+_VALUES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
+"""Types of values that callers pass as `value_type` by mistake."""
+_BY_NAME = "the type of the values is a keyword argument, value_type=int"
+
+
+class _Options(TypedDict, total=False):
+    detect: bool
+    was: Iterable[str]
+    read: Callable[[Any], Any] | None
+    review: bool
+
+
+class Concept(Generic[T, F]):
+    """A topic of facts, such as "the user's preferred IDE theme".
+
+    The keyword identifies it in storage; models read the description. The second type parameter is
+    the kind of fact that a load returns: `Concept("age", "...", value_type=int)` is a
+    `Concept[int]`, and loading it returns a `list[SingleFact[int]]`.
+
+    Args:
+        keyword: Its name, unique within an application: "ide-theme".
+        description: One sentence for people and models.
+        fact_type: Whether the concept has one value at a time, or many.
+        value_type: Any type that pydantic can validate: `int`, `date`, a `Literal`, a union, an
+            `Annotated`, a `BaseModel`.
+        detect: Whether models may write its values. False for values that the application owns:
+            models see them and cannot change them.
+        was: Its former keywords. Loads, histories and forgettings include their facts, until
+            `memory.contents.rename` has given them the new keyword. Saves write the new keyword.
+        read: Returns the value for a stored one that does not fit `value_type`, given as plain JSON:
+            values that were saved with an older type. An exception means that it has none.
+        review: Whether what models learn of it is a proposal, until a person or the application
+            decides; see `AgentMemory.review`.
+
+    `detect`, `was`, `read` and `review` are not part of equality, and not stored.
+
+    Raises:
+        ValueError: The keyword is invalid.
+        TypeError: `value_type` is a value instead of a type, or a type was passed as `fact_type`.
+    """
+
+    __slots__ = (
+        "_codec", "description", "detect", "fact_type", "keyword", "read", "review",
+        "value_type", "was",
+    )  # fmt: skip
+    keyword: str
+    description: str
+    fact_type: FactType
+    value_type: TypeForm[T]
+    detect: bool
+    was: tuple[str, ...]
+    read: Callable[[Any], T] | None
+    review: bool
+    _codec: ValueCodec
+
+    @overload
+    def __init__(
+        self: "Concept[str, SingleFact[str]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.SINGLE] = ...,
+        **options: Unpack["_Options"],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[str, MultipleFacts[str]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.MULTIPLE],
+        **options: Unpack["_Options"],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[V, SingleFact[V]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.SINGLE] = ...,
+        *,
+        value_type: TypeForm[V],
+        **options: Unpack["_Options"],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[V, MultipleFacts[V]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.MULTIPLE],
+        *,
+        value_type: TypeForm[V],
+        **options: Unpack["_Options"],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[Any, SingleFact[Any] | MultipleFacts[Any]]",
+        keyword: str,
+        description: str,
+        fact_type: FactType,
+        *,
+        value_type: object = ...,
+        **options: Unpack["_Options"],
+    ) -> None: ...
+    def __init__(
+        self,
+        keyword: str,
+        description: str,
+        fact_type: FactType = FactType.SINGLE,
+        *,
+        value_type: object = str,
+        detect: bool = True,
+        was: Iterable[str] = (),
+        read: Callable[[Any], Any] | None = None,
+        review: bool = False,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "keyword", checked_name(keyword, "keyword"))
+        put(self, "description", checked_text(description, "description"))
+        put(self, "fact_type", expect_member(fact_type, FactType, "fact_type", _BY_NAME))
+        if value_type is not str and isinstance(value_type, _VALUES):
+            raise TypeError(
+                f"The value_type of {self.keyword!r} must be a type, not a value of "
+                f"{type(value_type).__name__}: value_type=int or value_type=list[int]"
+            )
+        put(self, "value_type", value_type)
+        put(self, "detect", bool(detect))
+        example = "was=['old-keyword']"
+        former = expect_all(was, str, "was", example) if was else ()
+        put(self, "was", tuple(checked_name(each, "keyword in was") for each in former))
+        if self.keyword in self.was:
+            raise ValueError(f"was must not contain the keyword itself, {keyword!r}: {example}")
+        if read is not None and not callable(read):
+            raise TypeError(f"read must be a function, not {kind_of(read)}: read=int")
+        put(self, "read", read)
+        put(self, "review", bool(review))
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The keyword and the former ones."""
+        return (self.keyword, *self.was)
+
+    @property
+    def codec(self) -> ValueCodec:
+        """The codec that converts its values to JSON and back; built at first use."""
+        if self.value_type is str and self.read is None:
+            return _TEXT  # nearly always: a missing attribute costs a microsecond
+        try:
+            return self._codec
+        except AttributeError:
+            object.__setattr__(self, "_codec", self._made_codec())
+            return self._codec
+
+    def _made_codec(self) -> ValueCodec:
+        try:
+            return codec_of(self.value_type, self.read)
+        except (PydanticUserError, SchemaError, NameError) as exc:
+            raise TypeError(
+                f"The value_type of {self.keyword!r} is not a type that pydantic can validate "
+                f"({type(exc).__name__}): use a type, an annotation or a BaseModel"
+            ) from None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Concept):
+            return NotImplemented
+        return self._state() == other._state()
+
+    def __hash__(self) -> int:
+        return hash((self.keyword, self.fact_type))
+
+    def __repr__(self) -> str:
+        keyword, description, fact_type, value_type = self._state()
+        owned = "" if self.detect else ", detect=False"
+        shown = f"{keyword!r}, {description!r}, {fact_type}, value_type={value_type!r}"
+        return f"Concept({shown}{owned})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be deleted")
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return (*self._state(), self.detect, self.was, self.read, self.review)
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        for name, value in zip(_PICKLED, state, strict=True):
+            object.__setattr__(self, name, value)
+
+    def _state(self) -> tuple[str, str, FactType, object]:
+        return self.keyword, self.description, self.fact_type, self.value_type
+
+
+_TEXT = codec_of(str)
+
+_PICKLED = (
+    "keyword", "description", "fact_type", "value_type", "detect", "was", "read", "review",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptDefinition(Displayed):
+    """What a store was told about a concept by the programs that use it."""
+
+    keyword: str
+    fact_type: FactType
+    """MULTIPLE as soon as one program has declared it so."""
+    json_schema: Mapping[str, JsonValue]
+    """The JSON schema of one value, without titles and descriptions."""
+    version: int = 1
+    """Grows by one with each change."""
+    was: tuple[str, ...] = ()
+    """Its former keywords."""
+    differs: str | None = None
+    """How the concept that the memory declares differs. None if it does not, or is not declared."""
+    past: tuple[str, ...] = field(default=(), repr=False)
+    """The digests of its former schemas."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of its schema."""
+        key = canonical(dict(self.json_schema))
+        return blake2b(key if isinstance(key, bytes) else key.encode(), digest_size=8).hexdigest()
+
+    def dump(self) -> dict[str, JsonValue]:
+        """Return it as plain JSON, for `load`."""
+        return {
+            "type": self.fact_type.value,
+            "schema": dict(self.json_schema),
+            "version": self.version,
+            "was": list(self.was),
+            "past": list(self.past),
+        }
+
+    @classmethod
+    def load(cls, keyword: str, plain: Any) -> "ConceptDefinition":
+        """Return the definition that `dump` returned as plain JSON."""
+        return cls(
+            keyword,
+            FactType(plain["type"]),
+            plain["schema"],
+            plain["version"],
+            tuple(plain["was"]),
+            past=tuple(plain["past"]),
+        )
+
+
+MAX_BEFORE = 500
+"""The largest length of `FactSource.before`, in characters."""
+
+
+class SourceKind(StrEnum):
+    """The kinds of sources."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    DOCUMENT = "document"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class FactSource:
+    """The source of a fact. `why()` returns it, and facts can be deleted by their source.
+
+    Raises:
+        ValueError: `kind` is unknown, `message` is negative, or `before` is too long.
+        TypeError: A field has the wrong type.
+    """
+
+    kind: SourceKind
+    conversation: str | None = None
+    """The application's name for the conversation or document."""
+    message: int | None = None
+    """The index of the message in its conversation, from 0."""
+    quote: str | None = None
+    """The words that state the fact."""
+    model: str | None = None
+    """The model that extracted the fact."""
+    before: str | None = None
+    """The end of the message before the one that states the fact, at most 500 characters. It lets a
+    search find the answer "By ferry" by the words of its question. No model reads it."""
+    doubts: tuple[str, ...] = ()
+    """Why a detected value may not follow from the quote; the values of `Doubt`."""
+
+    def __post_init__(self) -> None:
+        if type(self.kind) is not SourceKind:
+            kind = expect_member(self.kind, SourceKind, "kind")
+            object.__setattr__(self, "kind", kind)
+        if self.message is not None:
+            example = "FactSource(SourceKind.USER, message=0)"
+            expect_within(self.message, int, "message", example, least=0)
+        for name in ("conversation", "quote", "model", "before"):
+            if (text := getattr(self, name)) is not None:
+                checked_text(text, name)
+        if self.doubts:
+            doubts = expect_all(self.doubts, str, "doubts", "doubts=['hedge']")
+            object.__setattr__(self, "doubts", tuple(map(str, doubts)))
+        if self.before is not None and len(self.before) > MAX_BEFORE:
+            raise ValueError(
+                f"before has {len(self.before)} characters: at most {MAX_BEFORE} are allowed, "
+                f"before=text[-{MAX_BEFORE}:]"
+            )
+
+    def covers(self, other: "FactSource") -> bool:
+        """Return whether each field of this source is empty or equal to the one of `other`."""
+        return all(
+            getattr(self, name) in (None, (), getattr(other, name)) for name in self.__slots__
+        )
 
 
 _latest_id = 0
@@ -237,3 +756,70 @@ Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """A fact of either kind, with values of one type."""
 AnyConcept: TypeAlias = Concept[Any, Any]
 L = TypeVar("L", bound=AnyFact, default=AnyFact)
+
+
+class _StoredConcept(Generic[T_stored_facts, F_stored_facts]):
+    __slots__ = Concept.__slots__
+
+    def __init__(
+        self: Any, keyword: str, description: str, fact_type: FactType, value_type: object
+    ) -> None:
+        self.keyword = keyword
+        self.description = description
+        self.fact_type = fact_type
+        self.value_type = value_type
+        self.detect = True
+        self.was = ()
+        self.read = None
+        self.review = False
+        self.__class__ = Concept
+
+
+class _StoredSingle(AnyFact):
+    __slots__ = ("concept", "value")
+
+    # Overrides the inherited methods of a frozen class, which reject assignments.
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__
+
+    def __init__(  # noqa: PLR0917 - keyword arguments would take a fifth of its time
+        self: Any,
+        concept: Concept[Any, Any],
+        value: object,
+        fact_id: str,
+        timestamp: datetime,
+        confirmed_at: datetime,
+        importance: float,
+        expires_at: datetime | None,
+        source: FactSource | None,
+        metadata: Metadata,
+        since: When | None = None,
+        until: When | None = None,
+        state: FactState = FactState.STATED,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        self.concept = concept  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.value = value
+        self.id = fact_id
+        self.timestamp = timestamp
+        self.confirmed_at = confirmed_at
+        self.importance = importance
+        self.expires_at = expires_at
+        self.source = source
+        self.metadata = metadata
+        self.since = since
+        self.until = until
+        self.state = state
+        self.actor = actor
+        self.reason = reason
+        self.__class__ = SingleFact
+
+
+stored_concept: Callable[[str, str, FactType, object], Concept[Any, Any]] = cast(
+    "Any", _StoredConcept
+)
+"""Creates a concept from its keyword, description, fact type and value type."""
+
+stored_single: Callable[..., SingleFact[Any]] = cast("Any", _StoredSingle)
+"""Creates a fact with one value; for the arguments see `_StoredSingle`."""

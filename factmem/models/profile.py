@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 from typing_extensions import TypeVar
 
 from factmem.errors import StoredFactError
-from factmem.models._names import checked_text
+from factmem.models._values import checked_text
 from factmem.models.facts import AnyConcept, AnyFact, Concept, FactType
 
 __all__ = ["Profile", "remembered"]

@@ -8,11 +8,9 @@ from typing import Any, cast
 import orjson
 
 from factmem._arguments import expect_all
-from factmem.models._metadata import NO_METADATA, checked_metadata
 from factmem.models._values import JsonValue
-from factmem.models.clock import utc
-from factmem.models.facts import AnyFact, Concept
-from factmem.models.when import When, WhenLike
+from factmem.models.facts import NO_METADATA, AnyFact, Concept, checked_metadata
+from factmem.models.when import When, WhenLike, utc
 
 __all__ = ["RecallFilter"]
 

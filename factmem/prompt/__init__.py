@@ -9,12 +9,9 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.prompt.memory_message import LoadReport as LoadReport
-    from factmem.prompt.message_form import MessageForm as MessageForm
+    from factmem.prompt.memory_message import MessageForm as MessageForm
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
-        {
-            "memory_message": ["LoadReport"],
-            "message_form": ["MessageForm"],
-        },
+        {"memory_message": ["LoadReport", "MessageForm"]},
     )

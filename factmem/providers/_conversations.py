@@ -15,10 +15,10 @@ import orjson
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import override
 
-from factmem.models._names import checked_name
+from factmem.models._values import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.clock import stamp, utc
 from factmem.models.places import Identity, Place
+from factmem.models.when import stamp, utc
 from factmem.providers._backend import Backend
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import (
@@ -33,7 +33,7 @@ from factmem.providers.conversations import (
     checked_span,
     named_places,
 )
-from factmem.providers.limits import PlaceLimit
+from factmem.providers.results import PlaceLimit
 
 if TYPE_CHECKING:
     from factmem.providers._sql.conversations import StoredConversations

@@ -10,8 +10,7 @@ from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
 from factmem.errors import StoredFactError
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import AnyFact, Concept, FactType, L
+from factmem.models.facts import AnyFact, Concept, ConceptDefinition, FactType, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import WhenLike
 from factmem.providers._provider import AgentMemoryProvider

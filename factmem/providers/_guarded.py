@@ -18,11 +18,9 @@ from typing_extensions import override
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, ConceptDefinition
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.providers._four_methods import as_store
-from factmem.providers._place_lists import checked_page, in_order, page_of
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.conversations import (
     ConversationStore,
@@ -30,8 +28,18 @@ from factmem.providers.conversations import (
     LearningTask,
     TurnChanges,
 )
-from factmem.providers.results import Moment, PlaceChanges, PlaceInfo, ShredReceipt
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
+from factmem.providers.results import (
+    Describe,
+    Moment,
+    PlaceChanges,
+    PlaceInfo,
+    SearchAnswer,
+    SearchQuestion,
+    ShredReceipt,
+    checked_page,
+    in_order,
+    page_of,
+)
 
 _AT_ONCE = 500
 """Places of a listing that one call reads."""

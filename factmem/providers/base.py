@@ -1,85 +1,155 @@
-"""The class of stores: checks arguments and decides how the ledger of a place changes, over a backend."""
+"""The class of stores: checks arguments and decides how the ledger of a place changes, over a backend.
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+Search for facts by a few words, for `load_by_description`.
+
+The definitions of concepts in a store: SINGLE facts of a place that no application can name.
+
+Watching of places: the changes of a store as they are recorded, by any process.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar
-
-from typing_extensions import Unpack
-
-from factmem._arguments import expect_function
-from factmem.errors import StorageError
-from factmem.ledger._replay import CurrentChange
-from factmem.ledger.entries import Amendment, Edit, Entry
-from factmem.ledger.history import history
-from factmem.ledger.ledger import Ledger
-from factmem.ledger.proposals import Proposal
-from factmem.models._checked import checked_concept
-from factmem.models.boundary import UNBOUNDED
-from factmem.models.clock import stamp
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
-from factmem.models.when import WhenLike
-from factmem.providers._arguments import stored_facts
-from factmem.providers._description import described, phrase_of
-from factmem.providers._place_lists import checked_page
-from factmem.providers._provider import AgentMemoryProvider
-from factmem.providers.conditions import ForgetConditions
-from factmem.providers.conversations import ConversationStore
-from factmem.providers.results import (
-    ErasureReceipt,
-    Learned,
-    Moment,
-    PlaceChanges,
-    PlaceInfo,
-    Purge,
-    RetractedFact,
-    ShredReceipt,
-)
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion, TextVectors
-
-if TYPE_CHECKING:
-    from factmem.ledger.changes import FactChange
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+import anyio
+import pydantic_core
 from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
+from typing_extensions import Unpack
 
-from factmem._arguments import expect
+from factmem._arguments import expect, expect_function
 from factmem._concurrency.garbage import paused_collection
-from factmem.ledger._replay import amended, edited, received
-from factmem.ledger.entries import StoredFact, encoded, encoded_entry
-from factmem.ledger.history import Histories, History
-from factmem.models._checked import checked_concepts
-from factmem.models.actors import present_actor
-from factmem.models.clock import moment
+from factmem.errors import StorageError
+from factmem.ledger._merging import CurrentChange, amended, edited, received
+from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, encoded_entry
+from factmem.ledger.history import ChangeReader, FactChange, Histories, History, history
+from factmem.ledger.ledger import Ledger, Proposal
+from factmem.models._checked import checked_concept, checked_concepts, checked_places
+from factmem.models._definition_changes import taken_over
+from factmem.models._values import JsonValue, case_folded
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.facts import (
+    AnyConcept,
+    AnyFact,
+    Concept,
+    ConceptDefinition,
+    L,
+    new_id,
+    present_actor,
+)
 from factmem.models.places import (
     DEFINITIONS,
+    Identity,
+    MemoryScope,
+    MemorySubject,
+    Place,
     identity_of,
 )
-from factmem.models.when import When
+from factmem.models.when import When, WhenLike, moment, stamp, utc
 from factmem.providers._arguments import (
     check_purge,
     retracted_values,
     stamp_of,
     statements,
     stored_fact,
+    stored_facts,
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError, Present
-from factmem.providers._place_lists import in_order
-from factmem.providers.conditions import condition_of
-from factmem.providers.limits import PlaceLimit
+from factmem.providers._provider import AgentMemoryProvider
+from factmem.providers.conversations import ConversationStore
 from factmem.providers.results import (
+    Describe,
+    ErasureReceipt,
+    ForgetConditions,
     Forgotten,
+    Learned,
+    Moment,
+    PlaceChanges,
+    PlaceInfo,
+    PlaceLimit,
+    Purge,
+    RetractedFact,
+    SearchAnswer,
+    SearchQuestion,
+    ShredReceipt,
+    TextVectors,
+    checked_page,
+    condition_of,
+    in_order,
 )
+
+if TYPE_CHECKING:
+    from factmem.ledger.history import FactChange
 
 __all__ = ["AgentMemoryProvider", "FactStore"]
 
-T = TypeVar("T")
 
+T = TypeVar("T")
 R = TypeVar("R")
+
+
+def phrase_of(description: str) -> str:
+    """Return the searched phrase with case, width and white space folded.
+
+    Raises:
+        TypeError: It is not a string.
+        ValueError: It has no words.
+    """
+    if not isinstance(description, str):
+        raise TypeError(f"description must be a str, not {type(description).__name__}: 'theme'")
+    if phrase := _folded(description):
+        return phrase
+    raise ValueError("description must have at least one word; load_all returns all facts")
+
+
+def described(facts: Iterable[AnyFact], phrase: str) -> list[AnyFact]:
+    """Return the facts, with plain JSON values, that match a folded phrase.
+
+    A fact matches if its description contains the phrase, or if each of the words is in its
+    keyword, description or values. Words also match parts of longer words, because Chinese and
+    Korean text does not have spaces between all words.
+    """
+    words = phrase.split()
+    return [
+        fact
+        for fact in facts
+        if phrase in _folded(fact.concept.description)
+        or _has_all(words, _folded("\n".join(_texts_of(fact))))
+    ]
+
+
+def _has_all(words: list[str], text: str) -> bool:
+    return all(word in text for word in words)
+
+
+def _folded(text: str) -> str:
+    """Fold case, width and white space."""
+    return " ".join(case_folded(text).split())
+
+
+def _texts_of(fact: AnyFact) -> Iterator[str]:
+    yield fact.concept.keyword
+    yield fact.concept.description
+    for value in fact.values:
+        yield from _texts(value)
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield key
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    else:
+        yield pydantic_core.to_json(value).decode()
+
 
 _FEW = 1000
 """The most values of a place that is presented on the event loop, about 4 ms."""
@@ -321,8 +391,7 @@ class FactStore(AgentMemoryProvider):
             is_over = not (forgotten or purge) and ledger.knows(condition.names or ())
             if not purge:
                 return Change(forget=forgotten, is_whole=condition.is_of_keywords, by=by)
-            from factmem.ledger._purging import purged
-            from factmem.ledger._quotes import QuotedValues, turn_without  # slow to import
+            from factmem.ledger._purging import QuotedValues, purged, turn_without  # slow to import
 
             values = QuotedValues(())
 
@@ -340,7 +409,7 @@ class FactStore(AgentMemoryProvider):
 
         def end_former(entries: Sequence[Entry], now: str) -> list[Entry]:
             nonlocal former
-            from factmem.ledger._validity import former_values  # few forgettings find no value
+            from factmem.ledger.history import former_values  # few forgettings find no value
 
             forgotten = former_values(entries, condition_at(now), now)
             former = len(forgotten)
@@ -579,7 +648,6 @@ class FactStore(AgentMemoryProvider):
         Raises:
             StorageError: The store failed.
         """
-        from factmem.providers._definitions import definitions_in  # needless for facts
 
         self._check_open()
         known = await self._backend.present(DEFINITIONS, definitions_in)
@@ -595,7 +663,6 @@ class FactStore(AgentMemoryProvider):
         Raises:
             StorageError: The store failed.
         """
-        from factmem.providers._definitions import new_definitions  # needless for facts
 
         told = checked_concepts(concepts)
         self._check_open()
@@ -689,7 +756,6 @@ class FactStore(AgentMemoryProvider):
             since: Changes from this time on are new; by default those after the first look.
             concepts: The concepts whose value types are known.
         """
-        from factmem.providers._watching import watched  # few programs need it
 
         return watched(self, places, since=since, concepts=concepts)
 
@@ -953,7 +1019,7 @@ class FactStore(AgentMemoryProvider):
         self, identity: Identity, until: str | None, valid_at: WhenLike, present: Present[R]
     ) -> R:
         """Present what held at a time, by the entries recorded until another one."""
-        from factmem.ledger._validity import held_at  # few reads ask about another time
+        from factmem.ledger.history import held_at  # few reads ask about another time
 
         when = When.of(valid_at, "valid_at")
         known = until
@@ -1023,3 +1089,100 @@ def _places_of(identities: list[Identity]) -> list[Place]:
 
 def _listed(entry: Entry | None) -> list[Entry]:
     return [] if entry is None else [entry]
+
+
+def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
+    """Return the definitions in a ledger, by keyword."""
+    facts: Any = ledger.load_all((), now)
+    keywords = [(fact.concept.keyword, fact.value) for fact in facts]
+    return {keyword: ConceptDefinition.load(keyword, plain) for keyword, plain in keywords}
+
+
+def new_definitions(ledger: Ledger, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Entry]:
+    """Return the entry that changes the definitions in a ledger, if there is anything to change."""
+    new = taken_over(definitions_in(ledger, now), concepts)
+    return [{"at": now, "facts": [_stored(each, now) for each in new.values()]}] if new else []
+
+
+def _stored(definition: ConceptDefinition, now: str) -> StoredFact:
+    return {
+        "id": new_id(),
+        "keyword": definition.keyword,
+        "description": "The definition of a concept",
+        "type": "SINGLE",
+        "timestamp": now,
+        "value": definition.dump(),
+    }
+
+
+_PAUSE = 0.02
+"""Seconds between two looks. One at a warm place of a local store takes some microseconds."""
+_PAUSE_BLIND = 1.0
+"""Seconds between two looks at a store without versions, which read the whole place."""
+_SHARE = 0.5
+"""A pause is at least this many times as long as the look before it."""
+
+
+async def watched(
+    store: "FactStore",
+    places: Iterable[Place],
+    *,
+    since: datetime | None,
+    concepts: Iterable[AnyConcept],
+) -> AsyncGenerator[FactChange]:
+    """Yield the changes of places; see `FactStore.watch`."""
+    named = {word: each for each in checked_concepts(concepts) for word in each.keywords}
+    first = None if since is None else stamp(utc(since, "moment since"))
+    followed = [_Followed(place, named, first) for place in checked_places(places)]
+    is_blind = False
+    while True:
+        began, new = time.perf_counter(), list[FactChange]()
+        for each in followed:
+            version = await store.version(each.place.subject, each.place.scope)
+            is_blind = version is None
+            if is_blind or version != each.version:
+                entries = await store.entries(each.place.subject, each.place.scope)
+                new += each.new_of(entries)
+                each.version = version
+        spent = time.perf_counter() - began
+        for change in new:
+            yield change
+        await anyio.sleep(max(_PAUSE_BLIND if is_blind else _PAUSE, spent * _SHARE))
+
+
+class _Followed:
+    """A place, and how far it was read."""
+
+    def __init__(self, place: Place, concepts: Mapping[str, AnyConcept], since: str | None) -> None:
+        self.place = place
+        self.version: str | None = ""
+        self._concepts = concepts
+        self._since = since
+        """From when on changes are new; None before the first read of a place without `since`."""
+        self._seen: set[str] = set()
+        """The changes that were recorded at that time and are known."""
+        self._reader = ChangeReader(place, concepts)
+        self._count = 0
+        self._last: Entry | None = None
+
+    def new_of(self, entries: Sequence[Entry]) -> list[FactChange]:
+        """Return the changes that are not known yet. Entries are in the order of their times."""
+        is_first, since = self._since is None, self._since or ""
+        read = (self._reader.read(entry, since=since) for entry in self._unread(entries))
+        found = [each for each in read if each is not None]
+        new = [] if is_first else [each for each in found if each.id not in self._seen]
+        last = max([since, *(entry["at"] for entry in entries[-1:])])
+        if last != since:
+            self._seen.clear()
+        self._since = last
+        self._seen.update(each.id for each in found if stamp(each.at) == last)
+        return new
+
+    def _unread(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries to read: all of them, if history was removed from the place."""
+        count, last = self._count, self._last
+        self._count, self._last = len(entries), entries[-1] if entries else None
+        if count and len(entries) >= count and entries[count - 1] == last:
+            return entries[count:]
+        self._reader = ChangeReader(self.place, self._concepts)
+        return entries

@@ -21,11 +21,10 @@ import orjson
 from factmem._arguments import expect, expect_within, kind_of
 from factmem.llm.messages import content_text
 from factmem.models._display import Displayed
-from factmem.models._names import checked_name
-from factmem.models._values import JsonValue
+from factmem.models._values import JsonValue, checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.clock import utc
 from factmem.models.places import Identity, Place
+from factmem.models.when import utc
 
 __all__ = [
     "ConversationInfo",

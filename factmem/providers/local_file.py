@@ -4,34 +4,43 @@ The class puts the layers together: `Database` has the connections and the locks
 blocking operations, `SqlBackend` the threads and shared commits, `SqlStore` the public methods. It
 adds what concerns a whole folder: `backup`, `restore` and `salvage` fill a draft beside the target,
 and publish it in one step, so that a crash leaves the old state.
+
+SearchedFileProvider: a local store for a process that asks one question and ends.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from os import PathLike
 from pathlib import Path
 
 from anyio import CancelScope
+from typing_extensions import override
 
 from factmem._arguments import kind_of
 from factmem.encryption.key_file import KeyFile
 from factmem.ledger.entries import Entry
 from factmem.models._display import Displayed
-from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import DEFINITIONS, Identity, Place
+from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._arguments import check_span
-from factmem.providers._backend import Change
-from factmem.providers._clock import StoreClock
-from factmem.providers._sql.backend import SqlBackend
-from factmem.providers._sql.store import SqlStore
+from factmem.providers._backend import Change, StoreClock
+from factmem.providers._sql.places import FACT_BYTES
+from factmem.providers._sql.store import SqlBackend, SqlStore
 from factmem.providers._sqlite.copies import Draft, Restoration, backup, check_new, readable
 from factmem.providers._sqlite.database import Database
 from factmem.providers._sqlite.files import DatabaseFiles
 from factmem.providers._sqlite.places import SqlitePlaces
+from factmem.providers._sqlite.word_search import WordSearch
 from factmem.providers.conversations import conversation_of
-from factmem.providers.limits import PlaceLimit
-from factmem.providers.results import ErasureReceipt
+from factmem.providers.results import (
+    Describe,
+    ErasureReceipt,
+    PlaceLimit,
+    SearchAnswer,
+    SearchQuestion,
+)
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
 __all__ = ["LocalFileMemoryProvider"]
@@ -269,3 +278,50 @@ def _storage_of(storage: Storage | None) -> Storage:
 def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a path is in a folder, by its name."""
     return Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder))
+
+
+_LARGE = 2_000 * FACT_BYTES
+"""The bytes of places whose indexes are worth a write: reading them takes 0.1 s."""
+
+
+class SearchedFileProvider(LocalFileMemoryProvider):
+    """A local store that is searched by words with the help of stored indexes.
+
+    The first recall reads the places and stores the indexes; a later one, in another process, does
+    not read them as long as they are unchanged. It compares no vectors. A process that recalls more
+    than once is faster with `LocalFileMemoryProvider`.
+
+    Args:
+        root: The folder.
+        storage: How it is stored.
+        stems: What the terms of documents depend on beside the facts.
+        large: The bytes of places from which on they are searched here.
+        clock: Returns the time.
+    """
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        *,
+        storage: Storage | None = None,
+        stems: str,
+        large: int = _LARGE,
+        clock: TimeProvider = system_clock,
+    ) -> None:
+        super().__init__(root, storage=storage, clock=clock)
+        self._words = WordSearch(self._places, stems)
+        self._large = large
+
+    @override
+    async def is_searched(self, places: Sequence[Place]) -> bool:
+        self._check_open()
+        identities = [place.identity for place in places]
+        return await self._database.work(lambda: self._words.size(identities)) >= self._large
+
+    @override
+    async def candidates(
+        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
+    ) -> SearchAnswer:
+        self._check_open()
+        search = self._words.candidates
+        return await self._database.work(lambda: search(places, question, describe, keep=True))

@@ -14,21 +14,25 @@ from typing_extensions import override
 
 from factmem._arguments import expect, expect_methods, kind_of
 from factmem.encryption.aes256gcm import Encryption
-from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
+from factmem.models.when import TimeProvider
 from factmem.providers._arguments import check_span
-from factmem.providers._clock import ServerClock, StoreClock
-from factmem.providers._postgres.backend import PostgresBackend
+from factmem.providers._backend import ServerClock, StoreClock
 from factmem.providers._postgres.candidates import Candidates
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
 from factmem.providers._postgres.place_search import PlaceSearch
-from factmem.providers._postgres.places import PostgresPlaces
+from factmem.providers._postgres.places import PostgresBackend, PostgresPlaces
 from factmem.providers._postgres.vector_spaces import VectorSpaces
 from factmem.providers._sql.store import SqlStore
-from factmem.providers.limits import PlaceLimit
-from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion, TextVectors
+from factmem.providers.results import (
+    Describe,
+    PlaceLimit,
+    SearchAnswer,
+    SearchQuestion,
+    TextVectors,
+)
 
 __all__ = ["PostgresMemoryProvider"]
 

@@ -1,24 +1,56 @@
-"""Arguments and results of a store's methods: places, receipts, changes and statements."""
+"""Arguments and results of a store's methods: places, receipts, changes and statements.
 
-from collections.abc import Iterable, Mapping, Sequence
+ForgetConditions: which current values a `forget` removes.
+
+The values of a search in a store: the question, the documents and the candidates.
+
+PlaceLimit: a limit on the values and the size of a place.
+
+Lists of places: their contents, order and pages.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Literal, Self, TypeAlias
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import EllipsisType
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias
 
+from typing_extensions import TypedDict, TypeVar
+
+from factmem._arguments import expect, expect_all, expect_within
+from factmem.errors import PlaceFullError
+from factmem.ledger._items import Condition, values_of
+from factmem.ledger.entries import StoredFact
+from factmem.ledger.ledger import Ledger
+from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models._display import Displayed
-from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.models.sources import FactSource
+from factmem.models._values import Canonical, JsonValue, canonical, checked_name
+from factmem.models.facts import AnyFact, Concept, FactSource, FactType, checked_metadata
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
+from factmem.models.recall_filter import RecallFilter
+from factmem.models.when import before, moment, stamp, utc
 
 __all__ = [
     "ErasureReceipt",
+    "ForgetConditions",
     "Forgotten",
     "Learned",
     "Moment",
     "PlaceChanges",
     "PlaceInfo",
+    "PlaceLimit",
+    "PlaceStatistics",
     "RetractedFact",
+    "SearchAnswer",
+    "SearchCandidate",
+    "SearchDocument",
+    "SearchQuestion",
 ]
+
+
+T = TypeVar("T", default=Any)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +212,307 @@ class StoreStatus(Displayed):
     version: int
     """The version of its tables."""
     is_encrypted: bool
+
+
+ConditionAt: TypeAlias = Callable[[str], Condition]
+"""Returns the condition of a `forget` for the time of the call, as a stamp. Spans count back from
+that time."""
+
+_OLDER = "older_than=timedelta(days=90)"
+
+
+class ForgetConditions(TypedDict, Generic[T], total=False):
+    """The arguments of `forget` that select values. A value must meet all that are passed."""
+
+    concept: Concept[T, Any] | None
+    """Values with this concept's keyword."""
+    value: T | EllipsisType
+    """This value of `concept`."""
+    source: FactSource | None
+    """Values whose sources all match it: each of its fields that is not None must be equal."""
+    older_than: datetime | timedelta | None
+    """Values last confirmed before this moment, or longer ago than this."""
+    concepts: Iterable[Concept[Any, Any]] | None
+    """Values with one of these concepts' keywords."""
+    fact_ids: Iterable[str] | None
+    """Values saved as one of these facts."""
+    metadata: Mapping[str, JsonValue] | None
+    """Values whose metadata has all of these keys, with equal values."""
+
+
+def condition_of(
+    *,
+    concept: Concept[Any, Any] | None = None,
+    value: object = ...,
+    source: FactSource | None = None,
+    older_than: datetime | timedelta | None = None,
+    concepts: Iterable[Concept[Any, Any]] | None = None,
+    fact_ids: Iterable[str] | None = None,
+    metadata: Mapping[str, JsonValue] | None = None,
+) -> ConditionAt:
+    """Return the condition for the arguments of `forget`. A `value` of `...` means no value.
+
+    Raises:
+        TypeError: An argument is of the wrong type.
+        ValueError: No condition is given, `value` is given without `concept` or does not fit it, or
+            `older_than` is naive, negative or reaches back beyond the year 1.
+    """
+    has_value = value is not ...
+    if concept is None and has_value:
+        raise ValueError("value needs its concept: forget(..., concept=CONCEPT, value=value)")
+    several = (concepts, fact_ids, metadata or None)
+    if all(each is None for each in (concept, source, older_than, *several)):
+        raise ValueError(
+            "forget needs a condition: concept, value, concepts, fact_ids, metadata, source or "
+            "older_than. To remove the whole place with its history, call erase"
+        )
+    if source is not None:
+        expect(source, FactSource, "source", "source=FactSource(SourceKind.USER)")
+    keyword = key = reading = None
+    if concept is not None:
+        keyword = checked_concept(concept).keyword
+        if has_value:
+            reading = None if concept.read is None else partial(_read_key, concept)
+            key = canonical(concept.codec.dump(concept.codec.check(value, keyword), keyword))
+    limit = None if older_than is None else _limit(older_than)
+    named = None if concepts is None else _keywords(checked_concepts(concepts))
+    is_renamed = concept is not None and bool(concept.was)
+    if concept is not None and is_renamed:
+        keyword, ours = None, frozenset(concept.keywords)
+        named = ours if named is None else ours & named
+    is_single = is_renamed and concept is not None and concept.fact_type is FactType.SINGLE
+    ids = None if fact_ids is None else _ids(fact_ids)
+    wanted = checked_metadata(metadata) if metadata else None
+
+    def condition(now: str) -> Condition:
+        old = None if limit is None else limit(now)
+        return Condition(keyword, key, source, old, named, ids, wanted, reading, is_single)
+
+    return condition
+
+
+def _read_key(concept: Concept[Any, Any], plain: JsonValue) -> Canonical | None:
+    try:
+        return canonical(concept.codec.dump(concept.codec.load(plain), concept.keyword))
+    except ValueError:
+        return None
+
+
+def _keywords(concepts: Iterable[Concept[Any, Any]]) -> frozenset[str]:
+    return frozenset(keyword for each in concepts for keyword in each.keywords)
+
+
+def _ids(fact_ids: Iterable[str]) -> frozenset[str]:
+    given: tuple[str, ...] = expect_all(fact_ids, str, "fact_ids", "fact_ids=[fact.id]")
+    return frozenset(checked_name(each, "fact id") for each in given)
+
+
+def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:
+    """Return a function that computes the stamp before which a value is old, from the time now."""
+    expect(older_than, (datetime, timedelta), "older_than", _OLDER)
+    if isinstance(older_than, datetime):
+        limit = stamp(utc(older_than, "moment older_than"))
+        return lambda _: limit
+    expect_within(older_than, timedelta, "older_than", _OLDER, least=timedelta(0))
+    try:
+        _ = datetime.now(UTC) - older_than
+    except OverflowError:
+        raise ValueError(
+            f"older_than reaches back beyond the year 1: pass a shorter span, {_OLDER}"
+        ) from None
+    return lambda now: before(now, older_than)
+
+
+TextVectors: TypeAlias = Mapping[bytes, Sequence[float] | None]
+"""The vectors of texts by their digests; None marks a text that the embedder refused."""
+
+
+class SearchDocument(NamedTuple):
+    """The search document of a fact: its weighted terms and the digest of its text."""
+
+    own: Mapping[str, float]
+    """The weighted count of each term of the fact, including its neighbours' share of that term."""
+    around: Mapping[str, float]
+    """The weighted counts of the terms that only its neighbours have."""
+    length: float
+    """The sum of all counts."""
+    digest: bytes
+    """A digest of 16 bytes of the text that is embedded."""
+
+
+Describe: TypeAlias = Callable[[Sequence[AnyFact], str | None], Iterable[SearchDocument]]
+"""Returns the documents of all facts of an entity, which are each other's possible neighbours. A
+pure function."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuestion:
+    """The question of a search."""
+
+    terms: Sequence[str]
+    """The search terms, without duplicates."""
+    limit: int
+    """The number of candidates to return from each place, by words and by meaning each."""
+    filter: RecallFilter = field(default_factory=RecallFilter)
+    model: str = ""
+    """The embedding model of the vector."""
+    vector: Sequence[float] | None = None
+    """The embedding of the question, of length 1; None to search only by words."""
+    common: float = 0.0
+    """The share of a fact's cosine with the mean of all vectors that ranking subtracts."""
+
+
+class SearchCandidate(NamedTuple):
+    """A fact that may answer a question."""
+
+    identity: Identity
+    """The place of the fact."""
+    counts: Mapping[str, tuple[float, bool]]
+    """For each term of the question, its weighted count and whether the fact itself has it."""
+    length: float
+    cosine: float | None
+    """The cosine between its text and the question; None without a vector."""
+    ranked: float | None
+    """The same cosine, reduced as `SearchQuestion.common` says."""
+    load: Callable[[Mapping[str, Concept[Any, Any]]], AnyFact]
+    """Returns the fact, with the type of its concept if the passed mapping has its keyword. Raises
+    `StoredFactError` if a value does not fit that type."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceStatistics:
+    """Statistics of all facts of a place, which the scores of its candidates depend on."""
+
+    facts: int
+    length: float
+    """The sum of the facts' lengths."""
+    holders: Mapping[str, int]
+    """For each term of the question, how many facts have it themselves."""
+    vectors: int = 0
+    cosines: float = 0.0
+    """The sum of the cosines of all vectors with the question."""
+    ranked: float = 0.0
+    """The sum of the cosines reduced as `SearchQuestion.common` says."""
+    least: float | None = None
+    """Approximately the least of the reduced cosines."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """The result of a search."""
+
+    candidates: Sequence[SearchCandidate]
+    places: Mapping[Identity, PlaceStatistics]
+    """The statistics of the places that are not empty."""
+    others: Sequence[SearchCandidate] = ()
+    """Facts with the candidates' keywords in other places, which may take precedence over them."""
+    has_meaning: bool = False
+    """Whether vectors were compared."""
+    unembedded: frozenset[Identity] = frozenset()
+    """The places with facts that have no vector of the question's model: `facts_to_embed` returns
+    these facts. Empty if the question has no vector or the store keeps none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceLimit:
+    """A limit on the values and the size of each place, so that one user cannot fill a store.
+
+    Concurrent saves do not see each other and can exceed the limit by their own values.
+
+    Raises:
+        ValueError: A limit is not positive, or none is given.
+    """
+
+    values: int | None = None
+    """The maximum number of current values."""
+    bytes: int | None = None
+    """The maximum size in bytes, history and conversations included; `contents.tidy` frees some. What
+    is being saved counts without the framing and padding of its file."""
+
+    def __post_init__(self) -> None:
+        given = [each for each in (self.values, self.bytes) if each is not None]
+        if not given or min(given) < 1:
+            raise ValueError("PlaceLimit needs positive limits: PlaceLimit(values=10_000)")
+
+    def check_values(
+        self, identity: Identity, ledger: Ledger, facts: Iterable[StoredFact], now: str
+    ) -> None:
+        """Raise `PlaceFullError` if saving facts would exceed the number of current values."""
+        if self.values is None:
+            return
+        keys: dict[str, set[Canonical]] = {}
+        for fact in facts:
+            keyword = fact["keyword"]
+            new = {canonical(value) for _, value in values_of(fact)}
+            held = keys.get(keyword, set(ledger.items(keyword, now)))
+            is_one = fact["type"] == "SINGLE" and not ledger.is_wide(keyword, now)
+            keys[keyword] = new if is_one else held | new
+        before = len(ledger.confirmations(now))
+        replaced = sum(len(ledger.items(keyword, now)) for keyword in keys)
+        after = before - replaced + sum(map(len, keys.values()))
+        if after > max(self.values, before):
+            raise PlaceFullError(
+                f"{str(Place.of_identity(identity))!r} may have {self.values} values and would "
+                f"have {after}; nothing was saved. Forget some, or raise the limit"
+            )
+
+    def check_bytes(self, identity: Identity, size: int) -> None:
+        """Raise `PlaceFullError` if a place of this size exceeds the limit."""
+        if self.bytes is not None and size > self.bytes:
+            raise PlaceFullError(
+                f"{str(Place.of_identity(identity))!r} may use {self.bytes} bytes and would use "
+                f"{size}; nothing was saved. Remove history with contents.tidy or messages of "
+                "conversations, or raise the limit"
+            )
+
+
+def place_info(
+    identity: Identity, ledger: Ledger, size: int, now: str, *, conversations: int = 0
+) -> PlaceInfo:
+    """Return the contents of a place of `size` bytes at `now`, a stamp."""
+    place = Place.of_identity(identity)
+    confirmed = ledger.confirmations(now)
+    return PlaceInfo(
+        scope=place.scope,
+        subject=place.subject,
+        count=len(confirmed),
+        bytes=size,
+        oldest=moment(min(confirmed)) if confirmed else None,
+        newest=moment(max(confirmed)) if confirmed else None,
+        concepts=tuple(ledger.keywords(now)),
+        conversations=conversations,
+    )
+
+
+def in_order(found: Iterable[PlaceInfo]) -> list[PlaceInfo]:
+    """Sort places by identity. A subject without an entity precedes those with one."""
+    return sorted(found, key=lambda info: _order(info.place.identity))
+
+
+def page_of(
+    identities: Iterable[Identity], after: Identity | None, limit: int | None
+) -> list[Identity]:
+    """Return up to `limit` identities that follow `after`, in the order of names."""
+    found = sorted(identities, key=_order)
+    if after is not None:
+        found = found[bisect_right(found, _order(after), key=_order) :]
+    return found[:limit]
+
+
+def checked_page(after: Place | None, limit: int | None) -> tuple[Identity | None, int | None]:
+    """Check the arguments of `list_places`; return them for `page_of`.
+
+    Raises:
+        TypeError: One is of the wrong type.
+        ValueError: `limit` is less than 1.
+    """
+    first = None if after is None else expect(after, Place, "after", "after=page[-1]").identity
+    if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
+        raise ValueError("limit must be at least 1: limit=1000")
+    return first, limit
+
+
+def _order(identity: Identity) -> tuple[str, str, str, str]:
+    """Return a sort key. A subject without an entity precedes those with one."""
+    kind, scope, subject, entity = identity
+    return kind, scope, subject, entity or ""

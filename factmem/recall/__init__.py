@@ -4,7 +4,6 @@ Imports providers, embedding and prompt.
 """
 
 from factmem.models.recall_filter import RecallFilter
-from factmem.recall.match import Match, RecallResult
-from factmem.recall.query import RecallSettings, RecallWeights
+from factmem.recall.match import Match, RecallResult, RecallSettings, RecallWeights
 
 __all__ = ["Match", "RecallFilter", "RecallResult", "RecallSettings", "RecallWeights"]

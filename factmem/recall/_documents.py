@@ -3,16 +3,26 @@
 Both have the entity's name, the keyword, the description and the values. Only the words also have
 the date and the source's quote. On the corpus in `benchmarks/recall` both improve lexical recall;
 in the embedded text the quote makes recall worse, and the date does not help.
+
+Hints in a question: the entity and the times it names, and the times of facts.
+
+The conversations of facts: neighbouring messages, and the text around a fact.
 """
 
 import re
+from array import array
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
-from factmem.models.facts import AnyFact
+from factmem.models._spoken_time import SpokenTime, spoken_times
+from factmem.models.facts import AnyFact, FactSource
+from factmem.models.when import when_of
+from factmem.recall._lexical.analysis import FUNCTION_WORDS, Word, words
 
 LONGEST_TEXT = 4_000
 """The maximum number of embedded characters of a fact. Every model accepts that many."""
@@ -142,3 +152,203 @@ def date_words(moment: date) -> str:
 def _day_words(year: int, month: int, day: int) -> str:
     iso = f"{year:04}-{month:02}-{day:02}"
     return f"{day} {_MONTHS[month - 1]} {year} {iso} {year}년 {month}월 {day}일"
+
+
+@lru_cache(maxsize=1024)
+def name_terms(entity: str) -> frozenset[str]:
+    """Return the terms by which a question names an entity; empty if they are too common."""
+    terms = frozenset(term for word in words(entity) for term in word)
+    is_telling = any(not term.isdecimal() and term not in FUNCTION_WORDS for term in terms)
+    return terms if is_telling else frozenset()
+
+
+def named_entity(asked: Iterable[Word], entities: Collection[str]) -> str | None:
+    """Return the only entity that a question names; None if it names none or several.
+
+    Args:
+        asked: The words of the question.
+        entities: The entities of all searched places.
+    """
+    if not entities:
+        return None
+    terms = {term for word in asked for term in word}
+    named = [entity for entity in entities if (name := name_terms(entity)) and name <= terms]
+    return named[0] if len(named) == 1 else None
+
+
+_YEARS_BACK = 20
+_WHEN = re.compile(
+    r"\b(?:when|while)\s(?P<clause>(?!(?:is|are|was|were|will|would|did|do|does|has|have|had|can|could|should)\b)"
+    r"\w+\s[^,?.!;]+)|(?P<korean>[^\s,?.!]+(?:\s[^\s,?.!]+){0,2})\s(?:때|시절|동안)",
+    re.IGNORECASE,
+)
+_ISO = re.compile(r"(?<![\d-])(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?(?![\d-])", re.ASCII)
+_FOREVER = float("inf")
+
+
+class Span(NamedTuple):
+    """A time that a question names, in seconds since 1970; it ends before `end`."""
+
+    begin: float
+    end: float
+    is_sure: bool = True
+    """Whether it is the year that is probably meant, and not another one with the same month."""
+
+
+def asked_spans(question: str, now: datetime) -> list[Span]:
+    """Return the times that a question names: "last summer", "in June", "before 2019", "6월에".
+
+    Days are those of the time zone of `now`.
+    """
+    spans: list[Span] = []
+    zone = now.tzinfo or UTC
+    for each in spoken_times(question[:4000], now.date()):
+        begin, end = _midnight(each.first, zone), _midnight(each.last, zone) + 86_400
+        if each.role == "before":
+            begin, end = -_FOREVER, begin
+        elif each.role == "after":
+            begin, end = end, _FOREVER
+        spans.append(Span(begin, end))
+        if each.is_yearly:
+            earlier = range(each.first.year - _YEARS_BACK, each.first.year)
+            spans += [Span(*_in_year(each, year, zone), is_sure=False) for year in earlier]
+    return spans
+
+
+def clause_of_time(question: str) -> str:
+    """Return what a question says about a time: "when she lived in Busan" gives "she lived in Busan"."""
+    found = _WHEN.search(question[:4000])
+    return "" if found is None else found["clause"] or found["korean"]
+
+
+def period_of(fact: AnyFact) -> tuple[float, float]:
+    """Return from when and until when a fact holds.
+
+    By `since` and `until`, else by the dates in its values, else when it was said.
+    """
+    if fact.since is not None or fact.until is not None:
+        return (
+            -_FOREVER if fact.since is None else fact.since.begin.timestamp(),
+            _FOREVER if fact.until is None else fact.until.end.timestamp(),
+        )
+    dates = [
+        each for value in fact.values if isinstance(value, str) for each in _ISO.findall(value)
+    ]
+    try:
+        spans = [(when_of(each).begin, when_of(each).end) for each in dates]
+    except ValueError:  # such as 2019-13
+        spans = []
+    said = fact.timestamp.timestamp()
+    if not spans:
+        return said, said
+    return min(spans)[0].timestamp(), max(end for _, end in spans).timestamp()
+
+
+def _in_year(time: SpokenTime, year: int, zone: tzinfo) -> tuple[float, float]:
+    length = (time.last - time.first).days + 1
+    try:
+        begin = _midnight(time.first.replace(year=year), zone)
+    except ValueError:  # 29 February, or no year
+        begin = _midnight(time.first, zone)
+    return begin, begin + length * 86_400
+
+
+def _midnight(day: date, zone: tzinfo) -> float:
+    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
+
+
+AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
+"""The offsets of the neighbouring messages whose words also find a fact, with their weights."""
+
+BEFORE = 0.25
+"""The weight of `FactSource.before`, the message before the fact's own."""
+
+
+def said_around(
+    source: FactSource | None, at: Callable[[str, int], Iterable[AnyFact]]
+) -> list[tuple[str, float]]:
+    """Return the strings said around a fact, without duplicates, each with its greatest weight.
+
+    Args:
+        source: The fact's source.
+        at: Returns the facts of a message of a conversation.
+    """
+    around: dict[str, float] = {}
+    if source is None:
+        return []
+    if source.conversation is not None and source.message is not None:
+        for offset, weight in AROUND:
+            for each in at(source.conversation, source.message + offset):
+                text = said(each)
+                around[text] = max(around.get(text, 0.0), weight)
+    if source.before is not None:
+        around.setdefault(source.before, BEFORE)
+    return [each for each in around.items() if each[1]]
+
+
+class _Conversation(NamedTuple):
+    code: int
+    messages: dict[int | None, set[int]]
+    """The slots of the facts of each message; those of facts without a message number under None."""
+
+
+class Conversations:
+    """The conversations of the facts in the slots of an index."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Conversation] = {}
+        self._codes = count()
+        self._loose: array[int] = array("i")
+        self._unnumbered = 0
+
+    @property
+    def loose(self) -> "array[int] | None":
+        """A number for the conversation of each slot whose fact has no message number, -1 for others.
+
+        None if all are -1. It may be shorter than the facts; the remaining ones count as -1.
+        """
+        return self._loose if self._unnumbered else None
+
+    def put(self, slot: int, source: FactSource) -> set[int]:
+        """Add a fact's source; return the slots that have its message as a neighbour."""
+        if source.conversation is None:
+            return set()
+        known = self._known.get(source.conversation)
+        if known is None:
+            known = self._known[source.conversation] = _Conversation(next(self._codes), {})
+        known.messages.setdefault(source.message, set()).add(slot)
+        if source.message is None:
+            if slot >= len(self._loose):
+                self._loose.extend([-1] * (slot + 256 - len(self._loose)))
+            self._loose[slot] = known.code
+            self._unnumbered += 1
+        return _around(known, source.message)
+
+    def drop(self, slot: int, source: FactSource) -> set[int]:
+        """Remove a fact's source; return the slots that had its message as a neighbour."""
+        if source.conversation is None:
+            return set()
+        known = self._known[source.conversation]
+        slots = known.messages[source.message]
+        slots.remove(slot)
+        if not slots:
+            del known.messages[source.message]
+        if not known.messages:
+            del self._known[source.conversation]
+        if source.message is None:
+            self._loose[slot] = -1
+            self._unnumbered -= 1
+        return _around(known, source.message)
+
+    def at(self, conversation: str, message: int) -> set[int]:
+        """Return the slots of a message's facts."""
+        known = self._known.get(conversation)
+        return set() if known is None else known.messages.get(message, set())
+
+
+def _around(conversation: _Conversation, message: int | None) -> set[int]:
+    if message is None:
+        return set()
+    return {
+        slot for offset, _ in AROUND for slot in conversation.messages.get(message - offset, ())
+    }

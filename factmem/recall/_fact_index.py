@@ -11,31 +11,32 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
-from factmem.recall._arrays import both, numpy_or_none
-from factmem.recall._conversations import Conversations, said_around
-from factmem.recall._documents import FIELD_WEIGHTS, RECURRING_FIELDS, words_of
-from factmem.recall._hints import (
+from factmem.recall._documents import (
+    FIELD_WEIGHTS,
+    RECURRING_FIELDS,
+    Conversations,
     Span,
     asked_spans,
     clause_of_time,
     name_terms,
     named_entity,
     period_of,
+    said_around,
+    words_of,
 )
 from factmem.recall._lexical.analysis import words
 from factmem.recall._lexical.bm25 import (
     Around,
     DenseScores,
+    Document,
     Fields,
     QueryWords,
     TermIndex,
     WordScores,
 )
-from factmem.recall._lexical.postings import Document
+from factmem.recall._place_vectors import Nearness, QuestionVectors, TextSlots, both, numpy_or_none
 from factmem.recall._ranking import Candidates, Hints, Ranking
-from factmem.recall._text_slots import Nearness, QuestionVectors, TextSlots
-from factmem.recall.match import Match
-from factmem.recall.query import RecallQuery
+from factmem.recall.match import Match, RecallQuery
 
 
 class MarkIndex:

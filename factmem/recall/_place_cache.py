@@ -1,22 +1,46 @@
-"""PlaceCache: the facts of one place as this process last read them, and their vectors."""
+"""PlaceCache: the facts of one place as this process last read them, and their vectors.
 
+The indexes of a memory, cached between recalls.
+
+A memory creates its cache at once. The modules of the indexes are imported with the first recall,
+because a program that only loads facts does not need them.
+
+The index of the current facts in a set of places, updated between recalls.
+"""
+
+import os
 import threading
-from collections.abc import Iterable, Mapping
+import weakref
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import count
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import anyio
+from anyio import CapacityLimiter, Lock, to_thread
 
 from factmem._concurrency.per_loop import PerLoop
 from factmem.errors import StoredFactError
-from factmem.models.facts import AnyFact
-from factmem.models.places import Identity
+from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities, seen_together
+from factmem.models.facts import AnyFact, FactType
+from factmem.models.places import Identity, Place
 from factmem.providers.results import PlaceChanges
 from factmem.recall._documents import meaning_of, text_digest
-from factmem.recall._place_vectors import PlaceVectors
+from factmem.recall._fact_index import FactIndex
+from factmem.recall._place_vectors import PlaceVectors, QuestionVectors
+from factmem.recall.match import Match, RecallQuery
+
+if TYPE_CHECKING:
+    from factmem.recall._turn_search import TurnIndex
+
+
+R = TypeVar("R")
+X = TypeVar("X", bound=Sized)
 
 
 class KnownFact(NamedTuple):
@@ -174,3 +198,231 @@ class PlaceCache:
 
 EMPTY = PlaceSnapshot(0, None, {}, {})
 """The snapshot of a place that has not been read yet."""
+
+
+_MOST_FACTS = 200_000
+"""The maximum number of facts in all indexes, and of messages, some kilobytes each. Beyond it, the least recently
+used index is dropped when another set of places is searched."""
+_MOST_INDEXES = 1_024
+_THREADS = 4
+
+
+class IndexCache:
+    """The indexes of a memory and of all its views. Thread-safe; empty in a forked child."""
+
+    def __init__(self) -> None:
+        self.reset()
+        _all.add(self)
+
+    def reset(self) -> None:
+        """Drop all indexes and locks. A forked child calls it, as an inherited lock may be held."""
+        self._workers: PerLoop[CapacityLimiter] = PerLoop(lambda: CapacityLimiter(_THREADS))
+        """The worker threads of each event loop."""
+        self.writing: PerLoop[Lock] = PerLoop(Lock)
+        """Held while an index is written. The store writes one at a time, and its deadline may be
+        shorter than the write of another index."""
+        self._lock = threading.Lock()
+        self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()
+        self._turns: OrderedDict[frozenset[Place], TurnIndex] = OrderedDict()
+        self._places: weakref.WeakValueDictionary[Identity, PlaceCache] = (
+            weakref.WeakValueDictionary()
+        )
+
+    async def work(self, work: Callable[[], R]) -> R:
+        """Run a function that takes processor time in a worker thread."""
+        return await to_thread.run_sync(work, limiter=self._workers.get())
+
+    def of(self, places: Sequence[Place], *, has_meaning: bool) -> "PlacesIndex":
+        """Return the index of a set of places; create an empty one if there is none.
+
+        Args:
+            places: The places, in any order.
+            has_meaning: Whether meanings are compared; the same at each call.
+        """
+
+        def make() -> PlacesIndex:
+            caches = {place.identity: self._place(place.identity, has_meaning) for place in places}
+            return PlacesIndex(places, caches)
+
+        return self._kept(self._indexes, places, make)
+
+    def of_turns(
+        self, places: Sequence[Place], make: "Callable[[Sequence[Place]], TurnIndex]"
+    ) -> "TurnIndex":
+        """Return the index of the conversations of a set of places; an empty one if there is none."""
+        return self._kept(self._turns, places, lambda: make(places))
+
+    def _kept(
+        self,
+        indexes: OrderedDict[frozenset[Place], X],
+        places: Sequence[Place],
+        make: Callable[[], X],
+    ) -> X:
+        """Return an index; drop the least recently used ones beyond the limits before making one."""
+        key = frozenset(places)
+        with self._lock:
+            index = indexes.get(key)
+            if index is None:
+                held = sum(map(len, indexes.values()))
+                while len(indexes) > 1 and (held > _MOST_FACTS or len(indexes) > _MOST_INDEXES):
+                    held -= len(indexes.popitem(last=False)[1])
+                index = indexes[key] = make()
+            indexes.move_to_end(key)
+            return index
+
+    def places(self) -> "list[tuple[Place, PlaceCache]]":
+        """Return the places of all cached indexes, without duplicates, with their caches."""
+        with self._lock:
+            indexes = list(self._indexes.values())
+        known = {
+            identity: (place, index.caches[identity])
+            for index in indexes
+            for identity, place in index.places.items()
+        }
+        return list(known.values())
+
+    def _place(self, identity: Identity, has_meaning: bool) -> "PlaceCache":
+
+        cache = self._places.get(identity)
+        if cache is None:
+            cache = self._places[identity] = PlaceCache(identity, has_meaning=has_meaning)
+        return cache
+
+
+_all: "weakref.WeakSet[IndexCache]" = weakref.WeakSet()
+
+
+def _start_in_child() -> None:
+    for indexes in list(_all):
+        indexes.reset()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_start_in_child)
+
+
+Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
+"""The snapshots of some places."""
+
+Found: TypeAlias = tuple[list[list[Match]], list[UnreadableConcept]]
+"""The matches of each query, and the unreadable concepts."""
+
+
+class PlacesIndex:
+    """An index over several places. Thread-safe."""
+
+    def __init__(self, places: Iterable[Place], caches: Mapping[Identity, PlaceCache]) -> None:
+        self.places: Mapping[Identity, Place] = {place.identity: place for place in places}
+        self.caches = caches
+        self.turn: PerLoop[Lock] = PerLoop(Lock)
+        """Held by the searching task of an event loop, so that others wait without a thread."""
+        self._lock = threading.Lock()
+        self._index = FactIndex(self.places.values())
+        self._together = seen_together(self.places.values())
+        self._snapshots: dict[Identity, PlaceSnapshot] = dict.fromkeys(self.places, EMPTY)
+        """The snapshot of each place that is indexed."""
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def search(
+        self,
+        snapshots: Snapshots,
+        queries: Sequence[RecallQuery],
+        now: datetime,
+        vectors: "Sequence[array[float]] | None",
+    ) -> Found:
+        """Return the matches of each query, and the unreadable concepts.
+
+        Call it in a worker thread, because it takes processor time. Concurrent calls are safe.
+
+        Args:
+            snapshots: Snapshots of the places that are not older than the recall.
+            queries: The questions with their filters.
+            now: The time that recency is relative to.
+            vectors: The vectors of the queries, of length 1; None to compare only words.
+        """
+        held = {identity: cache.vectors for identity, cache in self.caches.items()}
+        asked: Sequence[QuestionVectors | None] = [None] * len(queries)
+        if vectors is not None:
+            asked = [QuestionVectors(vector, held) for vector in vectors]
+        with self._lock:
+            known = self._snapshots
+            if any(known[each].number < new.number for each, new in snapshots.items()):
+                self._follow()
+            found = [
+                self._index.search(query, now, near)
+                for query, near in zip(queries, asked, strict=True)
+            ]
+            return found, self.unreadable(self._snapshots)
+
+    def unreadable(self, snapshots: Snapshots) -> list[UnreadableConcept]:
+        """Return the unreadable concepts of the places."""
+        return [
+            UnreadableConcept(place, keyword, error)
+            for identity, place in self.places.items()
+            for keyword, error in snapshots[identity].unreadable.items()
+        ]
+
+    def _follow(self) -> None:
+        """Update the index to the latest snapshots."""
+        before = self._snapshots
+        self._snapshots = {identity: cache.snapshot for identity, cache in self.caches.items()}
+        changed = {
+            identity: snapshot.changed_since(before[identity])
+            for identity, snapshot in self._snapshots.items()
+        }
+        places_of: dict[str, list[Identity]] = {}
+        for identity, keywords in changed.items():
+            for keyword in keywords:
+                places_of.setdefault(keyword, []).append(identity)
+        together = [each for each, places in places_of.items() if not self._is_alone(each, places)]
+        resolved = frozenset(together)
+        for identity, keywords in changed.items():
+            for keyword in keywords:
+                if keyword not in resolved:
+                    self._take(identity, keyword, before[identity])
+        self._resolve(together)
+
+    def _is_alone(self, keyword: str, identities: Iterable[Identity]) -> bool:
+        """Whether all facts of a keyword are current: no other place seen with them has it."""
+        for identity in identities:
+            first = next(iter(self._snapshots[identity].facts(keyword).values()), None)
+            if first and first.fact.concept.fact_type is FactType.SINGLE:
+                return False
+            others = self._together[identity]
+            if any(self._snapshots[other].knows(keyword) for other in others):
+                return False
+            if any(self._index.ids(other, keyword) for other in others):
+                return False  # it had the keyword before, so facts hidden by it may be current now
+        return True
+
+    def _take(self, identity: Identity, keyword: str, before: PlaceSnapshot) -> None:
+        """Index the changed facts of a place without resolving them against other places."""
+        place, known = self.places[identity], before.facts(keyword)
+        facts = self._snapshots[identity].facts(keyword)
+        held = self._index.ids(identity, keyword)
+        for each, entry in facts.items():
+            if known.get(each) is not entry or each not in held:
+                self._index.put(identity, PlacedFact(place, entry.fact), entry.digest)
+        self._index.drop(identity, keyword, [each for each in held if each not in facts])
+
+    def _resolve(self, keywords: Collection[str]) -> None:
+        """Index the current facts of some keywords, resolved over all places."""
+        found: list[PlacedFact[AnyFact]] = []
+        kept: dict[tuple[Identity, str], set[str]] = {}
+        for identity, place in self.places.items():
+            for keyword in keywords:
+                known = self._snapshots[identity].facts(keyword)
+                found += [PlacedFact(place, entry.fact) for entry in known.values()]
+                kept[identity, keyword] = set()
+        unreadable = self.unreadable(self._snapshots)
+        hiding = [each for each in unreadable if each.keyword in keywords]
+        for placed in resolve_entities(found, hiding, self.places.values()):
+            fact, identity = placed.fact, placed.place.identity
+            known = self._snapshots[identity].facts(fact.concept.keyword)
+            self._index.put(identity, placed, known[fact.id].digest)
+            kept[identity, fact.concept.keyword].add(fact.id)
+        for (identity, keyword), ids in kept.items():
+            gone = [each for each in self._index.ids(identity, keyword) if each not in ids]
+            self._index.drop(identity, keyword, gone)

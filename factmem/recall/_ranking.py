@@ -18,11 +18,9 @@ from typing import NamedTuple, TypeAlias
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
-from factmem.recall._arrays import Array, numpy_or_none
 from factmem.recall._lexical.bm25 import DenseScores, WordScores
-from factmem.recall._text_slots import Nearness
-from factmem.recall.match import Match
-from factmem.recall.query import RecallQuery
+from factmem.recall._place_vectors import Array, Nearness, numpy_or_none
+from factmem.recall.match import Match, RecallQuery
 
 NAMED = 0.2
 """The bonus of a fact whose entity the question names."""

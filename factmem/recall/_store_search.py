@@ -17,30 +17,27 @@ from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_ent
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
-from factmem.providers.searched import (
+from factmem.providers.results import (
     PlaceStatistics,
     SearchAnswer,
     SearchCandidate,
     SearchDocument,
     SearchQuestion,
 )
-from factmem.recall._arrays import Array, numpy_or_none
-from factmem.recall._conversations import said_around
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
     meaning_of,
+    said_around,
     text_digest,
     words_of,
 )
 from factmem.recall._fact_index import FactIndex
-from factmem.recall._index_cache import IndexCache
-from factmem.recall._lexical.bm25 import DenseScores, QueryWords, TermIndex, WordScores
-from factmem.recall._lexical.postings import Term
+from factmem.recall._lexical.bm25 import DenseScores, QueryWords, Term, TermIndex, WordScores
+from factmem.recall._place_cache import IndexCache
+from factmem.recall._place_vectors import COMMON, Array, Nearness, Spread, numpy_or_none
 from factmem.recall._ranking import USUAL
-from factmem.recall._text_slots import COMMON, Nearness, Spread
-from factmem.recall.match import Match
-from factmem.recall.query import RecallQuery
+from factmem.recall.match import Match, RecallQuery
 
 _LEAST_CANDIDATES = 50
 """The candidates of each place, by words and by meaning each. On the corpus hit@5 by words is .646 with

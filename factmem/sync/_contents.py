@@ -14,16 +14,11 @@ from typing_extensions import TypeVar, Unpack
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.concept_changes import BothRule, ChangeReport, Progress
-from factmem.memory.contents import MemoryContents
+from factmem.memory.contents import MemoryContents, MoveReport, TidyReport
 from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
-from factmem.memory.upkeep import MoveReport, TidyReport
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import Concept
-from factmem.models.places import MemorySubject, Place
-from factmem.models.scopes import ScopeChoice
-from factmem.models.sources import FactSource
-from factmem.providers.conditions import ForgetConditions
-from factmem.providers.results import Forgotten, PlaceInfo, Purge
+from factmem.models.facts import Concept, ConceptDefinition, FactSource
+from factmem.models.places import MemorySubject, Place, ScopeChoice
+from factmem.providers.results import ForgetConditions, Forgotten, PlaceInfo, Purge
 from factmem.sync._wrapping import Wraps
 
 T = TypeVar("T")

@@ -7,8 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from factmem.memory.conversations import Conversation, MemoryConversations, RemovedTurns
-from factmem.memory.learning import LearningRun
+from factmem.memory.conversations import (
+    Conversation,
+    LearningRun,
+    MemoryConversations,
+    RemovedTurns,
+)
 from factmem.providers.conversations import ConversationInfo, LearningState, Turn
 from factmem.sync._wrapping import Wraps
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from factmem.ledger.history import HistoryEntry
 from factmem.llm.base import ToolDefinition
-from factmem.memory.consolidation import ConsolidationReport
-from factmem.memory.consolidator import MemoryConsolidation
+from factmem.memory.consolidation import ConsolidationReport, MemoryConsolidation
 from factmem.memory.documents import DocumentInfo, MemoryDocuments
 from factmem.memory.tools import MemoryTool
 from factmem.models.facts import Concept

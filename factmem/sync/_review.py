@@ -6,9 +6,8 @@ Written by tests/sync/generate.py: change the async class.
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from factmem.ledger.changes import FactChange
-from factmem.memory.inbox import InboxItem
-from factmem.memory.review import WEEK, FactDifference, MemoryReview, Reviewed
+from factmem.ledger.history import FactChange
+from factmem.memory.review import WEEK, FactDifference, InboxItem, MemoryReview, Reviewed
 from factmem.models.places import MemorySubject
 from factmem.sync._wrapping import Wraps
 

@@ -15,8 +15,8 @@ from factmem.ledger.history import History
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._sql.store import SqlStore
-from factmem.providers.provider_keys import ProviderKeys
 from factmem.providers.results import StoreStatus
+from factmem.providers.storages import ProviderKeys
 from factmem.sync._wrapping import Wraps
 from factmem.sync.stores import StoreSync
 

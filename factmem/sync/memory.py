@@ -9,24 +9,19 @@ from datetime import datetime, timedelta
 from typing import Any, Self, overload
 
 from factmem._arguments import expect
-from factmem.detection.report import DetectionReport
-from factmem.detection.request import Detection
+from factmem.detection.report import Detection, DetectionReport
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._selection import Scopes, Subjects, Who
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import REST
-from factmem.memory.listing import CurrentFacts
-from factmem.memory.origin import FactOrigin
+from factmem.memory.listing import CurrentFacts, FactOrigin
 from factmem.models.boundary import Boundary
-from factmem.models.clock import TimeProvider
-from factmem.models.concepts import V
-from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
-from factmem.models.places import MemorySubject, Place
+from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V
+from factmem.models.places import MemorySubject, Place, ScopeChoice
 from factmem.models.profile import P, Profile
 from factmem.models.recall_filter import RecallFilter
-from factmem.models.scopes import ScopeChoice
-from factmem.models.sources import FactSource
+from factmem.models.when import TimeProvider
 from factmem.prompt.memory_message import LoadReport
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.sync._contents import ContentsSync

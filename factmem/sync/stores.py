@@ -10,16 +10,20 @@ from typing import Any
 from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import expect_methods
-from factmem.ledger._replay import CurrentChange
+from factmem.ledger._merging import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.facts import AnyFact, Concept, ConceptDefinition, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import WhenLike
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.conditions import ForgetConditions
-from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge, ShredReceipt
+from factmem.providers.results import (
+    ErasureReceipt,
+    ForgetConditions,
+    PlaceInfo,
+    Purge,
+    ShredReceipt,
+)
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
 

@@ -2,9 +2,8 @@
 
 from datetime import UTC, datetime
 
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.sources import FactSource
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 """A SINGLE concept of strings."""

@@ -18,8 +18,7 @@ from factmem.errors import StorageError
 from factmem.llm.base import Message
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, SingleFact
-from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 

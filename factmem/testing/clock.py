@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from factmem.models.clock import utc
+from factmem.models.when import utc
 
 __all__ = ["SettableClock"]
 

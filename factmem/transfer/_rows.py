@@ -1,19 +1,71 @@
-"""Imports of rows: facts with their own places and times."""
+"""Imports of rows: facts with their own places and times.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+The checks that exports and imports have in common.
+
+JSON that other programs wrote, read within a budget: lines of a file, and their values.
+
+A parsed line takes up to 30 times its bytes, mostly for lists and objects. So a line is measured
+before it is parsed, and a file of a few bytes cannot fill the memory.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, NoReturn, TypeAlias
 
-from factmem._arguments import kind_of
+import orjson
+
+from factmem._arguments import expect, kind_of
 from factmem.ledger._items import values_of
 from factmem.ledger.entries import Entry, StoredFact, stored
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
-from factmem.models.clock import stamp
 from factmem.models.places import Identity, Place
-from factmem.providers.base import FactStore
-from factmem.transfer._checks import not_erased
+from factmem.models.when import stamp
+from factmem.providers.base import FactStore, fact_store
+from factmem.providers.results import ErasureReceipt
 from factmem.transfer.reports import ImportReport
+
+
+def check_store(store: object, name: str) -> None:
+    """Raise `TypeError` if an argument is not a `FactStore`."""
+    if not isinstance(store, FactStore):
+        raise TypeError(
+            f"{name} must be a FactStore, not {kind_of(store)}: LocalFileMemoryProvider(path)"
+        )
+    fact_store(store)
+
+
+async def erased_until(store: FactStore, place: Place, erased: Mapping[Identity, str]) -> str:
+    """Return the stamp of the last erasure of a place, or "".
+
+    Args:
+        store: The store; it may know of an erasure.
+        place: The place.
+        erased: The times of erasures that are known from receipts.
+    """
+    known = await store.erased_at(place.subject, place.scope)
+    return max("" if known is None else stamp(known), erased.get(place.identity, ""))
+
+
+async def not_erased(
+    store: FactStore, place: Place, entries: list[Entry], erased: Mapping[Identity, str]
+) -> list[Entry]:
+    """Return the entries that were recorded after the last erasure of their place."""
+    until = await erased_until(store, place, erased)
+    return [entry for entry in entries if entry["at"] > until]
+
+
+def times_of(erased: Iterable[ErasureReceipt]) -> dict[Identity, str]:
+    """Return the time of the last erasure of each place, as a stamp."""
+    found: dict[Identity, str] = {}
+    for receipt in erased:
+        expect(receipt, ErasureReceipt, "erased", "erased=[receipt]")
+        identity = receipt.place.identity
+        found[identity] = max(found.get(identity, ""), stamp(receipt.erased_at))
+    return found
+
 
 _Content: TypeAlias = tuple[str, str, tuple[Canonical, ...]]
 
@@ -88,3 +140,60 @@ def _time(fact: StoredFact) -> str:
 def _content(fact: StoredFact) -> _Content:
     values = tuple(canonical(value) for _, value in values_of(fact))
     return fact["keyword"], fact["timestamp"], values
+
+
+MOST_BYTES = 16 * 1024 * 1024
+"""The most bytes of a line. The largest lines of real stores are saves of many facts, below 1 MiB."""
+_MOST_PARTS = 500_000
+"""The most lists, objects and items of a line: together about 60 MB when they are parsed."""
+
+_PARTS = (b"[", b"{", b",")
+_LONG_INTEGER = re.compile(rb"\d{19}")
+"""Such integers may have more than 64 bits. orjson would read them as floats."""
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file, with their line feeds.
+
+    Raises:
+        ValueError: A line is too long. The message has its number.
+    """
+    number = 1
+    while line := file.readline(MOST_BYTES + 1):
+        if len(line) > MOST_BYTES:
+            raise ValueError(f"Line {number} has more than {MOST_BYTES:,} bytes")
+        yield line
+        number += 1
+
+
+def is_small(text: bytes) -> bool:
+    """Return whether `parsed_json` accepts JSON of this size."""
+    return len(text) <= MOST_BYTES and sum(map(text.count, _PARTS)) <= _MOST_PARTS
+
+
+def parsed_json(text: bytes) -> object:
+    """Parse JSON. Integers are exact, and all numbers are finite.
+
+    Raises:
+        ValueError: It is not JSON, or too large to be parsed. The message quotes nothing of it.
+    """
+    if not is_small(text):
+        raise ValueError(f"has more than {MOST_BYTES:,} bytes or {_MOST_PARTS:,} parts")
+    try:
+        if not _LONG_INTEGER.search(text):
+            found: object = orjson.loads(text)
+            return found
+        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        json.dumps(found, ensure_ascii=False).encode()  # raises for a lone surrogate
+    except (ValueError, RecursionError):
+        raise ValueError("is not JSON") from None
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if abs(number) != float("inf") else _refuse(text)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant[:8]} is not a number of JSON")

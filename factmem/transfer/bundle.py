@@ -12,36 +12,522 @@ it like the facts themselves.
 `_bundle_files` opens the files, `_bundle_lines` writes and reads the lines, and `rows` imports facts
 that are no bundle. An import reads a bundle twice: first to verify all of it, then to write place
 by place. `_Contents.marks` ties the second reading to the first.
+
+Bundle files: opening for reading, and atomic writing.
+
+`open_source` and `open_target` accept a path or a file object. A new file at a path is a `_Draft`
+until it is complete: a bundle is plain text, so a killed export must leave nothing behind.
+
+The conversations of a bundle: read from a store, checked, and appended to another one.
+
+The line format of a bundle: a writer, and a reader that validates it.
+
+    {"format":"factmem-bundle","version":1,"written_at":"...","history":true}
+    {"place":["product","my-app","user","alice"],"entries":2}
+    {"at":"...","facts":[...]}
+    {"at":"...","forget":[...]}
+    {"place":["product","my-app","user","alice"],"conversation":"chat-7","entries":1}
+    {"number":0,"said":"...","turn":{"id":"...","message":{"role":"user","content":"..."}}}
+    {"end":{"places":1,"entries":2,"sha256":"..."}}
+
+A place line contains the number of entry lines that follow it, so an entry cannot be mistaken for
+another kind of line. The conversations of a place follow it. The digest covers all bytes before the last line. Every line ends with a line
+feed, so that a reader notices even one missing byte at the end.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
+from errno import EISDIR
 from functools import partial
+from hashlib import sha256
+from io import TextIOBase
 from operator import itemgetter
-from typing import Any, TypeAlias
+from secrets import token_hex
+from shutil import copyfileobj
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, BinaryIO, NamedTuple, NoReturn, TypeAlias
 
+import orjson
+import pydantic_core
+from anyio import CancelScope
 from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
 
-from factmem._arguments import expect_function
+from factmem._arguments import expect_function, expect_methods
+from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
+from factmem.errors import StorageError
 from factmem.ledger._removal import compacted
-from factmem.ledger.entries import Entry
+from factmem.ledger._trace import KINDS
+from factmem.ledger.entries import Entry, check_entry
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._checked import checked_places
+from factmem.models._values import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.clock import TimeProvider, stamp, system_clock, utc
 from factmem.models.places import Identity, Place
+from factmem.models.when import TimeProvider, stamp, system_clock, utc
 from factmem.providers.base import FactStore
+from factmem.providers.conversations import NewTurn, Turn, new_turn
 from factmem.providers.results import ErasureReceipt
-from factmem.transfer._bundle_files import BundleFile, open_source, open_target
-from factmem.transfer._bundle_lines import BundlePart, BundleReader, BundleWriter
-from factmem.transfer._bundle_turns import StoredTurn, append_turns, conversations_of
-from factmem.transfer._checks import check_store, erased_until, times_of
-from factmem.transfer._rows import import_rows
+from factmem.transfer._rows import (
+    MOST_BYTES,
+    check_store,
+    erased_until,
+    import_rows,
+    is_small,
+    parsed_json,
+    times_of,
+)
 from factmem.transfer.reports import ExportReport, ImportReport
 
 __all__ = ["export_facts", "import_facts"]
+
+
+BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
+"""A path, or a file object in binary mode."""
+
+_MOST_IN_MEMORY = 64 * 1024 * 1024
+"""A larger bundle is copied to an unnamed file in the folder for temporary files. The bytes that are
+verified are the bytes that are imported, whatever happens to the file in between."""
+
+_DRAFT, _SUFFIX = ".factmem-", ".tmp"
+_OPEN_FILES = "/proc/self/fd"
+"""Linux has a path here for each open file. An unnamed file can be linked from it."""
+
+
+@asynccontextmanager
+async def open_source(source: BundleFile) -> AsyncGenerator[IO[bytes]]:
+    """Yield a copy of the file, from its position to its end."""
+    with SpooledTemporaryFile(_MOST_IN_MEMORY) as copy:
+        await run_sync(_fill, copy, source)
+        yield copy
+
+
+def _fill(copy: IO[bytes], source: BundleFile) -> None:
+    with ExitStack() as opened:
+        if isinstance(source, str | os.PathLike):
+            copyfileobj(opened.enter_context(open(source, "rb")), copy)
+        else:
+            _check_binary(source, "read")
+            copyfileobj(source, copy)
+    copy.seek(0)
+
+
+@asynccontextmanager
+async def open_target(target: BundleFile) -> AsyncGenerator[BinaryIO]:
+    """Yield the file to write to. At a path, the complete file appears at the end or not at all."""
+    if not isinstance(target, str | os.PathLike):
+        _check_binary(target, "write", "flush")
+        yield target
+        await run_sync(target.flush)
+        return
+    draft = await run_sync(_Draft, os.fspath(target))
+    try:
+        yield draft.file
+        await run_sync(draft.publish)
+    finally:
+        with CancelScope(shield=True):
+            await run_sync(draft.discard)
+
+
+def _check_binary(file: object, *methods: str) -> None:
+    if isinstance(file, TextIOBase):
+        raise TypeError("file must be open in binary mode: open(path, 'rb')")
+    expect_methods(file, methods, "file", "a path, 'facts.jsonl', or io.BytesIO()")
+
+
+class _Draft:
+    """A new file that is unnamed, or has a hidden name, until `publish` moves it to its path.
+
+    An unnamed file leaves nothing behind when the process is killed. Where the system does not
+    support these, the draft is locked while it is written, so that the next export can distinguish
+    it from a leftover.
+    """
+
+    def __init__(self, path: str) -> None:
+        if os.path.isdir(path):
+            raise IsADirectoryError(EISDIR, "A bundle must be a file, and this is a folder", path)
+        self._path = path
+        self._folder = os.path.dirname(path) or "."
+        self._draft = os.path.join(self._folder, f"{_DRAFT}{token_hex(8)}{_SUFFIX}")
+        _remove_leftovers(self._folder)
+        fd = _open_unnamed(self._folder)
+        self._is_named = fd is None
+        if fd is None:
+            fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self.file: BinaryIO = os.fdopen(fd, "wb")
+        with suppress(OSError):  # without locks a leftover stays; nothing else depends on them
+            try_lock(fd)
+
+    def publish(self) -> None:
+        """Replace the file at the path by this one, durably."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        if not self._is_named:
+            self._name()
+        self.file.close()  # Windows replaces no file by an open one
+        os.replace(self._draft, self._path)
+        sync_folder(self._folder)
+
+    def _name(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            # Python follows the link to the open file only if src_dir_fd is passed too.
+            opened = f"{_OPEN_FILES}/{self.file.fileno()}"
+            os.link(opened, self._draft, src_dir_fd=folder, follow_symlinks=True)
+        finally:
+            os.close(folder)
+
+    def discard(self) -> None:
+        """Close the draft, and remove it if it was not published."""
+        with suppress(OSError):  # the write that failed first has already raised
+            self.file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._draft)
+
+
+def _open_unnamed(folder: str) -> int | None:
+    """Open an unnamed file in a folder; return None if the system does not support this."""
+    unnamed = getattr(os, "O_TMPFILE", None)
+    if unnamed is None or not os.path.isdir(_OPEN_FILES):
+        return None
+    try:
+        return os.open(folder, os.O_WRONLY | unnamed, 0o600)
+    except OSError:  # not on this file system; a missing folder raises again in the caller
+        return None
+
+
+def _remove_leftovers(folder: str) -> None:
+    """Remove the drafts of killed exports: drafts that no process has locked."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(_DRAFT) and name.endswith(_SUFFIX):
+            with suppress(OSError):
+                _remove_unlocked(os.path.join(folder, name))
+
+
+def _remove_unlocked(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | ORDINARY)
+    try:
+        try_lock(fd)
+        os.unlink(path)
+    finally:
+        os.close(fd)
+
+
+_LONGEST_GAP = 100_000
+"""The most numbers of removed messages that a conversation of a bundle may skip: an import fills them."""
+_GAP = "factmem-gap-"
+"""The beginning of the ids of messages that keep the numbers of the others for a moment."""
+
+
+class StoredTurn(NamedTuple):
+    """A message in a bundle."""
+
+    number: int
+    said: datetime
+    turn: NewTurn
+
+
+def stored_turn(fields: dict[str, Any], before: Sequence[int]) -> StoredTurn:
+    """Return the message of a line, or raise `KeyError`, `TypeError` or `ValueError`.
+
+    Args:
+        fields: The line.
+        before: How many messages of the conversation are before it, and the number after the last.
+    """
+    number, said, body = fields["number"], fields["said"], fields["turn"]
+    count, least = before
+    if type(number) is not int or not least <= number <= count + _LONGEST_GAP:
+        raise ValueError("its number is wrong")
+    if str(body["id"]).startswith(_GAP):
+        raise ValueError("its id is reserved")
+    said_at = datetime.fromisoformat(said)
+    return StoredTurn(number, said_at, new_turn(body["message"], said_at, body["id"]))
+
+
+async def conversations_of(store: FactStore, place: Place) -> list[tuple[str, list[Turn]]]:
+    """Return the conversations of a place, by their ids; none if the store keeps none."""
+    try:
+        stored = store.conversations
+    except StorageError:
+        return []
+    names = [info.id for info in await stored.conversations(place)]
+    return [(name, await stored.turns(name, place)) for name in sorted(names)]
+
+
+async def append_turns(
+    store: FactStore, place: Place, conversation: str, turns: Sequence[StoredTurn], erased: str
+) -> int:
+    """Append the messages that are not stored yet; return how many were not erased.
+
+    Messages of a new conversation keep their numbers, which facts cite.
+
+    Args:
+        store: The store.
+        place: The place of the conversation.
+        conversation: Its id.
+        turns: The messages, oldest first.
+        erased: The stamp of the last erasure of the place; what was said before is left out.
+    """
+    kept = [each for each in turns if stamp(each.said) > erased]
+    stored = store.conversations
+    present = await stored.turns(conversation, place)
+    new = [each.turn for each in kept] if present else _with_gaps(kept)
+    await stored.append(new, conversation, place)
+    names = [*(each.id for each in present), *(each.id for each in new)]
+    if gaps := [name for name in names if name is not None and name.startswith(_GAP)]:
+        await stored.remove(conversation, place, ids=gaps)
+    return len(kept)
+
+
+def _with_gaps(turns: Sequence[StoredTurn]) -> list[NewTurn]:
+    filled: list[NewTurn] = []
+    for each in turns:
+        while len(filled) < each.number:
+            filled.append(new_turn({"role": "system"}, None, f"{_GAP}{len(filled)}"))
+        filled.append(each.turn)
+    return filled
+
+
+FORMAT = "factmem-bundle"
+VERSION = 1
+
+_CHUNK = 1 << 20
+
+_MOST_ITEMS = 256
+"""The most facts or forgotten values of a line. Most stores split larger saves too."""
+
+
+class BundleWriter:
+    """Writes a bundle to a binary file, and counts its entries, turns and bytes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = sha256()
+        self._places = 0
+        self.entries = 0
+        self.turns = 0
+        self.bytes = 0
+
+    def write_header(self, written_at: str, *, history: bool) -> None:
+        """Write the first line."""
+        header = {"format": FORMAT, "version": VERSION, "written_at": written_at}
+        self._write([_line({**header, "history": history})])
+
+    def write_place(self, identity: Identity, entries: Sequence[Entry]) -> None:
+        """Write a place and its entries.
+
+        Raises:
+            ValueError: A value is too large for a reader.
+        """
+        parts = [part for entry in entries for part in _split(entry)]
+        self._write([_line({"place": identity, "entries": len(parts)})])
+        self._write(map(_entry_line, parts))
+        self._places += 1
+        self.entries += len(parts)
+
+    def write_conversation(self, place: Identity, name: str, turns: Sequence[Turn]) -> None:
+        """Write a conversation of the last place.
+
+        Raises:
+            ValueError: A message is too large for a reader.
+        """
+        self._write([_line({"place": place, "conversation": name, "entries": len(turns)})])
+        self._write(map(_turn_line, turns))
+        self._places += 1
+        self.turns += len(turns)
+
+    def write_end(self) -> None:
+        """Write the last line. A reader rejects a bundle without it."""
+        counts = {"places": self._places, "entries": self.entries + self.turns}
+        self._write([_line({"end": {**counts, "sha256": self._digest.hexdigest()}})])
+
+    def _write(self, lines: Iterator[bytes] | list[bytes]) -> None:
+        chunk = bytearray()
+        for line in lines:
+            chunk += line
+            if len(chunk) >= _CHUNK:
+                self._flush(bytes(chunk))
+                chunk.clear()
+        self._flush(bytes(chunk))
+
+    def _flush(self, chunk: bytes) -> None:
+        self._digest.update(chunk)
+        self.bytes += len(chunk)
+        while chunk:  # an unbuffered file may write only a part
+            chunk = chunk[self._file.write(chunk) :]
+
+
+def _line(fields: dict[str, object]) -> bytes:
+    return orjson.dumps(fields) + b"\n"
+
+
+def _split(entry: Entry) -> Iterator[Entry]:
+    """Yield an entry of very many items as several of the same time, and any other as it is."""
+    for name in ("facts", "forget"):
+        items: Any = entry.get(name, ())
+        is_alone = all(kind == name or kind not in entry for kind in KINDS)
+        if len(items) > _MOST_ITEMS and is_alone:
+            for start in range(0, len(items), _MOST_ITEMS):
+                part: Any = {**entry, name: items[start : start + _MOST_ITEMS]}
+                yield part
+            return
+    yield entry
+
+
+def _entry_line(entry: Entry) -> bytes:
+    plain = {key: value for key, value in entry.items() if key != "wide"}
+    try:
+        line = orjson.dumps(plain) + b"\n"
+    except TypeError:  # an integer beyond 64 bits
+        line = pydantic_core.to_json(plain) + b"\n"
+    if not is_small(line):
+        keywords = {fact["keyword"] for fact in entry.get("facts", ())}
+        raise ValueError(f"A save of {', '.join(map(repr, keywords))} is too large for a bundle")
+    return line
+
+
+def _turn_line(turn: Turn) -> bytes:
+    body = {"id": turn.id, "message": turn.message}
+    line = _line({"number": turn.number, "said": turn.said_at.isoformat(), "turn": body})
+    if not is_small(line):
+        raise ValueError(f"Message {turn.number} of a conversation is too large for a bundle")
+    return line
+
+
+class BundlePart(NamedTuple):
+    """A place line: the facts of a place, or one of its conversations."""
+
+    place: Place
+    conversation: str | None
+    lines: int
+    """How many lines follow."""
+
+
+class BundleReader:
+    """Reads a bundle from a binary file, line by line, and raises at the first invalid line.
+
+    Every error is a `ValueError` that names the number of the line and quotes none of its content.
+    With `is_verified` the entries are not checked again; the digest still detects a file that has
+    changed since.
+    """
+
+    def __init__(self, file: IO[bytes], *, is_verified: bool = False) -> None:
+        self._file = file
+        self._is_verified = is_verified
+        self._digest = sha256()
+        self._line = b""
+        self._number = 0
+        self._places = 0
+        self._entries = 0
+        self._turns = (0, 0)
+        """How many messages of a conversation were read, and the number after the last."""
+
+    def read_header(self) -> None:
+        """Read the first line."""
+        header = self._next()
+        version = header.get("version")
+        if header.get("format") != FORMAT or type(version) is not int or version < 1:
+            self._fail("is not the header of a factmem bundle")
+        if version > VERSION:
+            raise ValueError(
+                f"The bundle has version {version}, and this factmem reads versions up to "
+                f"{VERSION}: update factmem. Nothing was imported"
+            )
+
+    def read_part(self) -> BundlePart | None:
+        """Read a place line; None at the end mark."""
+        fields = self._next()
+        if "end" in fields:
+            self._check_end(fields["end"])
+            return None
+        count = fields.get("entries")
+        if type(count) is not int or count < 0:
+            self._fail("is neither a place nor the end mark")
+        self._places += 1
+        self._turns = (0, 0)
+        try:
+            conversation = fields.get("conversation")
+            conversation = None if conversation is None else checked_name(conversation, "id")
+        except (TypeError, ValueError):
+            self._fail("names no valid conversation")
+        return BundlePart(self._place(fields.get("place")), conversation, count)
+
+    def read_entry(self) -> Entry:
+        """Read an entry line."""
+        entry: Any = self._next()
+        if not self._is_verified:
+            try:
+                check_entry(entry)
+            except ValueError as exc:
+                self._fail(f"is not an entry: {exc}")
+        self._entries += 1
+        checked: Entry = entry
+        return checked
+
+    def read_turn(self) -> StoredTurn:
+        """Read a line of a conversation."""
+        fields = self._next()
+        try:
+            turn = stored_turn(fields, self._turns)
+        except (KeyError, TypeError, ValueError) as exc:
+            self._fail(f"is not a message of a conversation: {exc}")
+        self._entries += 1
+        self._turns = (self._turns[0] + 1, turn.number + 1)
+        return turn
+
+    def _next(self) -> dict[str, Any]:
+        self._digest.update(self._line)
+        self._line = self._file.readline(MOST_BYTES + 1)
+        self._number += 1
+        if len(self._line) > MOST_BYTES:
+            self._fail(f"has more than {MOST_BYTES:,} bytes")
+        if not self._line.endswith(b"\n"):
+            raise ValueError(
+                f"The bundle ends in line {self._number}, before its end mark: it was truncated. "
+                f"Nothing was imported; copy the bundle again"
+            )
+        try:
+            fields = parsed_json(self._line)
+        except ValueError as exc:
+            self._fail(str(exc))
+        if not isinstance(fields, dict):
+            self._fail("is not a JSON object")
+        return fields
+
+    def _place(self, identity: object) -> Place:
+        place = None
+        match identity:
+            case [str(kind), str(scope), str(subject), None | str() as entity]:
+                with suppress(ValueError):
+                    place = Place.of_identity((kind, scope, subject, entity))
+            case _:
+                pass
+        if place is None or [*place.identity] != identity:
+            self._fail("does not name a valid place")
+        return place
+
+    def _check_end(self, end: object) -> None:
+        if not isinstance(end, dict) or end.get("sha256") != self._digest.hexdigest():
+            self._fail("has a digest that does not match the lines before it")
+        if (end.get("places"), end.get("entries")) != (self._places, self._entries):
+            self._fail("has counts that do not match the lines before it")
+        if self._file.read(1):
+            self._number += 1
+            self._fail("comes after the end mark")
+
+    def _fail(self, what: str) -> NoReturn:
+        raise ValueError(
+            f"Line {self._number} of the bundle {what}: it was damaged or edited. Nothing was "
+            f"imported; copy or export it again"
+        ) from None
+
 
 _LINES_AT_A_TIME = 10_000
 """Entries verified in one call of a worker thread. A cancellation waits for that call to end."""

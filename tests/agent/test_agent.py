@@ -9,8 +9,8 @@ from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext, FeatureError
 from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.prompt.message_form import MessageForm
+from factmem.models.places import MemoryScopesProfile
+from factmem.prompt.memory_message import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table

@@ -16,16 +16,14 @@ from factmem.errors import (
 )
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept, SingleFact
+from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.models.places import (
     MemoryScope,
+    MemoryScopesProfile,
     MemoryScopeType,
     MemorySubject,
 )
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.memory_message import LoadReport
-from factmem.prompt.message_form import MessageForm
+from factmem.prompt.memory_message import LoadReport, MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

@@ -28,8 +28,7 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.models.places import MemoryScope, MemoryScopeType
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

@@ -8,8 +8,7 @@ from factmem.agent.agent import Agent
 from factmem.detection import Detection
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import SingleFact
-from factmem.models.places import MemoryScope
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScope, MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.world import ALICE, PRODUCT, THEME, USER, installed, memory_texts, theme_item

@@ -17,8 +17,7 @@ from factmem.detection.report import DetectionReport
 from factmem.llm.base import ChatResponse, ToolCall
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
-from factmem.models.places import MemoryScopeType, MemorySubject
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScopesProfile, MemoryScopeType, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 

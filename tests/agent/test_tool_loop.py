@@ -9,8 +9,7 @@ import pytest
 
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
-from factmem.agent.tool_loop import StepLimitError, run_tool_loop
-from factmem.agent.tools import tools_by_name
+from factmem.agent.tools import StepLimitError, run_tool_loop, tools_by_name
 from factmem.errors import ChatModelError
 from factmem.llm.base import (
     ChatResponse,

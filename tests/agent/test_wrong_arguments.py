@@ -13,8 +13,7 @@ from factmem.agent.nodes import (
 )
 from factmem.agent.tools import Tool
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.places import MemorySubject
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing._facts import AGENT, THEME
 from factmem.testing.chat import ScriptedChatModel

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.project import Project, project_of
+from factmem._cli.opening import Project, project_of
 from tests.cli.test_commands import ALICE, call
 from tests.tables import table
 

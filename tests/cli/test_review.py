@@ -36,7 +36,7 @@ from factmem._cli.options import Options
 from factmem._cli.review.desk import PageDesk
 from factmem._cli.review.pages import HEADERS, Pages
 from factmem._cli.review.serving import Door, guarded_page
-from factmem._cli.visitors import Role, Tokens, Visitor
+from factmem._cli.serving import Role, Tokens, Visitor
 from factmem.models import FactState
 
 USER = MemorySubject("user", "", 1, per_entity=True)

@@ -7,12 +7,17 @@ from typing import Any
 from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues
 from factmem.detection._reconciliation import read_items, reconcile
-from factmem.detection.report import DetectionReport
-from factmem.detection.request import DetectionRequest
+from factmem.detection.report import DetectionReport, DetectionRequest
 from factmem.ledger.resolution import PlacedFact
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.models.places import Place
-from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt._transcript import Transcript
 from tests.world import AGENT, ALICE
 

@@ -11,7 +11,7 @@ from factmem.detection._question import whole_items
 from factmem.detection._spelling import Keywords, tidy_keyword
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import Concept, FactType, MultipleFacts
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScopesProfile
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

@@ -19,18 +19,18 @@ from factmem.errors import (
     UnboundSubjectError,
 )
 from factmem.ledger.history import HistoryAction
-from factmem.llm._strict_schema import strict_schema
+from factmem.llm._answer import strict_schema
 from factmem.models.facts import (
     AnyFact,
     Concept,
     SingleFact,
+    SourceKind,
 )
 from factmem.models.places import (
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
 )
-from factmem.models.sources import SourceKind
 from factmem.prompt.memory_message import MEMORY
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider

@@ -11,8 +11,7 @@ from factmem.detection import Detection
 from factmem.detection import _detector as detector
 from factmem.detection.report import DetectionReport
 from factmem.llm.messages import message_time
-from factmem.models.facts import Concept, FactType
-from factmem.models.sources import SourceKind
+from factmem.models.facts import Concept, FactType, SourceKind
 from factmem.prompt._transcript import Transcript, day_of
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

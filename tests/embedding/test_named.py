@@ -11,9 +11,8 @@ from factmem import AgentMemory, Concept, InMemoryProvider, SingleFact
 from factmem.embedding._named import named_embedder
 from factmem.embedding.openai import OpenAIEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
-from factmem.llm._named import named_chat_model, ollama_url
-from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.llm.openai import named_chat_model, ollama_url
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject
 from tests.tables import table
 
 

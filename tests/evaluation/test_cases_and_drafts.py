@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from factmem.evaluation import EvalCase
-from factmem.evaluation._cases import digest, read_cases, write_cases
+from factmem.evaluation._checks import digest, folded, has, read_cases, write_cases
 from factmem.evaluation._draft import Chat, draft_cases, read_chats
-from factmem.evaluation._words import folded, has
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table
 

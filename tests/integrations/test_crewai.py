@@ -29,7 +29,7 @@ from factmem import AgentMemory, InMemoryProvider, MemoryScope, MemoryScopesProf
 from factmem.errors import ChatModelError, MemoryAccessError, StorageError, UnboundSubjectError
 from factmem.integrations.crewai import FactmemMemory, lesson_concept
 from factmem.memory.runs import UNREACHABLE
-from factmem.models.sources import SourceKind
+from factmem.models.facts import SourceKind
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from factmem.transfer.memories import import_crewai
 from tests.chat_server import ChatServer, calls_tools, says

@@ -232,7 +232,7 @@ async def test_an_index_embeds_a_field_once_and_keeps_namespaces_apart() -> None
 async def test_an_index_forgets_the_vectors_of_the_namespaces_searched_long_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("factmem.integrations._langgraph_fields._MOST_NAMESPACES", 1)
+    monkeypatch.setattr("factmem.integrations.langgraph._MOST_NAMESPACES", 1)
     letters = Letters()
     store = FactmemStore(AgentMemory(InMemoryProvider()), index=index(letters))
     for name in ("one", "two"):

@@ -15,13 +15,14 @@ from smolagents.memory import ActionStep, FinalAnswerStep, SystemPromptStep, Tas
 from smolagents.monitoring import LogLevel
 
 from factmem.errors import UnboundSubjectError
-from factmem.integrations.smolagents import install_memory, stepwise
-from factmem.integrations.smolagents_steps import (
+from factmem.integrations.smolagents import (
     count_errors,
     dump_steps,
+    install_memory,
     load_steps,
     parse_steps,
     save_steps,
+    stepwise,
 )
 from factmem.sync import Portal
 from factmem.testing.adapters import AdapterContract, AdapterHost

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.ledger._condition import Condition
+from factmem.ledger._items import Condition
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import (

@@ -9,20 +9,15 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from factmem.ledger._condition import Condition
-from factmem.ledger._merging import merged
+from factmem.ledger._items import Condition, digest_of
+from factmem.ledger._merging import merged, received
 from factmem.ledger._purging import purged
-from factmem.ledger._replay import received
-from factmem.ledger._statements import digest_of
 from factmem.ledger._undo import undoing
-from factmem.ledger._validity import held_at
-from factmem.ledger.changes import change_ids
 from factmem.ledger.entries import Entry, StoredFact, decoded, encoded_entry, stamped
-from factmem.ledger.history import history
+from factmem.ledger.history import change_ids, held_at, history
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import canonical
-from factmem.models.actors import NOBODY
-from factmem.models.facts import Concept, FactType
+from factmem.models.facts import NOBODY, Concept, FactType
 from factmem.models.places import Identity
 from factmem.models.when import When
 from tests.ledgers import forgotten, saved, shown, stamp

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from factmem.ledger._condition import Condition
+from factmem.ledger._items import Condition
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import canonical
 from tests.ledger.test_copies import Copy

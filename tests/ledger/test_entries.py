@@ -18,14 +18,15 @@ from factmem.ledger.entries import (
     stamped,
     stored,
 )
-from factmem.models.clock import moment, stamp
 from factmem.models.facts import (
     Concept,
+    FactSource,
     FactType,
     MultipleFacts,
     SingleFact,
+    SourceKind,
 )
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.when import moment, stamp
 from tests.ledgers import Step, ledgers, saved, searched
 from tests.tables import table
 

@@ -5,10 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.ledger._condition import Condition
+from factmem.ledger._items import Condition, digest_of
 from factmem.ledger._purging import purged
 from factmem.ledger._removal import compacted
-from factmem.ledger._statements import digest_of
 from factmem.ledger._trace import Life, Trace
 from factmem.ledger.entries import Entry, encoded_entry
 from factmem.ledger.history import HistoryEntry, history

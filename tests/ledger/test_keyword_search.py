@@ -3,9 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.ledger._keyword_search import KeywordSearch
 from factmem.ledger.entries import Entry
-from factmem.ledger.ledger import Ledger
+from factmem.ledger.ledger import KeywordSearch, Ledger
 from tests.ledgers import (
     KEYWORDS,
     Step,

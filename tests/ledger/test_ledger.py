@@ -8,15 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.ledger._condition import Condition
-from factmem.ledger._items import KeywordItems
-from factmem.ledger._statements import digest_of
+from factmem.ledger._items import Condition, KeywordItems, digest_of
 from factmem.ledger.entries import Entry, RetractedValue
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import canonical
-from factmem.models.clock import moment
-from factmem.models.facts import Concept, FactType
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import Concept, FactSource, FactType, SourceKind
+from factmem.models.when import moment
 from tests.ledgers import (
     KEYWORDS,
     NaiveStore,

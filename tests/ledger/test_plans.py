@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from factmem.ledger._condition import Condition
+from factmem.ledger._items import Condition
 from factmem.ledger._purging import purged
 from factmem.ledger._undo import undoing
-from factmem.ledger.changes import change_ids
 from factmem.ledger.entries import Entry
+from factmem.ledger.history import change_ids
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import canonical
 from factmem.models.places import Identity

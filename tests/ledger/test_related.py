@@ -2,9 +2,9 @@
 
 from hypothesis import given
 
-from factmem.ledger._condition import Condition
+from factmem.ledger._items import Condition
 from factmem.ledger._purging import purged
-from factmem.ledger._related import RelatedEntries, refolded
+from factmem.ledger._trace import RelatedEntries, refolded
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from tests.ledgers import (

@@ -23,11 +23,11 @@ from factmem.models.facts import (
 )
 from factmem.models.places import (
     MemoryScope,
+    MemoryScopesProfile,
     MemoryScopeType,
     MemorySubject,
     Place,
 )
-from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import START, SettableClock
 from tests.world import AGENT, ALICE, COMPANY, DEVICE, LANGUAGES, PRODUCT, THEME, languages, theme

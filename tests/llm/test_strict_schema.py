@@ -10,8 +10,7 @@ import pytest
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from factmem.llm._answer import AnswerType
-from factmem.llm._strict_schema import strict_schema
+from factmem.llm._answer import AnswerType, strict_schema
 from tests.tables import table
 
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
-from factmem.memory._keyword_merge import KeywordMerge
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.actors import FactState
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.memory.concept_changes import KeywordMerge
+from factmem.models.facts import Concept, FactState, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject
 from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact

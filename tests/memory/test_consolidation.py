@@ -36,11 +36,12 @@ from factmem.memory.consolidation import (
 from factmem.models.facts import (
     AnyFact,
     Concept,
+    FactSource,
     FactType,
     MultipleFacts,
+    SourceKind,
 )
 from factmem.models.places import Place
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

@@ -13,7 +13,7 @@ from factmem.errors import ChatModelError, MemoryAccessError, StorageError, Unbo
 from factmem.events import MemoryEvent
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

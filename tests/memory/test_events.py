@@ -23,7 +23,7 @@ from factmem.events import (
     correlated,
 )
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.clock import TimeProvider
+from factmem.models.when import TimeProvider
 from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider

@@ -9,8 +9,7 @@ from factmem.encryption.key import Key
 from factmem.errors import UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import SAID

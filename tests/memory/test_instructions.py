@@ -8,12 +8,16 @@ import pytest
 from factmem.llm.base import ChatResponse, ToolCall
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport, Merge
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemorySubject, Place
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.memory_message import INSTRUCTIONS
-from factmem.prompt.message_form import MessageForm
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
+from factmem.models.places import MemoryScopesProfile, MemorySubject, Place
+from factmem.prompt.memory_message import INSTRUCTIONS, MessageForm
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider

@@ -13,8 +13,7 @@ from factmem._cli.application import app
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject, Place
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider

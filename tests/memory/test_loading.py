@@ -22,8 +22,7 @@ from factmem.models.places import (
     MemoryScopeType,
     Place,
 )
-from factmem.prompt.memory_message import render
-from factmem.prompt.message_form import MessageForm
+from factmem.prompt.memory_message import MessageForm, render
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

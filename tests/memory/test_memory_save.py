@@ -7,9 +7,8 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import FactType, MultipleFacts, SingleFact
+from factmem.models.facts import FactSource, FactType, MultipleFacts, SingleFact, SourceKind
 from factmem.models.places import MemoryScopeType
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from tests.tables import table
 from tests.world import AGE, AGENT, ALICE, LANGUAGES, PRODUCT, USER, languages, memory_of, theme

@@ -14,7 +14,7 @@ from factmem import (
     LocalFileMemoryProvider,
     SimpleStorage,
 )
-from factmem.memory.upkeep import move_place
+from factmem.memory.contents import move_place
 from factmem.models.facts import SingleFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore

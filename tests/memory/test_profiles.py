@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, ValidationError, create_model, field_validator
 from typing_extensions import TypedDict
 
-from factmem.detection.request import Detection
+from factmem.detection.report import Detection
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
 from factmem.models.profile import Profile, remembered

@@ -10,9 +10,8 @@ import pytest
 from factmem.errors import MemoryAccessError
 from factmem.ledger.history import HistoryAction
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept, FactSource, MultipleFacts, SingleFact, SourceKind
 from factmem.models.places import Place
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import START, SettableClock

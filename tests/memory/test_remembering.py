@@ -14,7 +14,7 @@ from factmem.llm.base import (
     Message,
     ToolDefinition,
 )
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, memory_of

@@ -12,10 +12,16 @@ from factmem import LocalFileMemoryProvider, acting, export_facts, import_facts
 from factmem.events import MemoryEvent
 from factmem.ledger.ledger import Ledger
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.actors import FactState
-from factmem.models.clock import stamp
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactState,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
+from factmem.models.when import stamp
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock

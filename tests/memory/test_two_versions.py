@@ -6,7 +6,7 @@ import pytest
 
 from factmem.errors import PlaceFullError
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.limits import PlaceLimit
+from factmem.providers.results import PlaceLimit
 from tests.storms.two_versions import KINDS, USERS, New, Old, Service, run, stores
 
 

@@ -16,16 +16,15 @@ from hypothesis import strategies as st
 from factmem.embedding.callable import CallableEmbedder
 from factmem.events import MemoryEvent
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept, SingleFact
+from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.models.places import (
     Identity,
     MemoryScope,
+    MemoryScopesProfile,
     MemoryScopeType,
     MemorySubject,
     Place,
 )
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.match import RecallResult

@@ -13,16 +13,16 @@ from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.events import MemoryEvents
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.clock import TimeProvider
 from factmem.models.facts import SingleFact
 from factmem.models.places import (
     Identity,
     MemoryScope,
+    MemoryScopesProfile,
     MemoryScopeType,
     MemorySubject,
     Place,
 )
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.when import TimeProvider
 from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider

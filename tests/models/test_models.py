@@ -11,16 +11,17 @@ import pytest
 from factmem.errors import UnboundSubjectError
 from factmem.models.facts import (
     Concept,
+    FactSource,
     FactType,
     MultipleFacts,
     SingleFact,
+    SourceKind,
 )
 from factmem.models.places import (
     MemoryScope,
     MemorySubject,
     Place,
 )
-from factmem.models.sources import FactSource, SourceKind
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 AGE = Concept("age", "The user's age", value_type=int)

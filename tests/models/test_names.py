@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.models._names import (
+from factmem.models._values import (
     MAX_NAME,
     checked_name,
     checked_text,

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from factmem import Concept, FactType, SingleFact
-from factmem.models._metadata import NO_METADATA
-from factmem.models._stored_facts import stored_concept, stored_single
+from factmem.models.facts import NO_METADATA, stored_concept, stored_single
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 CITY = Concept("city", "Where the user lives")

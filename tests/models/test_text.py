@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.models import _text as module
-from factmem.models._text import case_folded, normalized
+from factmem.models import _values as module
+from factmem.models._values import case_folded, normalized
 from tests.tables import table
 
 FORMS: tuple[module.Form, ...] = get_args(module.Form)

@@ -2,10 +2,16 @@
 
 from datetime import datetime, timedelta, timezone
 
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.models.sources import FactSource, SourceKind
 from factmem.testing._facts import AGENT, PERSON, THEME, theme
 from tests.tables import table
 from tests.wrong_calls import SECRET, Call, Wrong, check_wrong_call

@@ -146,7 +146,7 @@ async def test_a_database_that_is_not_there_is_no_reason_to_wait(
 
 def test_the_connections_of_hosts_are_psycopgs(cluster: Cluster) -> None:
     """With the options that a connection string gives itself."""
-    from factmem.providers._postgres.hosts import connect
+    from factmem.providers._postgres.connections import connect
 
     with connect(f"{cluster.dsn()} application_name=mine connect_timeout=3", 20) as connection:
         assert isinstance(connection, psycopg.Connection)

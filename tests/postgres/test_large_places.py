@@ -17,8 +17,9 @@ from factmem.ledger.entries import Entry, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import identity_of
 from factmem.providers._postgres.session import PostgresSession
-from factmem.providers._sql import lines, places
-from factmem.providers._sql.lines import topic_of
+from factmem.providers._sql import places
+from factmem.providers._sql import places as lines
+from factmem.providers._sql.places import topic_of
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme

@@ -16,10 +16,16 @@ import pytest
 from factmem.embedding.callable import CallableEmbedder
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemoryScope, MemorySubject, identity_of
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject, identity_of
 from factmem.providers._postgres import schema
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider

@@ -9,8 +9,8 @@ import pytest
 
 from factmem.embedding.callable import CallableEmbedder
 from factmem.models.facts import MultipleFacts
-from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.places import PostgresBackend
 from factmem.recall import _fact_index as fact_index
 from factmem.recall._lexical import analysis
 from tests.postgres.conftest import Login, NewStore

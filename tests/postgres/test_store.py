@@ -188,7 +188,7 @@ async def test_many_places_are_listed_in_parts(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each question lists and reads a limited number of them."""
-    monkeypatch.setattr("factmem.providers._sql.reads._MOST_LISTED", 3)
+    monkeypatch.setattr("factmem.providers._sql.stored_places._MOST_LISTED", 3)
     provider = new_store()
     people = [MemorySubject("person", "", 1, per_entity=True).of(f"p{n}") for n in range(10)]
     for person in people:
@@ -336,7 +336,7 @@ async def test_own_saves_are_folded_at_the_next_read(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few are kept for the next read, and many are read back; the reader sees all of them."""
-    monkeypatch.setattr("factmem.providers._sql.views._MOST_UNREAD", 3)
+    monkeypatch.setattr("factmem.providers._sql.places._MOST_UNREAD", 3)
     provider = new_store(max_staleness=timedelta(minutes=1))
     await provider.load_all(USER, AGENT)
     view = provider._places.known(identity_of(USER, AGENT))

@@ -2,7 +2,7 @@
 
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScopesProfile
 from factmem.testing._facts import AGENT, PERSON
 from tests.postgres.conftest import NewStore
 

@@ -6,10 +6,10 @@ import pytest
 
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
-from factmem.providers._clock import StoreClock
+from factmem.providers._backend import StoreClock
 from factmem.providers._postgres.place_search import PlaceSearch
 from factmem.providers._postgres.places import PostgresPlaces
-from factmem.providers._sql.views import View
+from factmem.providers._sql.places import View
 
 ANN: Identity = ("agent", "support", "user", "Ann")
 

@@ -20,10 +20,10 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemorySubject
 from factmem.prompt._escaping import value_text
-from factmem.prompt._memory_text import MemoryParts
 from factmem.prompt.memory_message import (
     HISTORY,
     MEMORY,
+    MemoryParts,
     check_budget,
     render,
 )

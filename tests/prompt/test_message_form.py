@@ -9,8 +9,7 @@ import pytest
 from factmem.ledger.resolution import Resolution
 from factmem.llm.messages import own_text, put_own_text
 from factmem.models.facts import AnyFact, Concept, SingleFact
-from factmem.prompt.memory_message import MEMORY, MemoryMessage, render
-from factmem.prompt.message_form import Frame, MessageForm
+from factmem.prompt.memory_message import MEMORY, Frame, MemoryMessage, MessageForm, render
 from factmem.prompt.tokens import estimate_tokens
 from tests.prompt.test_memory_message import NASTY
 from tests.tables import table

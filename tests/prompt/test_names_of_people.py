@@ -7,7 +7,7 @@ import pytest
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemorySubject
-from factmem.prompt.message_form import MessageForm
+from factmem.prompt.memory_message import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from tests.world import AGENT, ALICE, BOB, COMPANY, PROFILE, USER, memory_texts, theme
 

@@ -5,8 +5,7 @@ import pytest
 
 from factmem.detection._spelling import Keywords, tidy_keyword
 from factmem.models.facts import Concept
-from factmem.prompt._quotes import folded
-from factmem.prompt._transcript import Transcript
+from factmem.prompt._transcript import Transcript, folded
 from factmem.prompt.memory_message import render
 from factmem.prompt.tokens import estimate_tokens
 from tests.tables import table

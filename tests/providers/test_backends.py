@@ -5,9 +5,8 @@ import inspect
 import pytest
 
 from factmem.providers.base import FactStore
-from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.in_memory import InMemoryProvider, NoMemory
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.no_memory import NoMemory
 
 
 @pytest.mark.parametrize("provider", [InMemoryProvider, LocalFileMemoryProvider, NoMemory])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from factmem.models.clock import TimeProvider
 from factmem.models.places import Place
+from factmem.models.when import TimeProvider
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import RetractedFact

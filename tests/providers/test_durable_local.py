@@ -11,7 +11,7 @@ import pytest
 
 import tests.processes  # noqa: F401 - its server has imported what the other processes need
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.when import TimeProvider, system_clock
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.testing.durable import Damage, DurableStoreContract, StoreFolder

@@ -14,9 +14,8 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import FactmemError
-from factmem.models.facts import Concept, SingleFact
+from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
 from tests.providers.local_stores import KEY, run

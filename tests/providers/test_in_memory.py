@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from factmem.ledger.entries import encoded_entry, stamped
-from factmem.models.clock import TimeProvider
+from factmem.models.when import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing._facts import (
     AGENT,

@@ -11,7 +11,7 @@ from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.limits import PlaceLimit
+from factmem.providers.results import PlaceLimit
 from factmem.testing._facts import AGENT, PERSON, USER, languages, theme
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.providers import _group_commit
-from factmem.providers._sql import tidying
+from factmem.providers._sql import stored_places as tidying
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing._facts import (

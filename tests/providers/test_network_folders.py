@@ -8,7 +8,7 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.providers._sqlite import files, network
-from factmem.providers._sqlite.network import network_mount
+from factmem.providers._sqlite.files import network_mount
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import AGENT, theme

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from factmem.errors import UnboundSubjectError
-from factmem.models.facts import Concept, SingleFact
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.providers.base import FactStore
-from factmem.providers.no_memory import NoMemory
+from factmem.providers.in_memory import NoMemory
 from factmem.testing._contracts.places import CALLS, Call
 from factmem.testing._facts import (
     AGENT,

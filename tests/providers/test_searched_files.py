@@ -12,9 +12,8 @@ from factmem import AgentMemory, Concept, FactType, MemoryScopesProfile, Multipl
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.facts import AnyFact
 from factmem.providers._arguments import stored_fact
-from factmem.providers._searched_files import SearchedFileProvider
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider, SearchedFileProvider
 from factmem.providers.results import RetractedFact
 from factmem.providers.storages import Storage
 from factmem.testing._contracts.search_questions import HERE, asking, describe, found_in

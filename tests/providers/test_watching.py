@@ -11,9 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.ledger.changes import FactChange
-from factmem.models.actors import acting
-from factmem.models.facts import SingleFact
+from factmem.ledger.history import FactChange
+from factmem.models.facts import SingleFact, acting
 from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider

@@ -6,9 +6,9 @@ from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-from factmem.recall._arrays import numpy_or_none
 from factmem.recall._lexical.analysis import words
 from factmem.recall._lexical.bm25 import TermIndex
+from factmem.recall._place_vectors import numpy_or_none
 
 __all__ = ["LexicalHit", "LexicalIndex"]
 

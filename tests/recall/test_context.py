@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 
 from benchmarks.recall.times import run as run_times
 from factmem.ledger.resolution import PlacedFact
-from factmem.models.facts import Concept, FactType, MultipleFacts
+from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SourceKind
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall._conversations import Conversations
+from factmem.recall._documents import Conversations, asked_spans, clause_of_time, named_entity
 from factmem.recall._fact_index import FactIndex
-from factmem.recall._hints import asked_spans, clause_of_time, named_entity
 from factmem.recall._lexical.analysis import words
-from factmem.recall.query import RecallQuery, RecallSettings
+from factmem.recall.match import RecallQuery, RecallSettings
 from tests.doubles import TopicEmbedder
 from tests.tables import table
 from tests.world import (

@@ -5,8 +5,14 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     date_words,

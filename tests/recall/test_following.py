@@ -12,11 +12,12 @@ from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (
     Concept,
+    FactSource,
     FactType,
     MultipleFacts,
     SingleFact,
+    SourceKind,
 )
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall.match import RecallResult

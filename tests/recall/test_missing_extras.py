@@ -12,9 +12,9 @@ from factmem.embedding.openai import OpenAIEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 from factmem.errors import MissingExtraError
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall._arrays import numpy_or_none
+from factmem.recall._place_vectors import numpy_or_none
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, bare_note, found_values, recall_memory

@@ -23,12 +23,9 @@ from factmem.recall._documents import (
     words_of,
 )
 from factmem.recall._fact_index import FactIndex
-from factmem.recall._place_vectors import PlaceVectors, TextRows
+from factmem.recall._place_vectors import PlaceVectors, QuestionVectors, TextRows, unit
 from factmem.recall._ranking import NAMED
-from factmem.recall._text_slots import QuestionVectors
-from factmem.recall._vector_table import unit
-from factmem.recall.match import Match
-from factmem.recall.query import RecallQuery, RecallSettings, RecallWeights
+from factmem.recall.match import Match, RecallQuery, RecallSettings, RecallWeights
 from tests.tables import table
 from tests.world import AGENT, ALICE, BOB, NOW, bare_note, bare_notes
 

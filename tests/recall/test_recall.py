@@ -14,14 +14,12 @@ from factmem.errors import (
 )
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept
+from factmem.models.facts import Concept, FactSource, SourceKind
 from factmem.models.places import MemoryScopeType
 from factmem.models.recall_filter import RecallFilter
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import AgentMemoryProvider
-from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.no_memory import NoMemory
-from factmem.recall.query import RecallSettings, RecallWeights
+from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.recall.match import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
 from tests.doubles import TopicEmbedder
 from tests.tables import table

@@ -23,10 +23,9 @@ from factmem.errors import (
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import MemoryScopesProfile
 from factmem.models.recall_filter import RecallFilter
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.prompt.memory_message import LoadReport
-from factmem.prompt.message_form import MessageForm
+from factmem.prompt.memory_message import LoadReport, MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall._lexical import analysis
 from factmem.recall._lexical.analysis import sentences

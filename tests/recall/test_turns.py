@@ -9,15 +9,20 @@ from typing import Any
 import pytest
 
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.models.recall_filter import RecallFilter
-from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.message_form import MessageForm
+from factmem.prompt.memory_message import MessageForm
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall._turn_features import Telling
-from factmem.recall._turn_search import passages
+from factmem.recall._turn_search import Telling, passages
 from factmem.testing.clock import SettableClock
 from tests.doubles import BareProvider
 from tests.tables import table

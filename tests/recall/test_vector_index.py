@@ -17,8 +17,7 @@ from factmem.models.facts import Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
-from factmem.recall._place_vectors import PlaceVectors
-from factmem.recall._vector_table import VectorTable
+from factmem.recall._place_vectors import PlaceVectors, VectorTable
 from tests.doubles import TopicEmbedder
 from tests.recall.conftest import KEY
 from tests.recall.stored_indexes import change_index, index_count, index_size

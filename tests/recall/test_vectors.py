@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.recall._arrays import numpy_or_none
-from factmem.recall._vector_table import VectorTable, unit
+from factmem.recall._place_vectors import VectorTable, numpy_or_none, unit
 
 
 def key(number: int) -> bytes:

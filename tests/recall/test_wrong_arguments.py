@@ -8,7 +8,7 @@ import pytest
 from factmem.models.facts import Concept
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.query import RecallSettings
+from factmem.recall.match import RecallSettings
 from tests.tables import table
 from tests.world import AGENT, ALICE, NOW, bare_note, recall_memory
 from tests.wrong_calls import Call, Wrong, check_wrong_call

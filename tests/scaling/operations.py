@@ -12,10 +12,17 @@ import orjson
 from factmem.agent.context import AgentContext
 from factmem.agent.tools import Tool
 from factmem.detection._spelling import Keywords
-from factmem.ledger._quotes import QuotedValues
+from factmem.ledger._purging import QuotedValues
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.prompt._transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import RetractedFact

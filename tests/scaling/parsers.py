@@ -7,14 +7,11 @@ from pydantic import BaseModel
 
 from factmem import Key
 from factmem.detection._spelling import Keywords, tidy_keyword
-from factmem.llm._answer import AnswerType
-from factmem.llm._lenient_json import json_values, unwrapped
-from factmem.models._names import checked_name
-from factmem.models._text import case_folded, normalized
+from factmem.llm._answer import AnswerType, json_values, unwrapped
+from factmem.models._values import case_folded, checked_name, normalized
 from factmem.models.facts import Concept
 from factmem.prompt._escaping import harmless, name_text, value_text
-from factmem.prompt._quotes import folded
-from factmem.prompt._transcript import Transcript
+from factmem.prompt._transcript import Transcript, folded
 from factmem.prompt.tokens import estimate_tokens
 from factmem.recall._lexical.analysis import sentences, words
 

@@ -35,7 +35,7 @@ from factmem import (
 )
 from factmem.errors import ChatModelError
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
-from factmem.memory import learning
+from factmem.memory import conversations as learning
 from factmem.providers.base import FactStore
 from factmem.providers.results import Moment
 from factmem.testing.chat import ScriptedChatModel

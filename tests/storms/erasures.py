@@ -20,7 +20,7 @@ from factmem import (
     LocalFileMemoryProvider,
     SimpleStorage,
 )
-from factmem.models.clock import TimeProvider
+from factmem.models.when import TimeProvider
 from factmem.testing._contracts.erasing import random_history
 from factmem.testing.durable import StoreFolder
 

@@ -35,7 +35,7 @@ from factmem import (
 )
 from factmem._concurrency.file_lock import FileLock
 from factmem.models import AnyFact
-from factmem.providers._sqlite.guards import Guard
+from factmem.providers._sqlite.files import Guard
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.storages import Storage
 from tests.doors import watched

@@ -81,7 +81,7 @@ OF_MEMORIES = {
 BASE = "factmem.providers.base"
 CORE = "factmem.providers._sql.store"
 LOCAL = "factmem.providers.local_file"
-SQL = "factmem.providers.provider_keys"
+SQL = "factmem.providers.storages"
 POSTGRES = "factmem.providers.postgres"
 
 FILES = (
@@ -146,7 +146,7 @@ Args:
             ),
             Twin(
                 "ConsolidationSync",
-                "factmem.memory.consolidator:MemoryConsolidation",
+                "factmem.memory.consolidation:MemoryConsolidation",
                 "Merges of values that mean the same, for code that does not use `await`.",
                 base="Wraps[MemoryConsolidation]",
             ),
@@ -158,7 +158,7 @@ Args:
             ),
         ),
         (
-            ("factmem.memory.consolidator", "MemoryConsolidation"),
+            ("factmem.memory.consolidation", "MemoryConsolidation"),
             ("factmem.memory.documents", "MemoryDocuments"),
             ("factmem.memory.tools", "MemoryTool"),
             (WRAPPING, "Wraps"),

@@ -27,9 +27,9 @@ from factmem import (
 )
 from factmem.memory import MemoryContents, MemoryDocuments, MemoryTool
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.no_memory import NoMemory
+from factmem.providers.in_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.providers.provider_keys import ProviderKeys
+from factmem.providers.storages import ProviderKeys
 from factmem.sync import LocalStoreSync, MemorySync, PostgresStoreSync, StoreSync
 from factmem.sync._contents import ContentsSync
 from factmem.sync._documents import DocumentsSync, ToolSync

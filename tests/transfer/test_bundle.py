@@ -27,22 +27,23 @@ from factmem.errors import StorageError
 from factmem.ledger.entries import Entry
 from factmem.models.facts import (
     Concept,
+    FactSource,
     FactType,
     MultipleFacts,
     SingleFact,
+    SourceKind,
 )
 from factmem.models.places import (
     MemoryScope,
     MemorySubject,
     Place,
 )
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.transfer import _bundle_files
+from factmem.transfer import bundle as _bundle_files
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.reports import ExportReport
 from tests.tables import table

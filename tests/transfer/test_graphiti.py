@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from factmem.models.facts import Concept
+from factmem.models.facts import Concept, FactSource, SourceKind
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.transfer.memories import import_graphiti

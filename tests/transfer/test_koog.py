@@ -18,16 +18,17 @@ from factmem.ledger.history import HistoryAction
 from factmem.models.facts import (
     AnyFact,
     Concept,
+    FactSource,
     FactType,
     MultipleFacts,
     SingleFact,
+    SourceKind,
 )
 from factmem.models.places import (
     LOWEST_PRIORITY,
     MemoryScope,
     MemorySubject,
 )
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.transfer.koog import import_koog
 from factmem.transfer.reports import ImportReport

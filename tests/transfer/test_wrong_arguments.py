@@ -7,8 +7,7 @@ import pytest
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.places import MemorySubject, Place
-from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.places import MemoryScopesProfile, MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing._facts import AGENT, THEME, theme
 from factmem.transfer.bundle import export_facts, import_facts

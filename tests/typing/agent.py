@@ -17,11 +17,10 @@ from factmem.embedding.callable import CallableEmbedder
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
-from factmem.models.places import MemorySubject
-from factmem.models.scopes import MemoryScopesProfile
-from factmem.prompt.message_form import MessageForm
+from factmem.models.places import MemoryScopesProfile, MemorySubject
+from factmem.prompt.memory_message import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.query import RecallSettings
+from factmem.recall.match import RecallSettings
 
 THEME = Concept("ide-theme", "The IDE theme that the user prefers")
 

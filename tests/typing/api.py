@@ -10,23 +10,26 @@ from typing_extensions import Unpack
 
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models.clock import TimeProvider
 from factmem.models.facts import (
     AnyFact,
     Concept,
     Fact,
+    FactSource,
     FactType,
     MultipleFacts,
     SingleFact,
 )
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.sources import FactSource
-from factmem.models.when import When
+from factmem.models.when import TimeProvider, When
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.conditions import ForgetConditions
-from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.no_memory import NoMemory
-from factmem.providers.results import ErasureReceipt, PlaceChanges, PlaceInfo, Purge
+from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.providers.results import (
+    ErasureReceipt,
+    ForgetConditions,
+    PlaceChanges,
+    PlaceInfo,
+    Purge,
+)
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import (
     FactStoreContract,

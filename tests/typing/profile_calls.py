@@ -8,7 +8,7 @@ from typing import assert_type
 from pydantic import BaseModel
 
 from factmem import AgentMemory, Concept, Profile, SingleFact, remembered
-from factmem.detection.request import Detection
+from factmem.detection.report import Detection
 from factmem.memory import FactOrigin
 from factmem.memory.listing import CurrentFacts
 from factmem.models import AnyFact

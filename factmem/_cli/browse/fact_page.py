@@ -17,7 +17,7 @@ from factmem._cli.readings import Row
 from factmem._cli.records import source_words, value_words
 from factmem._cli.times import time_words
 from factmem.ledger.history import HistoryAction, HistoryEntry
-from factmem.memory.origin import FactOrigin
+from factmem.memory.listing import FactOrigin
 from factmem.models._display import shown
 
 _HEADING = "bold underline"

@@ -14,8 +14,8 @@ from factmem._cli.readings import Row
 from factmem._cli.records import speaker, value_words
 from factmem._cli.times import ago
 from factmem.models._display import shown
+from factmem.models.facts import FactSource
 from factmem.models.places import Place
-from factmem.models.sources import FactSource
 
 MOST_ROWS = 1_000
 """The most rows of the table: more than anyone reads, and drawn at once. The filter finds others."""

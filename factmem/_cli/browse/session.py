@@ -5,14 +5,14 @@ from getpass import getuser
 
 from anyio.to_thread import run_sync
 
-from factmem._cli.desk import Desk
+from factmem._cli.decisions import Desk
 from factmem._cli.exits import CommandError
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
 from factmem._cli.place_names import place_name
 from factmem._cli.readings import Row, rows_of
 from factmem.embedding.base import Embedder
-from factmem.memory.origin import FactOrigin, origin_of
+from factmem.memory.listing import FactOrigin, origin_of
 from factmem.models._display import shown
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place

@@ -8,15 +8,15 @@ from typing import Any
 
 from anyio.to_thread import run_sync
 
-from factmem._cli.desk import Desk
+from factmem._cli.decisions import Desk
 from factmem._cli.readings import Reading, Row
 from factmem._cli.records import value_words
 from factmem.errors import StorageError
-from factmem.ledger.changes import FactChange
+from factmem.ledger.history import FactChange
 from factmem.models._values import canonical
-from factmem.models.clock import stamp
+from factmem.models.facts import FactSource
 from factmem.models.places import Place
-from factmem.models.sources import FactSource
+from factmem.models.when import stamp
 from factmem.providers.in_memory import InMemoryProvider
 
 _AROUND = 2

@@ -23,10 +23,10 @@ from factmem._cli.readings import Row
 from factmem._cli.review.desk import PageDesk, compared, digest
 from factmem._cli.review.forms import Form, back_from, form_of
 from factmem._cli.review.templating import HERE, templates
+from factmem._cli.serving import Role, Tokens, Visitor
 from factmem._cli.times import parse_time, time_words
-from factmem._cli.visitors import Role, Tokens, Visitor
 from factmem.errors import FactmemError
-from factmem.ledger.changes import FactChange
+from factmem.ledger.history import FactChange
 from factmem.models.places import Place
 
 HEADERS = {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
-from factmem.providers._clock import StoreClock
+from factmem.providers._backend import StoreClock
 from factmem.providers._postgres import search_statements as sql
 from factmem.providers._postgres.items import counts_in, written_term
 from factmem.providers._postgres.place_search import PlaceSearch
@@ -21,9 +21,9 @@ from factmem.providers._postgres.search_states import SearchedPlace, conditions,
 from factmem.providers._postgres.session import PostgresSession, byte_strings
 from factmem.providers._postgres.vector_spaces import VectorSpaces, written
 from factmem.providers._sql.items import StoredItem
-from factmem.providers._sql.lines import micros
+from factmem.providers._sql.places import micros
 from factmem.providers._sql.session import Row
-from factmem.providers.searched import (
+from factmem.providers.results import (
     Describe,
     PlaceStatistics,
     SearchAnswer,

@@ -19,7 +19,7 @@ from factmem.providers._postgres.items import (
 from factmem.providers._postgres.schema import extension_schema
 from factmem.providers._postgres.session import PostgresSession, byte_strings, keys, numbers
 from factmem.providers._sql.items import StoredItem, keywords_in
-from factmem.providers.searched import SearchDocument
+from factmem.providers.results import SearchDocument
 
 
 def add_items(

@@ -11,8 +11,8 @@ from factmem.models.facts import AnyFact
 from factmem.models.recall_filter import marks_of
 from factmem.providers._postgres.session import numbers
 from factmem.providers._sql.items import StoredItem
-from factmem.providers._sql.lines import micros
-from factmem.providers.searched import SearchDocument
+from factmem.providers._sql.places import micros
+from factmem.providers.results import SearchDocument
 
 _LARGEST_WORDS = 900_000
 """The most bytes of a fact's terms in a row; PostgreSQL allows 2^20. A longer list of different words

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from factmem.errors import StoreBusyError
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
-from factmem.providers._clock import StoreClock
+from factmem.providers._backend import StoreClock
 from factmem.providers._postgres import search_statements as sql
 from factmem.providers._postgres.item_tables import add_items, drop_vectors, remove_items
 from factmem.providers._postgres.items import (
@@ -25,11 +25,10 @@ from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.search_states import SearchedPlace, read_places
 from factmem.providers._postgres.session import PostgresSession, numbers
 from factmem.providers._sql.items import StoredItem, current_facts, keywords_in
-from factmem.providers._sql.lines import micros
-from factmem.providers._sql.places import UNKNOWN, PlaceReader, Position
-from factmem.providers._sql.rewriting import PlaceRewriter
+from factmem.providers._sql.places import UNKNOWN, PlaceReader, Position, micros
 from factmem.providers._sql.sealing import NO_TAG
-from factmem.providers.searched import Describe
+from factmem.providers._sql.writing import PlaceRewriter
+from factmem.providers.results import Describe
 
 _SMALLEST_FACT = 100
 """The minimum size of a fact in a line with many facts."""

@@ -4,6 +4,8 @@
 gets the settings that the policies of row level security read, and a role if there is one. A view
 is presented without a query only within `max_staleness`. Unless the application has a clock, each
 new connection sets that of the store to the server's, so that hosts with different clocks agree.
+
+PostgresBackend: the backend of a store in PostgreSQL, in which concurrent reads share a query.
 """
 
 import time
@@ -11,19 +13,22 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
+from typing_extensions import override
+
 from factmem.encryption.aes256gcm import Encryption
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
-from factmem.providers._backend import Present
-from factmem.providers._clock import ServerClock, StoreClock
+from factmem.providers._backend import Present, ServerClock, StoreClock
+from factmem.providers._group_commit import GroupCommit
 from factmem.providers._postgres import schema
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.item_tables import erase_items, take_out
 from factmem.providers._postgres.session import PostgresSession
+from factmem.providers._sql.places import View
 from factmem.providers._sql.session import Session as CoreSession
+from factmem.providers._sql.store import SqlBackend
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
-from factmem.providers._sql.views import View
 
 R = TypeVar("R")
 
@@ -192,3 +197,46 @@ def _remove_items(session: PostgresSession, place: bytes, removed: Sequence[Entr
         erase_items(session, place)
     else:
         take_out(session, place, removed)
+
+
+_FEW = 1000
+"""Values of the largest place that is presented on the event loop, which takes 4 ms at most."""
+
+
+class PostgresBackend(SqlBackend):
+    """Runs the operations of `PostgresPlaces` for asynchronous callers."""
+
+    def __init__(self, places: PostgresPlaces, clock: StoreClock) -> None:
+        self._places = places
+        super().__init__(places, clock)
+
+    def _start(self) -> None:
+        super()._start()
+        # A read is answered by a query that began after it, so that reads are linearizable.
+        self._reads = GroupCommit(self._places.refresh, self.workers)
+
+    @override
+    async def present(
+        self,
+        identity: Identity,
+        present: Present[R],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
+    ) -> R:
+        view = self._places.known(identity)
+        if until is not None or view is None or not view.is_warm or len(view) > _FEW:
+            # A first read may take long, so it does not delay the reads that share a query.
+            return await super().present(identity, present, until=until, keyword=keyword)
+        await self._reads.submit(identity)
+        if self._places.known(identity) is not view or not view.lock.acquire(blocking=False):
+            return await super().present(identity, present)
+        try:
+            return present(view.ledger, self._places.now(view.ledger))
+        finally:
+            view.lock.release()
+
+    @override
+    async def close(self) -> None:
+        await self._reads.close()
+        await super().close()

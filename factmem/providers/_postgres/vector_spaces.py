@@ -22,7 +22,7 @@ from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.schema import extension_schema
 from factmem.providers._postgres.session import PostgresSession, keys
 from factmem.providers._sql.items import StoredItem
-from factmem.providers.searched import TextVectors
+from factmem.providers.results import TextVectors
 
 _logger = getLogger(__name__)
 

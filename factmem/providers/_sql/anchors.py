@@ -17,7 +17,7 @@ from typing import NamedTuple
 import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
-from factmem.providers._sql import statements as sql
+from factmem.providers._sql import session as sql
 from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import Row, Session

@@ -5,14 +5,20 @@ parameter and `factmem.` before each table; SQLite's session translates it. The 
 faster in another form, or need one, are methods of `Session`.
 
 Keys of places, scopes and subjects are 16 bytes. Times are microseconds since 1970.
+
+The SQL that both databases run as it stands.
+
+None of it needs more than READ COMMITTED, a unique key and a row lock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from factmem.ledger.entries import Entry
 from factmem.providers._sql.sealing import Extent
+
+K = TypeVar("K")
 
 Row = tuple[Any, ...]
 
@@ -139,3 +145,227 @@ class Session(Protocol):
             is_purge: Whether the removed values may still be current.
         """
         ...
+
+
+TABLES = ("stores", "places", "entries", "topics", "indexes", "erased", "learning")
+"""The tables of the core."""
+
+FIND_STORE = """
+SELECT store, id, mode, slots, generation, anchors FROM factmem.stores WHERE name = %s
+"""
+
+MAKE_STORE = """
+INSERT INTO factmem.stores (name, id, mode, slots, generation)
+VALUES (%s, %s, %s, %s, 1) ON CONFLICT (name) DO NOTHING
+"""
+
+SET_KEYS = "UPDATE factmem.stores SET slots = %s, generation = %s WHERE store = %s"
+
+COUNT_ANCHOR = """
+UPDATE factmem.stores SET anchors = anchors + 1 WHERE store = %s RETURNING anchors
+"""
+
+COUNT_ERASURE = """
+UPDATE factmem.stores SET erasures = erasures + 1 WHERE store = %s RETURNING erasures
+"""
+
+READ_MOMENT = """
+SELECT s.erasures, p.made FROM factmem.stores s LEFT JOIN factmem.places p ON p.place = %s
+WHERE s.store = %s
+"""
+
+READ_ERASURES = """
+SELECT p.place, p.made, p.purged, s.erasures FROM factmem.places p, factmem.stores s
+WHERE s.store = %s AND p.place IN ({keys})
+"""
+
+LOCK = """
+SELECT made, snapshot, last, names, data_key FROM factmem.places WHERE place = %s FOR UPDATE
+"""
+
+FIND_BY_TOPIC = """
+SELECT e.number, e.at, e.line FROM factmem.topics t CROSS JOIN factmem.entries e
+WHERE t.place = %s AND t.topic = %s AND e.place = t.place AND e.number = t.number ORDER BY t.number
+"""
+"""A cross join, because SQLite would otherwise read all lines of the place first."""
+
+FIND_HEAD = """
+SELECT bytes, recorded_at, names, data_key FROM factmem.places WHERE place = %s
+"""
+
+SET_EDITED = """
+UPDATE factmem.places SET snapshot = snapshot + 1, bytes = %s WHERE place = %s
+"""
+
+SET_PURGED = "UPDATE factmem.places SET purged = %s WHERE place = %s"
+
+LIST_OWNED = """
+SELECT place, recorded_at, names, data_key FROM factmem.places
+WHERE store = %s AND owner = %s AND place <> owner AND bytes > 0 ORDER BY recorded_at DESC, place
+"""
+"""The conversations of a place, by its key."""
+
+LIST_EXTENTS = """
+SELECT owner, place, made, snapshot, last, names, data_key FROM factmem.places
+WHERE store = %s AND owner IN ({keys}) AND place <> owner AND bytes > 0 ORDER BY place
+"""
+
+LOCK_OWNED = """
+SELECT place, bytes FROM factmem.places WHERE owner = %s AND place <> owner ORDER BY place FOR UPDATE
+"""
+
+COUNT_OWNED = """
+SELECT owner, count(*), sum(bytes) FROM factmem.places
+WHERE owner IN ({keys}) AND place <> owner AND bytes > 0 GROUP BY owner
+"""
+
+READ_NAMES = "SELECT names, data_key FROM factmem.places WHERE place = %s"
+
+READ_HEAD = """
+SELECT made, snapshot, last, bytes, names, data_key, tail FROM factmem.places WHERE place = %s
+"""
+
+READ_LAST = """
+SELECT number, at, line FROM factmem.entries
+WHERE place = %s AND number < %s ORDER BY number DESC LIMIT %s
+"""
+
+READ_FIRST = """
+SELECT number, at, line FROM factmem.entries WHERE place = %s ORDER BY number LIMIT %s
+"""
+
+COUNT_LINES = "SELECT count(*) FROM factmem.entries WHERE place = %s"
+
+QUEUE = """
+INSERT INTO factmem.learning AS l (place, owner, scope, store, learnt, due, since)
+VALUES (%s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (place) DO UPDATE SET
+    since = coalesce(l.since, excluded.since), is_failed = 0,
+    due = CASE WHEN l.since + %s < excluded.due THEN l.since + %s ELSE excluded.due END
+"""
+"""Queues a conversation: due when it has rested, or some time after its first new message."""
+
+TAKE = """
+UPDATE factmem.learning SET lease = %s, leased_until = %s, attempts = attempts + 1 WHERE place = (
+    SELECT place FROM factmem.learning
+    WHERE store = %s AND is_failed = 0 AND due <= %s AND leased_until <= %s {where}
+    ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED
+) RETURNING place, learnt, attempts
+"""
+
+SET_LEARNT = """
+UPDATE factmem.learning SET learnt = %s, attempts = 0, lease = 0, leased_until = 0,
+    since = CASE WHEN is_left THEN CAST(%s AS bigint) END, due = CASE WHEN is_left THEN due END
+FROM (
+    SELECT EXISTS (SELECT 1 FROM factmem.entries WHERE place = %s AND number > %s) AS is_left
+) AS rest
+WHERE place = %s AND lease = %s RETURNING place
+"""
+
+SET_FAILED = """
+UPDATE factmem.learning
+SET lease = 0, leased_until = 0, due = %s, is_failed = %s
+WHERE place = %s AND lease = %s RETURNING place
+"""
+
+QUEUE_FAILED = """
+UPDATE factmem.learning SET is_failed = 0, attempts = 1, due = %s
+WHERE store = %s AND is_failed = 1 {where} RETURNING place
+"""
+
+READ_QUEUE = """
+SELECT count(*), coalesce(sum(is_failed), 0), min(since) FROM factmem.learning
+WHERE store = %s AND since IS NOT NULL {where}
+"""
+
+DELETE_QUEUED = "DELETE FROM factmem.learning WHERE place = %s"
+
+DELETE_EMPTY = "DELETE FROM factmem.places WHERE last = 0 AND place IN ({keys})"
+
+DELETE_LINES = "DELETE FROM factmem.entries WHERE place = %s AND number IN ({keys})"
+
+DELETE_TOPICS = "DELETE FROM factmem.topics WHERE place = %s AND number IN ({keys})"
+
+DELETE_ALL_LINES = "DELETE FROM factmem.entries WHERE place = %s"
+
+DELETE_ALL_TOPICS = "DELETE FROM factmem.topics WHERE place = %s"
+
+DELETE_INDEX = "DELETE FROM factmem.indexes WHERE place = %s"
+
+NOTE_ERASED = """
+INSERT INTO factmem.erased (place, made, store, at)
+SELECT place, made, store, %s FROM factmem.places WHERE place = %s AND bytes + CAST(%s AS bigint) > 0
+ON CONFLICT (place, made) DO UPDATE SET at = excluded.at
+"""
+"""So that no backup and no bundle brings the place back. Its key is a hash of its names."""
+
+ERASED_AT = "SELECT max(at) FROM factmem.erased WHERE place = %s"
+
+DELETE_PLACE = "DELETE FROM factmem.places WHERE place = %s"
+
+READ_INDEX = """
+SELECT p.data_key, i.bytes FROM factmem.indexes i
+JOIN factmem.places p ON p.place = i.place WHERE p.place = %s AND i.kind = %s
+"""
+
+WRITE_INDEX = """
+INSERT INTO factmem.indexes (place, kind, store, bytes) VALUES (%s, %s, %s, %s)
+ON CONFLICT (place, kind) DO UPDATE SET bytes = excluded.bytes
+"""
+
+VECTORS, WORDS = 0, 1
+"""The kinds of indexes."""
+
+LIST = """
+SELECT place, names, data_key, owner FROM factmem.places
+WHERE store = %s AND owner > %s AND bytes > 0 {where} ORDER BY owner LIMIT %s
+"""
+"""The owner of a place is itself, and that of a conversation is its place. A place whose history was
+purged as a whole keeps its row, so that anchors stay true."""
+
+LIST_BELOW = """
+SELECT place, names, data_key, owner, subject FROM factmem.places
+WHERE store = %s AND (subject, owner) > (%s, %s) AND subject < %s AND bytes > 0
+ORDER BY subject, owner LIMIT %s
+"""
+"""The keys of the entities of one tenant have a common prefix, so they are one range."""
+
+LIST_ENDS = """
+SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line
+FROM factmem.places p LEFT JOIN factmem.entries e ON e.place = p.place AND e.number = p.last
+WHERE p.store = %s AND p.place > %s ORDER BY p.place LIMIT %s
+"""
+
+LIST_ROWS = """
+SELECT place, made, scope, subject, names, data_key, owner FROM factmem.places
+WHERE store = %s AND place > %s ORDER BY place LIMIT %s
+"""
+
+FIND_END = """
+SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line FROM factmem.places p
+LEFT JOIN factmem.entries e ON e.place = p.place AND e.number = %s
+WHERE p.store = %s AND p.place = %s
+"""
+"""Returns the end of a place, and the line that an anchor recorded as its last."""
+
+LIST_OUTDATED = """
+SELECT place FROM factmem.places
+WHERE store = %s AND place > %s AND substr(data_key, 1, 4) <> %s ORDER BY place LIMIT %s
+"""
+
+LOCK_DATA_KEYS = """
+SELECT place, data_key FROM factmem.places WHERE place IN ({keys}) ORDER BY place FOR UPDATE
+"""
+
+SET_DATA_KEY = "UPDATE factmem.places SET data_key = %s WHERE place = %s"
+
+COUNT_PLACES = "SELECT count(*) FROM factmem.places WHERE store = %s"
+
+FIRST_PLACE = bytes(16)
+"""Comes before every key of a place."""
+
+
+def among(query: str, keys: Iterable[K]) -> tuple[str, list[K]]:
+    """Return a statement about `{keys}`, and the keys as its last parameters."""
+    given = list(keys)
+    return query.format(keys=", ".join(["%s"] * len(given))), given

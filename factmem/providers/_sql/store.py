@@ -1,22 +1,178 @@
-"""SqlStore: the public methods that stores in databases have beside those of a `FactStore`."""
+"""SqlStore: the public methods that stores in databases have beside those of a `FactStore`.
 
-from collections.abc import Callable
+SqlBackend: the asynchronous backend of a store in a database.
+
+It runs the blocking operations of `StoredPlaces` in worker threads, shares a transaction among
+concurrent saves, and starts again in forked children.
+
+DurableStore: a `FactStore` whose facts outlive its processes.
+"""
+
+import os
+import weakref
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Self, TypeAlias, TypeVar
 
+from anyio import CancelScope
+from anyio.lowlevel import checkpoint_if_cancelled
 from typing_extensions import override
 
-from factmem.models.clock import moment
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem._concurrency.per_loop import Workers
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
+from factmem.models.boundary import Boundary
+from factmem.models.places import Identity, MemoryScope, MemorySubject
+from factmem.models.when import moment
 from factmem.providers._arguments import check_span
+from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock
 from factmem.providers._conversations import ConversingStore
+from factmem.providers._group_commit import GroupCommit
 from factmem.providers._sql.anchors import Anchors
-from factmem.providers._sql.backend import SqlBackend
+from factmem.providers._sql.conversations import StoredConversations
 from factmem.providers._sql.keys import StoreKeys
-from factmem.providers.durable import DurableStore
-from factmem.providers.limits import PlaceLimit
-from factmem.providers.provider_keys import ProviderKeys, check_progress, open_keys
-from factmem.providers.results import ShredReceipt, StoreStatus
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.writing import Moment, Save
+from factmem.providers.base import FactStore
+from factmem.providers.results import PlaceInfo, PlaceLimit, ShredReceipt, StoreStatus
+from factmem.providers.storages import ProviderKeys, check_progress, open_keys
+
+__all__ = ["DurableStore"]
+
+
+R = TypeVar("R")
+
+_Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
+
+
+class SqlBackend:
+    """Runs the operations of a store's places for asynchronous callers.
+
+    Args:
+        places: The blocking operations.
+        clock: The clock of the store.
+    """
+
+    def __init__(self, places: StoredPlaces, clock: StoreClock) -> None:
+        self.blocking = places
+        self._clock = clock
+        self.conversations: StoredConversations = StoredConversations(places, clock.recording)
+        self._start()
+        _restarts[self] = weakref.WeakMethod(self._start_in_child)
+
+    def _start(self) -> None:
+        self.workers: Workers = Workers()
+        self._commits = GroupCommit(self.blocking.commit, self.workers, self.blocking.rest)
+
+    def _start_in_child(self) -> None:
+        """Start again in a forked child, which has none of the parent's threads."""
+        self._clock.start_in_child()
+        self.blocking.start_afresh()
+        self._start()
+
+    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
+        return self.blocking.warm(identity, present)
+
+    async def present(
+        self,
+        identity: Identity,
+        present: Present[R],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
+    ) -> R:
+        if until is not None:
+            return await self.entries(
+                identity, lambda entries: present(Ledger(entries, until=until), until)
+            )
+        return await self.work(lambda: self.blocking.present(identity, present, keyword))
+
+    async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
+        return await self.work(lambda: use(self.blocking.entries(identity)))
+
+    async def moment(self, identity: Identity) -> object:
+        return await self.work(lambda: self.blocking.moment(identity))
+
+    def append(self, identity: Identity, body: bytes, *, since: object = None) -> Awaitable[None]:
+        return self._commits.submit(
+            Save(identity, body, since if isinstance(since, Moment) else None)
+        )
+
+    async def change(self, identity: Identity, decide: Decision) -> int:
+        return await self.work(lambda: self.blocking.change(identity, decide))
+
+    async def extend(self, identity: Identity, extend: Extension) -> int:
+        return await self.work(lambda: self.blocking.extend(identity, extend))
+
+    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
+        return await self.work(lambda: self.blocking.erase(identity, only_empty=only_empty))
+
+    async def places(self, wanted: Boundary) -> list[PlaceInfo]:
+        return await self.work(lambda: self.blocking.places(wanted))
+
+    async def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        return await self.work(lambda: self.blocking.listed(wanted, after, limit))
+
+    async def read_index(self, identity: Identity) -> bytes | None:
+        return await self.work(lambda: self.blocking.index(identity))
+
+    async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
+        return await self.work(lambda: self.blocking.keep_index(identity, index, version))
+
+    async def converse(self, call: Callable[[StoredConversations], R]) -> R:
+        return await self.work(lambda: call(self.conversations))
+
+    async def close(self) -> None:
+        await self._commits.close()
+        with CancelScope(shield=True):  # cancelled or not, no connection stays open
+            await self.workers.run(self.blocking.close)
+
+    async def work(self, work: Callable[[], R]) -> R:
+        """Run blocking work in a worker thread."""
+        await checkpoint_if_cancelled()
+        return await self.workers.run(work)
+
+
+_restarts: "weakref.WeakKeyDictionary[SqlBackend, _Restart]" = weakref.WeakKeyDictionary()
+
+
+def _start_in_child() -> None:
+    for restart in list(_restarts.values()):
+        if (start := restart()) is not None:
+            start()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_start_in_child)
+
+
+class DurableStore(FactStore):
+    """A store with compaction and anchors, and keys if it is encrypted.
+
+    The suites in `factmem.testing.durable` test it.
+    """
+
+    @abstractmethod
+    async def compact(
+        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
+    ) -> int:
+        """Remove older history of a place, and return how many bytes were freed."""
+
+    @abstractmethod
+    async def anchor(self) -> str:
+        """Return a string from which `verify` detects that the store was rolled back."""
+
+    @abstractmethod
+    async def verify(self, anchor: str | None = None) -> None:
+        """Raise unless every place is readable and has come at least as far as the anchor says."""
+
+    @property
+    @abstractmethod
+    def keys(self) -> ProviderKeys:
+        """The keys of an encrypted store."""
 
 
 class SqlStore(ConversingStore, DurableStore):

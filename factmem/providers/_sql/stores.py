@@ -21,7 +21,7 @@ from factmem.errors import (
     TamperedError,
     WrongKeyError,
 )
-from factmem.providers._sql import statements as sql
+from factmem.providers._sql import session as sql
 from factmem.providers._sql.sealing import RingSealing, Sealing
 from factmem.providers._sql.session import Session
 

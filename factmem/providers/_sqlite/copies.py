@@ -18,8 +18,7 @@ from factmem.errors import CorruptJournalError, FactmemError, StorageError, Stor
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
 from factmem.providers._sql.anchors import Anchors
-from factmem.providers._sql.lines import counted, entries_of
-from factmem.providers._sql.places import PlaceReader
+from factmem.providers._sql.places import PlaceReader, counted, entries_of
 from factmem.providers._sql.sealing import NO_TAG
 from factmem.providers._sql.session import Row
 from factmem.providers._sqlite.database import Database

@@ -28,8 +28,18 @@ from contextlib import contextmanager, suppress
 
 from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
-from factmem.providers._sqlite.files import DAMAGED, LOCK, ODD_VALUES, DatabaseFiles, code_of
-from factmem.providers._sqlite.guards import Guard, abandon, pin, release_abandoned, unpin
+from factmem.providers._sqlite.files import (
+    DAMAGED,
+    LOCK,
+    ODD_VALUES,
+    DatabaseFiles,
+    Guard,
+    abandon,
+    code_of,
+    pin,
+    release_abandoned,
+    unpin,
+)
 from factmem.providers._sqlite.session import SqliteSession
 
 _PATIENCE = 0.05

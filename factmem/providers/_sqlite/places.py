@@ -18,14 +18,12 @@ from typing_extensions import override
 
 from factmem.encryption.aes256gcm import Encryption
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, Present
-from factmem.providers._clock import StoreClock
-from factmem.providers._sql.places import PlaceReader
+from factmem.providers._backend import Decision, Erased, Present, StoreClock
+from factmem.providers._sql.places import PlaceReader, View
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
-from factmem.providers._sql.views import View
-from factmem.providers._sqlite import schema
+from factmem.providers._sqlite import session as schema
 from factmem.providers._sqlite.database import Database
 from factmem.providers._sqlite.files import DamagedError, DiskFullError
 from factmem.providers._sqlite.session import SqliteSession

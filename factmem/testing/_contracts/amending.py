@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.ledger._condition import Condition
+from factmem.ledger._items import Condition
 from factmem.ledger.entries import Amendment, Entry, stored
 from factmem.ledger.ledger import Ledger
-from factmem.models.clock import stamp
 from factmem.models.places import MemoryScope
+from factmem.models.when import stamp
 from factmem.providers.base import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.clock import START, SettableClock

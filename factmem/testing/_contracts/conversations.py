@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from factmem.models.boundary import UNBOUNDED, Boundary
+from factmem.models.facts import FactSource, SourceKind
 from factmem.models.places import MemoryScope, Place
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import LearningTask, Turn, new_turn
 from factmem.testing._contracts.stores import SecondInstances

@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from factmem.models.concepts import ConceptDefinition
-from factmem.models.facts import Concept, FactType
+from factmem.models.facts import Concept, ConceptDefinition, FactType
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.stores import SecondInstances
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, theme

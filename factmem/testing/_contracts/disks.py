@@ -14,7 +14,7 @@ import pytest
 from factmem.errors import StorageError
 from factmem.models.facts import SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.durable import DurableStore
+from factmem.providers._sql.store import DurableStore
 from factmem.testing._contracts.folders import (
     ALICE,
     BOB,

@@ -8,11 +8,10 @@ import pytest
 
 from factmem.ledger._removal import tidied
 from factmem.ledger.entries import Entry
-from factmem.models.clock import stamp
-from factmem.models.facts import Concept, SingleFact
+from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.models.places import MemorySubject, Place
-from factmem.models.sources import FactSource, SourceKind
-from factmem.providers.durable import DurableStore
+from factmem.models.when import stamp
+from factmem.providers._sql.store import DurableStore
 from factmem.providers.results import Forgotten
 from factmem.testing._contracts.folders import (
     ALICE,

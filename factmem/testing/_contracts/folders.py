@@ -10,9 +10,9 @@ from typing import TypeAlias
 import pytest
 
 from factmem.encryption.key import Key
-from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import MemorySubject
-from factmem.providers.durable import DurableStore
+from factmem.models.when import TimeProvider, system_clock
+from factmem.providers._sql.store import DurableStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages
 
 Opening: TypeAlias = Callable[[Path, Sequence[str], TimeProvider], DurableStore]

@@ -8,8 +8,14 @@ from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
 from factmem.ledger.history import HistoryAction
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.providers.base import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock

@@ -5,11 +5,19 @@ from datetime import timedelta
 import pytest
 
 from factmem.ledger._undo import undoing
-from factmem.ledger.changes import change_ids
-from factmem.models.actors import FactState, acting
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.ledger.history import change_ids
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactSource,
+    FactState,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+    acting,
+)
 from factmem.models.places import Place
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER

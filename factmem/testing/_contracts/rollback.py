@@ -11,7 +11,7 @@ import pytest
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
 from factmem.models.facts import AnyFact
 from factmem.models.places import MemorySubject
-from factmem.providers.durable import DurableStore
+from factmem.providers._sql.store import DurableStore
 from factmem.testing._contracts.folders import (
     ALICE,
     BOB,

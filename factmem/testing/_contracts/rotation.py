@@ -6,7 +6,7 @@ import pytest
 
 from factmem.encryption.key import Key
 from factmem.errors import DecryptionError, TamperedError, WrongKeyError
-from factmem.providers.durable import DurableStore
+from factmem.providers._sql.store import DurableStore
 from factmem.testing._contracts.erasing import MARK
 from factmem.testing._contracts.folders import (
     BOB,

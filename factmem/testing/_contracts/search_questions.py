@@ -9,7 +9,7 @@ from typing import Any
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
-from factmem.providers.searched import SearchAnswer, SearchDocument, SearchQuestion
+from factmem.providers.results import SearchAnswer, SearchDocument, SearchQuestion
 from factmem.testing._facts import AGENT, USER
 
 HERE = Place(AGENT, USER)

@@ -9,7 +9,7 @@ import pytest
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.base import FactStore
-from factmem.providers.searched import SearchAnswer
+from factmem.providers.results import SearchAnswer
 from factmem.testing._contracts.search_questions import (
     AXES,
     HERE,

@@ -7,10 +7,9 @@ import anyio
 import pytest
 
 from factmem.errors import StoredFactError
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept, FactSource, MultipleFacts, SingleFact, SourceKind
 from factmem.models.places import MemoryScope, Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.place_changes import HOUR
 from factmem.testing._contracts.search_questions import HERE, ask, asking, describe, found_in

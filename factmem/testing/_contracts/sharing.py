@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from factmem.providers.durable import DurableStore
+from factmem.providers._sql.store import DurableStore
 from factmem.testing._contracts.folders import (
     ALICE,
     BOB,

@@ -5,8 +5,15 @@ from datetime import date, timedelta
 from random import Random
 from typing import Any
 
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.amending import instead
 from factmem.testing._contracts.place_changes import ELSEWHERE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from factmem.models.clock import TimeProvider
+from factmem.models.when import TimeProvider
 from factmem.providers.base import FactStore
 from factmem.testing.clock import SettableClock
 

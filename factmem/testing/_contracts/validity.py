@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from factmem.ledger._undo import undoing
-from factmem.ledger.changes import change_ids
-from factmem.models.actors import FactState
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.ledger.history import change_ids
+from factmem.models.facts import AnyFact, Concept, FactState, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.when import When
 from factmem.providers.base import FactStore

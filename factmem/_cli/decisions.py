@@ -54,7 +54,7 @@ from factmem.providers._guarded import guarded
 from factmem.providers._reader import FactReader
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.recall._lexical.analysis import words
+from factmem._text.analysis import words
 
 _SIGNS = {"contradiction": "≠", "proposed": "?", "doubtful": "!", "new": "+"}
 

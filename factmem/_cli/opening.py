@@ -97,7 +97,7 @@ def open_store(
     kept = storage or storage_of(options, is_new=is_new)
     if not is_searched:
         return LocalFileMemoryProvider(location, storage=kept)
-    from factmem.recall._lexical.analysis import default_stem  # slow import, for one command
+    from factmem._text.analysis import default_stem  # slow import, for one command
 
     return SearchedFileProvider(location, storage=kept, stems=default_stem().__name__)
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pydantic import JsonValue
 
 from factmem.detection._candidates import Candidate
-from factmem.detection._spelling import stems, text_of
+from factmem._text.spelling import stems, text_of
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyConcept, FactState, FactType

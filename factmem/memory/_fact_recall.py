@@ -97,7 +97,7 @@ async def recall_into(
 
 
 async def _sentences(parts: MemoryParts, text: str) -> list[str]:
-    from factmem.recall._lexical.analysis import sentences
+    from factmem._text.analysis import sentences
 
     return (
         await parts.workers.run(lambda: sentences(text)) if len(text) > _LONG else sentences(text)

@@ -31,7 +31,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json, to_json
 
-from factmem.detection._spelling import alike, given_values, tidy_keyword
+from factmem._text.spelling import alike, given_values, tidy_keyword
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm._answer import begins_as_json, unwrapped
 from factmem.llm.base import DefinedTool

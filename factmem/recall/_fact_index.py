@@ -24,8 +24,8 @@ from factmem.recall._documents import (
     said_around,
     words_of,
 )
-from factmem.recall._lexical.analysis import words
-from factmem.recall._lexical.bm25 import (
+from factmem._text.analysis import words
+from factmem.recall._bm25 import (
     Around,
     DenseScores,
     Document,

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
-from factmem.recall._lexical.bm25 import DenseScores, WordScores
+from factmem.recall._bm25 import DenseScores, WordScores
 from factmem.recall._place_vectors import Array, Nearness, numpy_or_none
 from factmem.recall.match import Match, RecallQuery
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from factmem.detection._spelling import Keywords, tidy_keyword
+from factmem._text.spelling import Keywords, tidy_keyword
 from factmem.models.facts import Concept
 from factmem.prompt._transcript import Transcript, folded
 from factmem.prompt.memory_message import render

@@ -6,8 +6,8 @@ from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-from factmem.recall._lexical.analysis import words
-from factmem.recall._lexical.bm25 import TermIndex
+from factmem._text.analysis import words
+from factmem.recall._bm25 import TermIndex
 from factmem.recall._place_vectors import numpy_or_none
 
 __all__ = ["LexicalHit", "LexicalIndex"]

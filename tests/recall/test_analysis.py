@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import factmem
-from factmem.recall._lexical.analysis import (
+from factmem._text.analysis import (
     Word,
     content_words,
     default_stem,
@@ -220,8 +220,8 @@ def test_without_the_package_only_plurals_are_stemmed() -> None:
         import sys
         sys.modules["snowballstemmer"] = None
         from factmem.errors import MissingExtraError
-        from factmem.recall._lexical.analysis import words
-        from factmem.recall._lexical.analysis import snowball_stem
+        from factmem._text.analysis import words
+        from factmem._text.analysis import snowball_stem
         print(words("swimming tablets"))
         try:
             snowball_stem("tablets")
@@ -246,7 +246,7 @@ def test_a_broken_stemmer_is_ignored(text: str, tmp_path: Path) -> None:
     program = f"""
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
-        from factmem.recall._lexical.analysis import words
+        from factmem._text.analysis import words
         print(words("swimming tablets"), words("brooms"))
     """
 

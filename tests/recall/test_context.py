@@ -17,7 +17,7 @@ from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall._documents import Conversations, asked_spans, clause_of_time, named_entity
 from factmem.recall._fact_index import FactIndex
-from factmem.recall._lexical.analysis import words
+from factmem._text.analysis import words
 from factmem.recall.match import RecallQuery, RecallSettings
 from tests.doubles import TopicEmbedder
 from tests.tables import table

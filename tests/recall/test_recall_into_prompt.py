@@ -27,8 +27,8 @@ from factmem.models.places import MemoryScopesProfile
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import LoadReport, MessageForm
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall._lexical import analysis
-from factmem.recall._lexical.analysis import sentences
+from factmem._text import analysis
+from factmem._text.analysis import sentences
 from factmem.recall.match import RecallReport
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder

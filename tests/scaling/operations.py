@@ -11,7 +11,7 @@ import orjson
 
 from factmem.agent.context import AgentContext
 from factmem.agent.tools import Tool
-from factmem.detection._spelling import Keywords
+from factmem._text.spelling import Keywords
 from factmem.ledger._purging import QuotedValues
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (

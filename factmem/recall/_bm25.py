@@ -31,7 +31,7 @@ from itertools import chain
 from math import log
 from typing import NamedTuple, TypeAlias
 
-from factmem.recall._lexical.analysis import Word, content_words, pairs, words
+from factmem._text.analysis import Word, content_words, pairs, words
 from factmem.recall._place_vectors import Array, numpy_or_none
 
 

@@ -1,1 +1,0 @@
-"""Ranking by words, in any language. Needs only the standard library."""

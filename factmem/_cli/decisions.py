@@ -40,6 +40,7 @@ from factmem._cli.records import author, fact_record, value_words
 from factmem._cli.targets import target_of, typed_value
 from factmem._cli.timeline import change_records, change_table
 from factmem._cli.times import parse_time
+from factmem._text.analysis import words
 from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
 from factmem.events import MemoryEvents
@@ -54,7 +55,6 @@ from factmem.providers._guarded import guarded
 from factmem.providers._reader import FactReader
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem._text.analysis import words
 
 _SIGNS = {"contradiction": "≠", "proposed": "?", "doubtful": "!", "new": "+"}
 

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from factmem._text.spelling import Keywords, given_values, text_of, tidy_keyword, word_count
 from factmem.detection._evidence import (
     DoubtFinder,
     Statement,
@@ -19,7 +20,6 @@ from factmem.detection._evidence import (
 )
 from factmem.detection._prose import Prose
 from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
-from factmem._text.spelling import Keywords, given_values, text_of, tidy_keyword, word_count
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.llm._answer import unwrapped
 from factmem.models._values import Canonical, normalized

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from factmem.detection._candidates import Candidate
 from factmem._text.spelling import stems, text_of
+from factmem.detection._candidates import Candidate
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyConcept, FactState, FactType

@@ -16,8 +16,8 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from factmem._text.spelling import has_unspaced_script, stems, word_count
-from factmem.detection.report import Doubt
 from factmem._text.spoken_time import SpokenTime, WrittenDate, dates_in, shifted, spoken_times
+from factmem.detection.report import Doubt
 from factmem.models._values import normalized
 from factmem.models.when import When
 from factmem.prompt._transcript import FoldedText, SaidMessage, Transcript, has_negation

@@ -7,8 +7,8 @@ comment on a pasted text, and then no instruction of the message is the writer's
 
 import re
 
-from factmem.detection._evidence import PERSON, REPORT
 from factmem._text.spelling import stems
+from factmem.detection._evidence import PERSON, REPORT
 
 _OPENERS = """
 hi hello hey there thanks thank you very much lot good great nice fine morning evening ok okay yes no

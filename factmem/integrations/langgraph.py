@@ -42,7 +42,7 @@ from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ["FactmemStore", "ITEMS"]
+__all__ = ["ITEMS", "FactmemStore"]
 
 
 Namespace: TypeAlias = tuple[str, ...]

@@ -1,28 +1,20 @@
-"""Facts that the application states: of a concept, or as free text.
-
-Profiles: loads them from the places of a memory, and writes what changed in them.
-
-Definitions: tells a store the concepts of an application once, and compares them.
-"""
+"""Facts that the application states: of a concept, as free text, or as a profile."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
 from factmem._arguments import expect, kind_of
-from factmem.errors import MemoryAccessError, StorageError, StoredFactError
-from factmem.events import MemoryOperation
+from factmem.errors import MemoryAccessError, StoredFactError
 from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import PlaceSelection
 from factmem.memory.contents import MemoryContents
 from factmem.models._checked import checked_concept
-from factmem.models._definition_changes import compared
 from factmem.models.facts import (
     AnyConcept,
     AnyFact,
     Concept,
-    ConceptDefinition,
     FactState,
     FactType,
     MultipleFacts,
@@ -30,7 +22,7 @@ from factmem.models.facts import (
 )
 from factmem.models.places import Place
 from factmem.models.profile import P, Profile, loaded_profile, values_of
-from factmem.providers.base import FactStore, is_complete
+from factmem.providers.base import FactStore
 
 NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=False)
 """The concept of free texts."""
@@ -150,28 +142,3 @@ def checked_profile(profile: type[P]) -> type[P]:
         f"The profile must be a class of Profile, not {kind_of(profile)}: "
         "await memory.current(Traveller)"
     )
-
-
-async def tell_definitions(parts: MemoryParts) -> None:
-    """Tell the store the concepts, unless that is done; an event names those that differ.
-
-    If the store fails, only the event says so: the comparison is no condition of any other call.
-    """
-    declared, told = parts.settings.concepts, parts.settings.told
-    is_read_only = parts.selection.boundary.is_read_only
-    if told >= set(declared) or is_read_only or not is_complete(parts.provider):
-        return
-    told.update(declared)
-    with suppress(StorageError):
-        async with parts.events.operation(MemoryOperation.DEFINE) as operation:
-            await parts.provider.define(declared.values())
-            if parts.events:
-                found = await compared_definitions(parts)
-                operation.count = len(found)
-                operation.concepts = tuple(each.keyword for each in found if each.differs)
-
-
-async def compared_definitions(parts: MemoryParts) -> list[ConceptDefinition]:
-    """Return the definitions in the store, each with how the declared concept differs."""
-    known = {each.keyword: each for each in await parts.provider.concepts()}
-    return compared(known, parts.settings.concepts)

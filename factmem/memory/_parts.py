@@ -178,7 +178,6 @@ class MemoryParts:
     @cached_property
     def chat_model(self) -> ChatModel | None:
         """The chat model, whose extractions are reported."""
-
         return observed(self.settings.chat_model, self.events)
 
     def required_model(self) -> ChatModel:

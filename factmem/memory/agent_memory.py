@@ -664,7 +664,7 @@ class AgentMemory:
             await self._parts.search.keep_vectors(self.boundary.allows)
 
     async def __aenter__(self) -> Self:
-        from factmem.memory._notes import tell_definitions  # needless for facts
+        from factmem.memory._definitions import tell_definitions  # needless for facts
 
         await tell_definitions(self._parts)
         return self

@@ -124,14 +124,12 @@ class ConceptChanges:
         """
         async with self._events.before(MemoryOperation.SAVE):
             store = fact_store(self._provider)
-            from factmem.memory import concept_changes as _keyword_merge  # needless without a merge
-
             several = [keywords] if isinstance(keywords, str) else keywords
-            former = _keyword_merge.checked_former(several, concept, if_both)
-        merge = _keyword_merge.KeywordMerge(former, concept, if_both, stamp(self._clock()))
+            former = checked_former(several, concept, if_both)
+        merge = KeywordMerge(former, concept, if_both, stamp(self._clock()))
 
         async def change(place: Place) -> PlaceChange | None:
-            made = await _keyword_merge.merge_in_place(store, place, merge, dry_run=dry_run)
+            made = await merge_in_place(store, place, merge, dry_run=dry_run)
             if made is None:
                 return None
             return PlaceChange(place, made.values, made.has_both, made.problem)

@@ -61,8 +61,6 @@ __all__ = ["MemoryContents"]
 
 T = TypeVar("T")
 
-__all__: list[str] = []
-
 
 @dataclass(frozen=True, slots=True)
 class TidyReport(Displayed):
@@ -251,7 +249,7 @@ class MemoryContents(ContentsUpkeep):
         them in an event. Compatible changes are taken over: more values, a type that accepts more,
         a concept with `read` or `was`. Empty for a provider with four methods.
         """
-        from factmem.memory import _notes as _definitions  # needless for facts
+        from factmem.memory import _definitions  # needless for facts
 
         await _definitions.tell_definitions(self._parts)
         return await _definitions.compared_definitions(self._parts)

@@ -41,8 +41,6 @@ from factmem.providers.conversations import (
 __all__ = ["Conversation", "MemoryConversations"]
 
 
-__all__: list[str] = []
-
 _logger = getLogger("factmem.memory")
 
 _LEASE = timedelta(minutes=10)

@@ -21,9 +21,6 @@ from factmem.providers.results import ErasureReceipt, PlaceInfo
 __all__ = ["FactOrigin"]
 
 
-__all__: list[str] = []
-
-
 @dataclass(frozen=True, slots=True)
 class MemoryTree(Displayed):
     """A branch of a memory's tree: scopes contain subjects, subjects contain entities."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import anyio
 import pydantic_core
@@ -80,9 +80,6 @@ from factmem.providers.results import (
     condition_of,
     in_order,
 )
-
-if TYPE_CHECKING:
-    from factmem.ledger.history import FactChange
 
 __all__ = ["AgentMemoryProvider", "FactStore"]
 
@@ -186,6 +183,7 @@ class FactStore(AgentMemoryProvider):
         self._limit = None if limit is None else expect(limit, PlaceLimit, "limit", example)
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """See `AgentMemoryProvider.save`."""
         identity = self._enter(subject, scope)
         body = encoded(facts := [stored_fact(fact)])
         if self._limit is not None:
@@ -287,6 +285,7 @@ class FactStore(AgentMemoryProvider):
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
+        """See `AgentMemoryProvider.load_by_description`."""
         phrase = phrase_of(description)
         return described(await self.load_all(subject, scope), phrase)
 
@@ -648,7 +647,6 @@ class FactStore(AgentMemoryProvider):
         Raises:
             StorageError: The store failed.
         """
-
         self._check_open()
         known = await self._backend.present(DEFINITIONS, definitions_in)
         return [known[keyword] for keyword in sorted(known)]
@@ -663,7 +661,6 @@ class FactStore(AgentMemoryProvider):
         Raises:
             StorageError: The store failed.
         """
-
         told = checked_concepts(concepts)
         self._check_open()
 
@@ -741,7 +738,7 @@ class FactStore(AgentMemoryProvider):
         *,
         since: datetime | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> AsyncGenerator["FactChange"]:
+    ) -> AsyncGenerator[FactChange]:
         """Yield the changes of places as they are recorded, by any process, until it is closed.
 
             async for change in store.watch(memory.places):
@@ -756,7 +753,6 @@ class FactStore(AgentMemoryProvider):
             since: Changes from this time on are new; by default those after the first look.
             concepts: The concepts whose value types are known.
         """
-
         return watched(self, places, since=since, concepts=concepts)
 
     async def changes(

@@ -19,10 +19,10 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any, NamedTuple
 
+from factmem._text.analysis import FUNCTION_WORDS, Word, words
 from factmem._text.spoken_time import SpokenTime, spoken_times
 from factmem.models.facts import AnyFact, FactSource
 from factmem.models.when import when_of
-from factmem._text.analysis import FUNCTION_WORDS, Word, words
 
 LONGEST_TEXT = 4_000
 """The maximum number of embedded characters of a fact. Every model accepts that many."""

@@ -7,10 +7,20 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
 
+from factmem._text.analysis import words
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
+from factmem.recall._bm25 import (
+    Around,
+    DenseScores,
+    Document,
+    Fields,
+    QueryWords,
+    TermIndex,
+    WordScores,
+)
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
@@ -23,16 +33,6 @@ from factmem.recall._documents import (
     period_of,
     said_around,
     words_of,
-)
-from factmem._text.analysis import words
-from factmem.recall._bm25 import (
-    Around,
-    DenseScores,
-    Document,
-    Fields,
-    QueryWords,
-    TermIndex,
-    WordScores,
 )
 from factmem.recall._place_vectors import Nearness, QuestionVectors, TextSlots, both, numpy_or_none
 from factmem.recall._ranking import Candidates, Hints, Ranking

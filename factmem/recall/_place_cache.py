@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import anyio
 from anyio import CapacityLimiter, Lock, to_thread
@@ -34,10 +34,6 @@ from factmem.recall._documents import meaning_of, text_digest
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_vectors import PlaceVectors, QuestionVectors
 from factmem.recall.match import Match, RecallQuery
-
-if TYPE_CHECKING:
-    from factmem.recall._turn_search import TurnIndex
-
 
 R = TypeVar("R")
 X = TypeVar("X", bound=Sized)
@@ -223,7 +219,7 @@ class IndexCache:
         shorter than the write of another index."""
         self._lock = threading.Lock()
         self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()
-        self._turns: OrderedDict[frozenset[Place], TurnIndex] = OrderedDict()
+        self._turns: OrderedDict[frozenset[Place], Any] = OrderedDict()
         self._places: weakref.WeakValueDictionary[Identity, PlaceCache] = (
             weakref.WeakValueDictionary()
         )
@@ -246,9 +242,7 @@ class IndexCache:
 
         return self._kept(self._indexes, places, make)
 
-    def of_turns(
-        self, places: Sequence[Place], make: "Callable[[Sequence[Place]], TurnIndex]"
-    ) -> "TurnIndex":
+    def of_turns(self, places: Sequence[Place], make: Callable[[Sequence[Place]], R]) -> R:
         """Return the index of the conversations of a set of places; an empty one if there is none."""
         return self._kept(self._turns, places, lambda: make(places))
 

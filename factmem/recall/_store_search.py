@@ -24,6 +24,7 @@ from factmem.providers.results import (
     SearchDocument,
     SearchQuestion,
 )
+from factmem.recall._bm25 import DenseScores, QueryWords, Term, TermIndex, WordScores
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
@@ -33,7 +34,6 @@ from factmem.recall._documents import (
     words_of,
 )
 from factmem.recall._fact_index import FactIndex
-from factmem.recall._bm25 import DenseScores, QueryWords, Term, TermIndex, WordScores
 from factmem.recall._place_cache import IndexCache
 from factmem.recall._place_vectors import COMMON, Array, Nearness, Spread, numpy_or_none
 from factmem.recall._ranking import USUAL

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from factmem._cli.exits import CommandError
-from factmem._cli.serving import PortGuard, guarded
+from factmem._cli.port_guard import PortGuard, guarded
 from tests.tables import table
 
 TOKEN = "t" * 40

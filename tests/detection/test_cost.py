@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from factmem.detection._question import whole_items
 from factmem._text.spelling import Keywords, tidy_keyword
+from factmem.detection._question import whole_items
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.places import MemoryScopesProfile

@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from factmem._text import analysis
 from factmem.embedding.callable import CallableEmbedder
 from factmem.models.facts import MultipleFacts
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.places import PostgresBackend
 from factmem.recall import _fact_index as fact_index
-from factmem._text import analysis
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.test_search import (
     ANN,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.recall.times import run as run_times
+from factmem._text.analysis import words
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SourceKind
 from factmem.models.places import Place
@@ -17,7 +18,6 @@ from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall._documents import Conversations, asked_spans, clause_of_time, named_entity
 from factmem.recall._fact_index import FactIndex
-from factmem._text.analysis import words
 from factmem.recall.match import RecallQuery, RecallSettings
 from tests.doubles import TopicEmbedder
 from tests.tables import table

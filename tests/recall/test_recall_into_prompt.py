@@ -7,6 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
+from factmem._text import analysis
+from factmem._text.analysis import sentences
 from factmem.agent.agent import Agent
 from factmem.agent.nodes import (
     Node,
@@ -27,8 +29,6 @@ from factmem.models.places import MemoryScopesProfile
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import LoadReport, MessageForm
 from factmem.providers.in_memory import InMemoryProvider
-from factmem._text import analysis
-from factmem._text.analysis import sentences
 from factmem.recall.match import RecallReport
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder

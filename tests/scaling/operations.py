@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import anyio
 import orjson
 
+from factmem._text.spelling import Keywords
 from factmem.agent.context import AgentContext
 from factmem.agent.tools import Tool
-from factmem._text.spelling import Keywords
 from factmem.ledger._purging import QuotedValues
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (

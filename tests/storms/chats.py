@@ -36,7 +36,6 @@ from factmem import (
 from factmem.errors import ChatModelError
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.memory import conversations as learning
-from factmem.providers.base import FactStore
 from factmem.providers.results import Moment
 from factmem.testing.chat import ScriptedChatModel
 from tests.processes import Process, Tell

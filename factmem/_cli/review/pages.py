@@ -19,11 +19,11 @@ from starlette.routing import BaseRoute, Route
 
 from factmem._cli.exits import CommandError, ExitCode, message_of
 from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.port_guard import Role, Tokens, Visitor
 from factmem._cli.readings import Row
 from factmem._cli.review.desk import PageDesk, compared, digest
 from factmem._cli.review.forms import Form, back_from, form_of
 from factmem._cli.review.templating import HERE, templates
-from factmem._cli.serving import Role, Tokens, Visitor
 from factmem._cli.times import parse_time, time_words
 from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange

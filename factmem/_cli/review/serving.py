@@ -7,9 +7,9 @@ import uvicorn
 
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
+from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor
 from factmem._cli.review.desk import PageDesk
 from factmem._cli.review.pages import Pages
-from factmem._cli.serving import PortGuard, Role, Tokens, Visitor
 from factmem.embedding.base import Embedder
 
 

@@ -23,6 +23,7 @@ from factmem.providers._sql.sealing import NO_TAG
 from factmem.providers._sql.session import Row
 from factmem.providers._sqlite.database import Database
 from factmem.providers._sqlite.files import NAME, DatabaseFiles, closed_on_error
+from factmem.providers._sqlite.gaps import clear_gaps
 from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers._sqlite.session import SqliteSession
 
@@ -77,6 +78,8 @@ def _copy(
                 db.execute(f"DELETE FROM {table} WHERE place IN (SELECT place {_ERASED})")  # noqa: S608
             db.execute("UPDATE stores SET remains = 0, erasures = max(erasures, ?)", [erasures])
             db.execute("COMMIT")
+        with open(copy, "r+b", buffering=0) as file:  # no connection is open
+            clear_gaps(file)
         sync_folder(folder)
     left_out: int = count
     return left_out

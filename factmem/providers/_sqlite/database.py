@@ -40,6 +40,7 @@ from factmem.providers._sqlite.files import (
     release_abandoned,
     unpin,
 )
+from factmem.providers._sqlite.gaps import Gaps, begin_snapshot
 from factmem.providers._sqlite.session import SqliteSession
 
 _PATIENCE = 0.05
@@ -78,6 +79,7 @@ class Database:
         self._inode: tuple[int, int] | None = None
         self._is_fixed = False
         """Whether the folder is read-only and has no log, so that the file cannot change."""
+        self._gaps = Gaps(self.files)
 
     @property
     def file(self) -> tuple[int, int] | None:
@@ -152,7 +154,7 @@ class Database:
                     yield SqliteSession(None)
                     return
                 with self._pinned(db):
-                    yield SqliteSession(db, renew=lambda: _begin_snapshot(db))
+                    yield SqliteSession(db, renew=lambda: begin_snapshot(db))
             except sqlite3.Error as exc:
                 self._reader = self._dropped(self._reader, exc)
                 raise self.files.error_of(exc) from exc
@@ -162,7 +164,7 @@ class Database:
 
     @contextmanager
     def _pinned(self, db: sqlite3.Connection) -> Generator[None]:
-        _begin_snapshot(db)
+        begin_snapshot(db)
         try:
             pin(self._pin)
             yield
@@ -331,7 +333,7 @@ class Database:
     # Erasures
 
     def truncate(self, seconds: float = 1.0) -> bool:
-        """Copy the log into the database and empty it; return False while a reader prevents it."""
+        """Empty the log into the database, and clear gaps; return False while a reader prevents it."""
         with self._writing:
             db = self._writer
             if db is None:
@@ -340,15 +342,18 @@ class Database:
                 with self._lock.held(max(seconds, 0.001)):
                     db.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
                     try:
+                        changed = self._gaps.changed(db)
                         (busy, _, _) = db.execute("PRAGMA wal_checkpoint(truncate)").fetchone()
-                        if not busy:
-                            # In the log again, and without any value.
-                            db.execute("UPDATE stores SET remains = 0 WHERE remains = 1")
+                        ((remains,),) = db.execute("SELECT max(remains) FROM stores").fetchall()
+                        if not busy and remains:
+                            return self._gaps.clear(db, changed, self._guard, self._inode)
+                        return not busy
                     finally:
                         db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
-                    return not busy
-            except (sqlite3.Error, StoreBusyError):
+            except (sqlite3.Error, StorageError, OSError, ValueError):
                 return False
+            finally:
+                self._end_transaction()
 
     @contextmanager
     def reserve_given_up(self) -> Generator[None]:
@@ -369,14 +374,6 @@ class Database:
                 return bool(row and (row.fetchone() or (0,))[0])
             except sqlite3.Error:
                 return False
-
-
-def _begin_snapshot(db: sqlite3.Connection) -> None:
-    """Begin a read transaction at the newest commit, in place of an earlier one."""
-    if db.in_transaction:
-        db.execute("COMMIT")
-    db.execute("BEGIN")
-    db.execute("SELECT 1 FROM stores").fetchone()  # the snapshot begins with the first read
 
 
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()

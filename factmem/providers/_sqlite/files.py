@@ -16,7 +16,7 @@ then takes itself for the last user and removes the log that this one still writ
 database. Open file description locks on the same bytes conflict with POSIX locks, and are not dropped.
 
 Linux has them. Windows' locks have no such fault. On macOS Python offers none: there the documentation
-says that a running store is copied by `factmem backup` only.
+says that a running store is copied by `factmem backup` only, and a guard only keeps a descriptor.
 """
 
 import os
@@ -300,7 +300,7 @@ class DatabaseFiles:
         is_fixed = False
         if os.access(self.path, os.W_OK) and os.access(self.root, os.W_OK):
             mode = "rw"
-        elif self._has_log():
+        elif self.has_log():
             mode = "ro"
         else:
             # The log cannot be created, and if there is none, the file does not change.
@@ -332,7 +332,8 @@ class DatabaseFiles:
                 f"the folder to start with an empty store"
             )
 
-    def _has_log(self) -> bool:
+    def has_log(self) -> bool:
+        """Whether there is a log that is not empty."""
         with suppress(FileNotFoundError):
             return self.path.with_name(f"{NAME}-wal").stat().st_size > 0
         return False
@@ -432,9 +433,10 @@ def _set_wal(db: sqlite3.Connection) -> None:
 try:
     import fcntl as _fcntl
 
-    _SET: int = _fcntl.F_OFD_SETLK
+    _SET, _READ, _FREE = _fcntl.F_OFD_SETLK, _fcntl.F_RDLCK, _fcntl.F_UNLCK
     fcntl: Any = _fcntl
 except (ImportError, AttributeError):
+    _SET = _READ = _FREE = 0
     fcntl = None
 
 _SHARED = (0x40000000 + 2, 510)
@@ -461,12 +463,13 @@ class Guard:
         self._index = index
         self._count = 0
         self._files: list[int] = []
+        self._database = -1
         self._pins: list[int] = []
 
     @classmethod
     def of(cls, path: Path) -> "Guard | None":
-        """Lock a database that SQLite has just opened; None if the platform has no such locks."""
-        if fcntl is None:
+        """Lock a database that SQLite has just opened; None on Windows."""
+        if os.name == "nt":
             return None
         release_abandoned()
         with _lock:
@@ -476,15 +479,32 @@ class Guard:
             if guard is None:
                 guard = _guards[key] = cls(key, f"{path}-shm")
                 for name, span in ((str(path), _SHARED), (guard._index, _IN_USE)):
+                    if fcntl is None and name == guard._index:
+                        continue
                     with suppress(OSError):  # read-only
                         fd = os.open(name, os.O_RDWR | os.O_CLOEXEC)
                         guard._files.append(fd)
-                        _set(fd, fcntl.F_RDLCK, span)
+                        if name != guard._index:
+                            guard._database = fd
+                        _set(fd, _READ, span)
             guard._count += 1
             return guard
 
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the database, which stays open as long as any connection.
+
+        Raises:
+            OSError: The file is read-only.
+        """
+        if self._database < 0:
+            raise PermissionError("the database is read-only")
+        return self._database
+
     def take_pin(self) -> int:
         """Return a descriptor for `pin`; -1 in a folder that is read-only."""
+        if fcntl is None:
+            return -1
         with _lock:
             if self._pins:
                 return self._pins.pop()
@@ -506,7 +526,7 @@ class Guard:
             if not self._count:
                 del _guards[self._key]
                 for fd, span in zip(self._files, (_SHARED, _IN_USE), strict=False):
-                    _set(fd, fcntl.F_UNLCK, span)
+                    _set(fd, _FREE, span)
 
     def close(self) -> None:
         """Close the descriptors after the connections, if no other store uses them."""
@@ -541,16 +561,18 @@ def release_abandoned() -> None:
 def pin(fd: int) -> None:
     """Keep the log from being overwritten during a snapshot that has begun."""
     if fd >= 0:
-        _set(fd, fcntl.F_RDLCK, _MARKS)
+        _set(fd, _READ, _MARKS)
 
 
 def unpin(fd: int) -> None:
     """End that."""
     if fd >= 0:
-        _set(fd, fcntl.F_UNLCK, _MARKS)
+        _set(fd, _FREE, _MARKS)
 
 
 def _set(fd: int, kind: int, span: tuple[int, int]) -> None:
+    if fcntl is None:
+        return
     # Refused if another process is just cleaning up or changes the mode: SQLite's own locks decide.
     with suppress(OSError):
         fcntl.fcntl(fd, _SET, struct.pack("hhqqi4x", kind, os.SEEK_SET, *span, 0))

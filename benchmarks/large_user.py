@@ -78,8 +78,8 @@ async def fill(memory: AgentMemory, facts: int, messages: int) -> None:
             {"role": ("user", "assistant")[n % 2], "content": " ".join(draw.choices(WORDS, k=15))}
             for n in range(CHAT)
         ]
-        await memory.conversation(f"chat-{first // CHAT}", learn_after=None).append(*said)
-        await memory.conversation("long", learn_after=None).append(*said)
+        await memory.conversation(f"chat-{first // CHAT}", learn=False).append(*said)
+        await memory.conversation("long", learn=False).append(*said)
 
 
 async def measure(name: str, call: Callable[[int], Awaitable[object]], times: int = 5) -> None:
@@ -97,7 +97,7 @@ async def measure(name: str, call: Callable[[int], Awaitable[object]], times: in
 
 async def measured(memory: AgentMemory, store: LocalFileMemoryProvider) -> None:
     """Print all figures."""
-    long, chat = memory.conversation("long"), memory.conversation("chat-5", learn_after=None)
+    long, chat = memory.conversation("long"), memory.conversation("chat-5", learn=False)
     scopes = MemoryScopesProfile(agent="desk")
     short = AgentMemory(store, subjects=[USER], scopes=scopes, message_form=FORM).of("alice")
     facts = await memory.current()

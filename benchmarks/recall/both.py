@@ -124,7 +124,7 @@ async def memory_of(
     memory = AgentMemory(InMemoryProvider(), scopes=PROFILE, subjects=[HOME], clock=lambda: end)
     place = memory.places[0]
     for each in sorted(said, key=lambda each: each.at):
-        chat = memory.conversation(each.chat, learn_after=None)
+        chat = memory.conversation(each.chat, learn=False)
         if has_turns:
             await chat.append(each.message, said_at=each.at)
         for fact in each.facts if has_facts else ():

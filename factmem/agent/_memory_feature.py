@@ -12,7 +12,7 @@ from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns
+from factmem.memory.runs import PREFIX, MemoryRuns
 from factmem.models._checked import checked_subjects
 from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.models.profile import Concepts
@@ -53,9 +53,10 @@ class MemoryOptions(TypedDict, total=False):
       with a strategy; see `AgentMemory.recall_facts_to_agent`.
     - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
       a model for each run. False by default.
-    - `conversations`: whether to store the messages of each run, under the run's `conversation`. With
-      `auto_detect` facts are then detected by `MemoryConversations.learn`, in any process, and not
-      after the answer. False by default.
+    - `conversations`: whether to store the messages of each run, under the run's `conversation`, and
+      queue them for `MemoryConversations.learn`, which detects their facts in any process. With
+      `auto_detect` the run does it, and a worker only what failed. False by default.
+    - `learn`: whether stored messages are queued. True by default.
     - `detection`: how facts are detected, also by strategies and the tool `remember`.
     - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
       subjects of each run. False by default.
@@ -78,6 +79,7 @@ class MemoryOptions(TypedDict, total=False):
     recall: int | None
     auto_detect: bool
     conversations: bool
+    learn: bool
     detection: Detection
     tools: bool
     save: bool
@@ -154,9 +156,10 @@ class MemoryFeature(Generic[M]):
             recall=recall,
             auto_detect=self._is_detecting,
             conversations=options.get("conversations", False),
+            learn=options.get("learn", True),
             tools=options.get("tools", False),
             save=options.get("save", False),
-            prefix=options.get("prefix", "memory_"),
+            prefix=options.get("prefix", PREFIX),
             on_report=options.get("on_report"),
             on_failure=options.get("on_failure"),
         )
@@ -209,6 +212,13 @@ def _check(options: MemoryOptions) -> None:
         raise TypeError(f"AgentMemory has no option {unknown[0]!r}; it has {known}")
     if "provider" in options and "scopes" not in options:
         raise ValueError(f"Facts need a scope: {_SCOPES}")
+    if "provider" not in options:
+        for name in ("auto_detect", "conversations", "tools"):
+            if options.get(name):
+                raise ValueError(
+                    f"{name}=True has no effect without a store: "
+                    f"agent.install(AgentMemory, provider=store, {_SCOPES})"
+                )
     expect(options.get("scopes", _NOWHERE), MemoryScopesProfile, "scopes", _SCOPES)
     if options.get("tools") and not is_complete(as_store(options.get("provider", NoMemory()))):
         raise TypeError("tools need a provider that is a FactStore: omit tools=True")

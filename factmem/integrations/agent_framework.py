@@ -79,7 +79,7 @@ class MemoryContextProvider(ContextProvider):
         self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
         """Detect facts in the run's messages. The framework does not call it after a failed run."""
-        if not self.runs.is_detecting or context.response is None:
+        if not self.runs.is_learning or context.response is None:
             return
         earlier = chat_of(
             message

@@ -91,12 +91,12 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Detect facts in a sync run. LangChain does not call it after a failed run."""
-        if self.runs.is_detecting:
+        if self.runs.is_learning:
             self._portal.call(self._learn, state["messages"], runtime, _conversation())
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Detect facts in an async run. LangChain does not call it after a failed run."""
-        if self.runs.is_detecting:
+        if self.runs.is_learning:
             await self._learn(state["messages"], runtime, _conversation())
 
     async def _learn(

@@ -68,7 +68,7 @@ def with_memory(
         facts = await runs.prompt(context, chat_of(context.turn_input))
         return "\n\n".join(text for text in (own, facts) if text)
 
-    hooks = _LearningHooks(runs, agent.hooks) if runs.is_detecting else agent.hooks
+    hooks = _LearningHooks(runs, agent.hooks) if runs.is_learning else agent.hooks
     return agent.clone(instructions=instructions, tools=[*agent.tools, *tools], hooks=hooks)
 
 

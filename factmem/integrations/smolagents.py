@@ -108,7 +108,7 @@ def install_memory(
         portal.call(runs.learn, agent, chat, since=since)
 
     agent.write_memory_to_messages = write_memory_to_messages  # type: ignore[method-assign] # each step calls it
-    if runs.is_detecting:
+    if runs.is_learning:
         agent.step_callbacks.register(FinalAnswerStep, learn)
     return runs
 

@@ -77,7 +77,7 @@ class FactmemMemoryStore(MemoryStore):
         self.max_search_results: int | None = max_search_results
         self.writable = writable
         # The manager calls `add_messages` only with extraction.
-        self.extraction = writable and self.runs.is_detecting
+        self.extraction = writable and self.runs.is_learning
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return the facts that are relevant to a question, best first."""

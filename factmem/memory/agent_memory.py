@@ -34,7 +34,6 @@ from factmem.memory._selection import (
 )
 from factmem.memory.contents import MemoryContents
 from factmem.memory.conversations import (
-    REST,
     Conversation,
     MemoryConversations,
 )
@@ -48,6 +47,7 @@ from factmem.models.when import TimeProvider, system_clock
 from factmem.prompt.memory_message import FORM, LoadReport, MessageForm
 from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
+from factmem.providers.conversations import rest_of
 from factmem.recall.match import RecallReport, RecallResult, RecallSettings
 
 if TYPE_CHECKING:
@@ -358,7 +358,8 @@ class AgentMemory:
         self,
         name: str,
         *,
-        learn_after: timedelta | None = REST,
+        learn: bool = True,
+        learn_after: timedelta | None = None,
         keep: timedelta | None = None,
     ) -> Conversation:
         """Return a chat of the user, whose messages are stored and learnt from. No I/O.
@@ -367,15 +368,18 @@ class AgentMemory:
 
         Args:
             name: The application's name for the chat; another user's chat may have the same.
-            learn_after: How long the chat rests before `conversations.learn` detects facts in it, or ten
-                times as long if it never rests. None only stores it.
+            learn: Whether appended messages are queued for `conversations.learn`, which detects their
+                facts. False only stores them.
+            learn_after: How long the chat rests before it is due, or ten times as long if it never
+                rests; 30 seconds by default.
             keep: How long messages are kept. None keeps them until they are removed or erased.
 
         Raises:
             UnboundSubjectError: The subject is per entity and has no entity.
-            ValueError: The name is not valid, or the memory has no scope.
+            ValueError: The name is not valid, the memory has no scope, or `learn_after` is passed
+                with `learn=False`.
         """
-        return Conversation(self._parts, name, learn_after, keep)
+        return Conversation(self._parts, name, rest_of(learn_after, is_queued=learn), keep)
 
     @property
     def conversations(self) -> MemoryConversations:

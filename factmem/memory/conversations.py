@@ -16,14 +16,14 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from factmem._arguments import expect_within
-from factmem.detection.report import DetectionReport
+from factmem.detection.report import Detection, DetectionReport
 from factmem.errors import ChatModelError, ExtractionError, FactmemError, StorageError
 from factmem.llm.messages import OWN_MESSAGES
 from factmem.memory._chat_detection import detect_in_chat
 from factmem.memory._parts import MemoryParts
 from factmem.models._display import Displayed
 from factmem.models._values import checked_name
-from factmem.models.boundary import Boundary
+from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.providers.base import fact_store
@@ -66,6 +66,8 @@ class LearningRun(Displayed):
     """How many attempts failed and will be repeated."""
     given_up: int = 0
     """How many chats were given up after their last attempt."""
+    failures: list[Exception] = field(default_factory=list[Exception], repr=False)
+    """The errors of failed attempts; the last hundred of them."""
     reports: list[DetectionReport] = field(default_factory=list[DetectionReport], repr=False)
     """The reports of the detections; the last hundred of them."""
 
@@ -127,13 +129,15 @@ async def _learn(
     parts_at: Callable[[Place], MemoryParts],
     task: LearningTask,
     done: LearningRun,
+    detection: Detection | None = None,
 ) -> None:
     """Learn one conversation, and settle its task."""
     try:
         with anyio.fail_after(_LEASE.total_seconds() * 0.8):  # it must not outlive its lease
-            upto, report = await _detected(store, parts_at(task.place), task)
+            upto, report = await _detected(store, parts_at(task.place), task, detection)
     except (ChatModelError, ExtractionError, StorageError, TimeoutError) as exc:
         _logger.warning("Learning from a conversation failed: %s", type(exc).__name__)
+        done.failures[:] = [*done.failures[-99:], exc]
         await _postpone(store, task, done)
         return
     if report is not None and report.erased:  # purged meanwhile: read what is left
@@ -145,7 +149,7 @@ async def _learn(
 
 
 async def _detected(
-    store: ConversationStore, parts: MemoryParts, task: LearningTask
+    store: ConversationStore, parts: MemoryParts, task: LearningTask, detection: Detection | None
 ) -> tuple[int, DetectionReport | None]:
     """Detect the facts of new messages; return the number after the last of them."""
     places = parts.selection.detection_places()
@@ -158,6 +162,7 @@ async def _detected(
         [{"timestamp": turn.said_at, **turn.message} for turn in turns],
         since=sum(turn.number < task.since for turn in turns),
         conversation=task.conversation,
+        detection=detection,
         read_at=moments,
         numbers=[turn.number for turn in turns],
         is_again=task.attempts > 1,
@@ -207,9 +212,6 @@ class _Pace:
             await checkpoint()
 
 
-REST = timedelta(seconds=30)
-"""How long a conversation rests before it is learnt: people write several messages in a row."""
-
 _TRIM_EVERY = 64
 """Old messages are removed at every 64th message: it rewrites the conversation."""
 
@@ -246,6 +248,7 @@ class Conversation:
         self, parts: MemoryParts, name: str, learn_after: timedelta | None, keep: timedelta | None
     ) -> None:
         self._store = fact_store(parts.provider)
+        self._parts = parts
         self._clock = parts.clock
         self._learn_after = learn_after
         self._learnt_to = parts.selection.places()
@@ -310,6 +313,34 @@ class Conversation:
     ) -> list[dict[str, Any]]:
         """Return the messages as they were appended, oldest first; see `turns`."""
         return [dict(turn.message) for turn in await self.turns(last=last, before=before)]
+
+    async def learn(self, *, detection: Detection | None = None) -> DetectionReport | None:
+        """Detect the facts of the messages that were not learnt yet, now and in this process.
+
+        See `MemoryConversations.learn`. After an error the chat stays queued for a worker.
+
+        Args:
+            detection: The options of this call; those of the memory by default.
+
+        Returns:
+            The report; None if nothing is queued, or a worker is learning the chat.
+
+        Raises:
+            ValueError: The memory has no chat model.
+            ChatModelError: The endpoint failed.
+            ExtractionError: The model's answer was unusable.
+            StorageError: The store failed.
+        """
+        self._parts.required_model()
+        within = UNBOUNDED.narrowed(places=[self.place])
+        task = await self._stored.take(_LEASE, within, conversation=self.id)
+        if task is None:
+            return None
+        done = LearningRun()
+        await _learn(self._stored, lambda _: self._parts, task, done, detection)
+        if done.failures:
+            raise done.failures[0]
+        return done.reports[0] if done.reports else None
 
     async def remove(self, *ids: str) -> RemovedTurns:
         """Remove messages physically, by their ids; the result names the facts that rest on them."""

@@ -20,7 +20,6 @@ from factmem.errors import (
 from factmem.llm.messages import MEMORY_MESSAGE, History, last_said, put_own_text
 from factmem.memory._selection import Who
 from factmem.memory.agent_memory import AgentMemory, view_for, view_of_anyone
-from factmem.memory.conversations import REST
 from factmem.memory.tools import MemoryTool
 from factmem.prompt.memory_message import LoadReport
 
@@ -37,6 +36,9 @@ Placement: TypeAlias = Literal["instructions", "message"]
 
 UNREACHABLE = "The memory of earlier conversations cannot be reached now."
 """The text that a model gets instead of facts if the store fails."""
+
+PREFIX = "memory_"
+"""The default prefix of the tools' names."""
 
 _MISTAKES = (
     UnboundSubjectError,
@@ -55,6 +57,7 @@ class RunOptions(TypedDict, Generic[C], total=False):
     recall: int | None
     auto_detect: bool
     conversations: bool
+    learn: bool
     detection: Detection | None
     tools: bool
     save: bool
@@ -78,23 +81,25 @@ class MemoryRuns(Generic[C]):
         memory: The memory. `C` is the framework's context of a run.
         user: The user of all runs, or a function of the context. See `Who`.
         recall: The most facts and quotes of `prompt`, those relevant to the question; else all facts.
-        auto_detect: Whether `learn` detects facts in the user's words. One model call each.
-        conversations: Whether `learn` stores the messages of the run, under its conversation. With
-            `auto_detect`, `MemoryConversations.learn` then detects facts: no run waits for it, and
-            neither a failing model nor a killed process loses anything.
-        detection: How `learn` detects facts; by default the memory's `detection`.
+        auto_detect: Whether `learn` detects facts in the user's words at once. One model call each.
+        conversations: Whether `learn` stores the messages of the run under its conversation, and
+            queues them for `MemoryConversations.learn`, which detects their facts in any process:
+            no run waits for it, and neither a failing model nor a killed process loses anything.
+            With `auto_detect` the run learns them itself, and a worker only what failed.
+        learn: Whether stored messages are queued. False only stores them.
+        detection: How `auto_detect` detects facts; by default the memory's `detection`.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
         prefix: The prefix of the tools' names.
-        on_report: Called with the report of each detection, which includes rejected items.
+        on_report: Called with each report of `auto_detect`, which includes rejected items.
         on_failure: Called with each error; by default its type is logged. With "raise" the error
             ends the run.
 
     Raises:
-        TypeError: An argument has the wrong type, or `tools` needs a provider that is a
-            `FactStore`.
+        TypeError: An argument has the wrong type, or `tools` or `conversations` needs a provider
+            that is a `FactStore`.
         ValueError: The memory has no scope, no per-entity subject for `user`, no chat model for
-            `auto_detect`, or `recall` is less than 1.
+            `auto_detect`, `recall` is less than 1, or an option has no effect.
         UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
     """
 
@@ -106,10 +111,11 @@ class MemoryRuns(Generic[C]):
         recall: int | None = None,
         auto_detect: bool = False,
         conversations: bool = False,
+        learn: bool = True,
         detection: Detection | None = None,
         tools: bool = True,
         save: bool = False,
-        prefix: str = "memory_",
+        prefix: str = PREFIX,
         on_report: Callable[[DetectionReport], None] | None = None,
         on_failure: Callable[[Exception], None] | Literal["raise"] | None = None,
     ) -> None:
@@ -118,21 +124,27 @@ class MemoryRuns(Generic[C]):
         if recall is not None:
             expect_within(recall, int, "recall", "recall=10", least=1)
         self._recall = recall
-        self.is_detecting = auto_detect
-        """Whether `learn` detects facts."""
-        self._is_keeping = conversations
-        if auto_detect and not conversations and memory.chat_model is None:
+        self.is_learning: bool = auto_detect or conversations
+        """Whether `learn` does anything: an adapter without it need not call it."""
+        self._is_detecting, self._is_keeping, self._is_queueing = auto_detect, conversations, learn
+        if auto_detect and memory.chat_model is None:
             raise ValueError(
                 "auto_detect needs a model to detect facts: AgentMemory(..., chat_model=...)"
             )
-        if detection is not None and not auto_detect:
-            raise ValueError("detection needs auto_detect=True: nothing else detects facts")
-        example = "detection=Detection(doubtful='verify')"
-        self._detection = (
-            memory.detection
-            if detection is None
-            else expect(detection, Detection, "detection", example)
+        if conversations:
+            _ = memory.store  # raises for a provider that keeps none
+        at_once, stored = "auto_detect=True", "conversations=True"
+        _check_effects(
+            ("learn=False", not learn and not conversations, stored),
+            ("learn=False", not learn and auto_detect, "auto_detect=False"),
+            ("detection", detection is not None and not auto_detect, at_once),
+            ("on_report", on_report is not None and not auto_detect, at_once),
+            ("save=True", save and not tools, "tools=True"),
+            ("prefix", prefix != PREFIX and not tools, "tools=True"),
         )
+        if detection is not None:
+            expect(detection, Detection, "detection", "detection=Detection(doubtful='verify')")
+        self._detection = detection
         if on_report is not None:
             expect_function(on_report, "on_report", "on_report=reports.append")
         if on_failure is not None and on_failure != "raise":
@@ -235,7 +247,7 @@ class MemoryRuns(Generic[C]):
     ) -> DetectionReport | None:
         """Detect the facts that a chat states, and save them.
 
-        With `conversations` only the messages of this run are stored and queued, in one durable write.
+        With `conversations` the messages of this run are stored and queued, in one durable write.
 
         Args:
             context: The framework's context of the run.
@@ -253,22 +265,23 @@ class MemoryRuns(Generic[C]):
         if len(chat) <= since:
             return None
         view = self.view(context)
-        if self._is_keeping:
-            learn_after = REST if self.is_detecting else None
-            kept = view.conversation(self.named(conversation), learn_after=learn_after)
-            await self.attempt(lambda: kept.append(*chat[since:], said_at=said_at))
+        if not self.is_learning:
             return None
-        if not self.is_detecting:
-            return None
-        report = await self.attempt(
-            lambda: view.auto_detect_facts(
-                chat,
-                since=since,
-                conversation=conversation,
-                said_at=said_at,
-                detection=self._detection,
-            )
-        )
+
+        async def detect() -> DetectionReport | None:
+            if not self._is_keeping:
+                return await view.auto_detect_facts(
+                    chat,
+                    since=since,
+                    conversation=conversation,
+                    said_at=said_at,
+                    detection=self._detection,
+                )
+            kept = view.conversation(self.named(conversation), learn=self._is_queueing)
+            await kept.append(*chat[since:], said_at=said_at)
+            return await kept.learn(detection=self._detection) if self._is_detecting else None
+
+        report = await self.attempt(detect)
         if report is not None:
             self.on_report(report)
         return report
@@ -303,6 +316,13 @@ class MemoryRuns(Generic[C]):
         except (FactmemError, OSError) as exc:
             self.on_failure(exc)
             return None
+
+
+def _check_effects(*options: tuple[str, bool, str]) -> None:
+    """Raise for an option that has no effect without another one."""
+    for option, is_idle, needed in options:
+        if is_idle:
+            raise ValueError(f"{option} has no effect without {needed}")
 
 
 def _ignore(report: DetectionReport) -> None:

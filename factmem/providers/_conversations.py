@@ -163,10 +163,12 @@ class StoreConversations(ConversationStore):
         )
 
     @override
-    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
+    async def take(
+        self, lease: timedelta, within: Boundary = UNBOUNDED, *, conversation: str | None = None
+    ) -> LearningTask | None:
         span = checked_span(lease, "lease") // _MICROSECOND
         named_places(within)
-        return await self._backend.converse(lambda stored: stored.take(span, within))
+        return await self._backend.converse(lambda stored: stored.take(span, within, conversation))
 
     @override
     async def learnt(self, task: LearningTask, upto: int) -> bool:

@@ -430,8 +430,10 @@ class GuardedConversations(_Guard, ConversationStore):
         return await self._guarded.changes(inside)
 
     @override
-    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
-        return await self._guarded.take(lease, self._within(within))
+    async def take(
+        self, lease: timedelta, within: Boundary = UNBOUNDED, *, conversation: str | None = None
+    ) -> LearningTask | None:
+        return await self._guarded.take(lease, self._within(within), conversation=conversation)
 
     @override
     async def learnt(self, task: LearningTask, upto: int) -> bool:

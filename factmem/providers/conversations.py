@@ -199,7 +199,9 @@ class ConversationStore(ABC):
         """
 
     @abstractmethod
-    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
+    async def take(
+        self, lease: timedelta, within: Boundary = UNBOUNDED, *, conversation: str | None = None
+    ) -> LearningTask | None:
         """Lease the conversation that is due longest; None if none is due.
 
         No other process gets it until the lease ends.
@@ -207,6 +209,7 @@ class ConversationStore(ABC):
         Args:
             lease: How long the caller has it.
             within: Only conversations of these places; also of `retry` and `state`.
+            conversation: Only this one, as soon as it is queued: it need not be due.
 
         Raises:
             ValueError: `within` names subjects without entities or scopes, so that its places are
@@ -228,6 +231,23 @@ class ConversationStore(ABC):
     @abstractmethod
     async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
         """Return the state of the queue."""
+
+
+REST = timedelta(seconds=30)
+"""How long a conversation rests before it is learnt: people write several messages in a row."""
+
+
+def rest_of(learn_after: timedelta | None, *, is_queued: bool) -> timedelta | None:
+    """Return how long a conversation rests before it is learnt; None if it is only stored.
+
+    Raises:
+        ValueError: It is only stored, and `learn_after` was passed.
+    """
+    if is_queued:
+        return REST if learn_after is None else learn_after
+    if learn_after is not None:
+        raise ValueError("learn_after has no effect with learn=False: pass one of them")
+    return None
 
 
 def new_turn(

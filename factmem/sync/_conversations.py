@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from factmem.detection.report import Detection, DetectionReport
 from factmem.memory.conversations import (
     Conversation,
     LearningRun,
@@ -48,6 +49,17 @@ class ConversationSync(Wraps[Conversation]):
     ) -> list[dict[str, Any]]:
         """Return the messages as they were appended, oldest first; see `turns`."""
         return self._portal.call(self._wrapped.messages, last=last, before=before)
+
+    def learn(self, *, detection: Detection | None = None) -> DetectionReport | None:
+        """Detect the facts of the messages that were not learnt yet, now and in this process.
+
+        Raises:
+            ValueError: The memory has no chat model.
+            ChatModelError: The endpoint failed.
+            ExtractionError: The model's answer was unusable.
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.learn, detection=detection)
 
     def remove(self, *ids: str) -> RemovedTurns:
         """Remove messages physically, by their ids; the result names the facts that rest on them."""

@@ -5,14 +5,11 @@ Written by tests/sync/generate.py: change the async class.
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 from typing_extensions import TypeVar
 
 from factmem.encryption.aes256gcm import Encryption
 from factmem.encryption.key import Key
-from factmem.ledger.history import History
-from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._sql.store import SqlStore
 from factmem.providers.results import StoreStatus
@@ -109,17 +106,3 @@ class SqlStoreSync(StoreSync[D]):
             ValueError: The store was opened without encryption.
         """
         return KeysSync(self._wrapped.keys, self._portal)
-
-    def history(
-        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> History:
-        """Return every save, confirmation and forget of a concept, oldest first.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
-        return self._portal.call(self._wrapped.history, concept, subject, scope)
-
-    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return a string that changes whenever the result of `load_all` may have changed."""
-        return self._portal.call(self._wrapped.version, subject, scope)

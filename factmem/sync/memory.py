@@ -14,7 +14,6 @@ from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._selection import Scopes, Subjects, Who
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.conversations import REST
 from factmem.memory.listing import CurrentFacts, FactOrigin
 from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V
@@ -151,16 +150,23 @@ class MemorySync(WrapsContext[AgentMemory]):
         return DocumentsSync(self._wrapped.documents(scope, subject), self._portal)
 
     def conversation(
-        self, name: str, *, learn_after: timedelta | None = REST, keep: timedelta | None = None
+        self,
+        name: str,
+        *,
+        learn: bool = True,
+        learn_after: timedelta | None = None,
+        keep: timedelta | None = None,
     ) -> ConversationSync:
         """Return a chat of the user, whose messages are stored and learnt from. No I/O.
 
         Raises:
             UnboundSubjectError: The subject is per entity and has no entity.
-            ValueError: The name is not valid, or the memory has no scope.
+            ValueError: The name is not valid, the memory has no scope, or `learn_after` is passed
+                with `learn=False`.
         """
         return ConversationSync(
-            self._wrapped.conversation(name, learn_after=learn_after, keep=keep), self._portal
+            self._wrapped.conversation(name, learn=learn, learn_after=learn_after, keep=keep),
+            self._portal,
         )
 
     @property

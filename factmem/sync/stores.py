@@ -12,7 +12,7 @@ from typing_extensions import TypeVar, Unpack
 from factmem._arguments import expect_methods
 from factmem.ledger._merging import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
-from factmem.ledger.history import HistoryEntry
+from factmem.ledger.history import History
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import WhenLike
@@ -93,62 +93,8 @@ class StoreSync(WrapsContext[S]):
         needed = ("save", "load", "history", "forget", "aclose")
         super().__init__(expect_methods(store, needed, "store", example), portal)
 
-    def concepts(self) -> list[ConceptDefinition]:
-        """Return what the store was told about each concept, ordered by keyword.
-
-        Raises:
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.concepts)
-
-    def list_places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-        after: Place | None = None,
-        limit: int | None = None,
-    ) -> list[Place]:
-        """Return the places that are not empty, in the store's own order, without reading them.
-
-        Raises:
-            UnboundSubjectError: A subject is per entity and has no entity.
-            TypeError: An argument is of the wrong type.
-            ValueError: `limit` is less than 1.
-            StorageError: The store failed.
-        """
-        return self._portal.call(
-            self._wrapped.list_places, subjects=subjects, scopes=scopes, after=after, limit=limit
-        )
-
-    def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """Return a string that changes whenever the result of `load_all` may have changed."""
-        return self._portal.call(self._wrapped.version, subject, scope)
-
-    def replay_erasures(self, erased: Iterable[ErasureReceipt]) -> int:
-        """Erase again what an older copy of the store brought back; return the number of places.
-
-        Raises:
-            StorageError: The store failed. The same call continues.
-        """
-        return self._portal.call(self._wrapped.replay_erasures, erased)
-
-    def shred(self) -> ShredReceipt:
-        """Destroy the keys of all facts that were erased or purged before now.
-
-        Raises:
-            ValueError: The keys of the store cannot be destroyed, or other keys open it too.
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.shred)
-
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as a statement about its concept, said at its `timestamp`.
-
-        Raises:
-            ValueError: A value would change in a round trip through JSON. Nothing was stored.
-            StorageError: The store failed. Nothing was acknowledged.
-        """
+        """See `AgentMemoryProvider.save`."""
         return self._portal.call(self._wrapped.save, fact, subject, scope)
 
     def save_many(
@@ -204,16 +150,12 @@ class StoreSync(WrapsContext[S]):
     def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """Return the current facts that match a few words.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """See `AgentMemoryProvider.load_by_description`."""
         return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
 
     def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> list[HistoryEntry]:
+    ) -> History:
         """Return every save, confirmation and forget of a concept, oldest first.
 
         Raises:
@@ -310,3 +252,52 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.rewrite, edit, subject, scope)
+
+    def concepts(self) -> list[ConceptDefinition]:
+        """Return what the store was told about each concept, ordered by keyword.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.concepts)
+
+    def list_places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Place]:
+        """Return the places that are not empty, in the store's own order, without reading them.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and has no entity.
+            TypeError: An argument is of the wrong type.
+            ValueError: `limit` is less than 1.
+            StorageError: The store failed.
+        """
+        return self._portal.call(
+            self._wrapped.list_places, subjects=subjects, scopes=scopes, after=after, limit=limit
+        )
+
+    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        """Return a string that changes whenever the result of `load_all` may have changed."""
+        return self._portal.call(self._wrapped.version, subject, scope)
+
+    def replay_erasures(self, erased: Iterable[ErasureReceipt]) -> int:
+        """Erase again what an older copy of the store brought back; return the number of places.
+
+        Raises:
+            StorageError: The store failed. The same call continues.
+        """
+        return self._portal.call(self._wrapped.replay_erasures, erased)
+
+    def shred(self) -> ShredReceipt:
+        """Destroy the keys of all facts that were erased or purged before now.
+
+        Raises:
+            ValueError: The keys of the store cannot be destroyed, or other keys open it too.
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.shred)

@@ -26,7 +26,7 @@ from factmem.models._values import checked_name
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import utc
 from factmem.providers.base import FactStore
-from factmem.providers.conversations import new_turn
+from factmem.providers.conversations import new_turn, rest_of
 from factmem.transfer._rows import check_store
 from factmem.transfer.reports import ImportProblem, ImportReport
 
@@ -217,7 +217,8 @@ async def import_chats(
     *,
     scope: MemoryScope,
     subject: MemorySubject,
-    learn_after: timedelta | None = timedelta(seconds=30),
+    learn: bool = True,
+    learn_after: timedelta | None = None,
 ) -> ImportReport:
     """Import the chats of an export of ChatGPT or Claude as conversations of a user.
 
@@ -234,7 +235,8 @@ async def import_chats(
         into: The store to import into.
         scope: The scope of the conversations.
         subject: The user, such as `USER.of("alice")`.
-        learn_after: How long the chats rest before facts are learnt from them. None only stores them.
+        learn: Whether the chats are queued for learning. False only stores them.
+        learn_after: How long the chats rest before they are due; 30 seconds by default.
 
     Returns:
         A report that counts messages as entries.
@@ -248,6 +250,7 @@ async def import_chats(
     """
     check_store(into, "into")
     expect(scope, MemoryScope, "scope", 'MemoryScope.Product("my-app")')
+    rest = rest_of(learn_after, is_queued=learn)
     place = Place(scope, expect(subject, MemorySubject, "subject", 'USER.of("alice")'))
     problems, read, new = list[ImportProblem](), 0, 0
     with closing(chats_of(path)) as chats:
@@ -260,8 +263,6 @@ async def import_chats(
                 for each in found.messages
             ]
             if turns:
-                added = await into.conversations.append(
-                    turns, found.id, place, learn_after=learn_after
-                )
+                added = await into.conversations.append(turns, found.id, place, learn_after=rest)
                 read, new = read + len(turns), new + len(added)
     return ImportReport((place,), read, new, tuple(problems), turns=read)

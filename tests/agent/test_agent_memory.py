@@ -398,12 +398,21 @@ async def test_listeners_get_reports_of_detections() -> None:
     assert len(reports[0].saved) == 1
 
 
+@table(
+    "options",
+    [{"auto_detect": True}, {"conversations": True}, {"tools": True}],
+)
+def test_an_option_without_a_store_raises(options: Any) -> None:
+    with pytest.raises(ValueError, match=r"has no effect without a store: agent\.install"):
+        Agent(ScriptedChatModel()).install(AgentMemory, **options)
+
+
 async def test_a_run_can_store_its_messages() -> None:
     """They are queued with the answer; no model detects anything in the run."""
     store = InMemoryProvider()
     answers = ScriptedChatModel("Noted.", "Sure.")
     agent = Agent(answers)
-    installed(agent, store, subjects=[USER], conversations=True, auto_detect=True)
+    installed(agent, store, subjects=[USER], conversations=True)
     with pytest.raises(ValueError, match="conversations=True stores messages under the name"):
         await agent.run("I like dark", subjects=[ALICE])
     first = await agent.run("I prefer the dark theme.", subjects=[ALICE], conversation="chat")

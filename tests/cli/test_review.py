@@ -96,7 +96,7 @@ def _said(quote: str, conversation: str = "chat-1", message: int = 1) -> FactSou
 
 async def _fill(site: Site) -> None:
     memory = AgentMemory(site.store, scopes=MemoryScopesProfile(product="desk"), subjects=[USER])
-    chat = memory.of("alice").conversation("chat-1", learn_after=None)
+    chat = memory.of("alice").conversation("chat-1", learn=False)
     await chat.append(
         {"role": "assistant", "content": "Which plan do you have?"},
         {"role": "user", "content": "They sold me the Gold plan, I think"},

@@ -337,7 +337,7 @@ async def test_the_present_chat_is_not_quoted_in_a_prompt(
 async def test_old_messages_go(store: FactStore, clock: SettableClock) -> None:
     """`keep` hides them at once, and removes them when the chat goes on."""
     memory = memory_on(store, clock).of("alice")
-    chat = memory.conversation("chat", keep=timedelta(days=7), learn_after=None)
+    chat = memory.conversation("chat", keep=timedelta(days=7), learn=False)
     await chat.append(*[{"role": "user", "content": str(n)} for n in range(60)])
     clock.advance(timedelta(days=8))
     assert await chat.messages() == []
@@ -414,3 +414,40 @@ async def test_a_worker_whose_store_fails_raises_its_error(
 
     with pytest.raises(StorageError, match="Full"):
         await memory.conversations.learn(workers=3)
+
+
+async def test_a_chat_is_learnt_at_once_if_asked(store: FactStore, clock: SettableClock) -> None:
+    """Without rest, by the same lease as a worker's, and once."""
+    memory = memory_on(store, clock, DARK)
+    chat = memory.of("alice").conversation("chat")
+    assert await chat.learn() is None
+    await memory.of("bob").conversation("chat").append(SAID)
+    await chat.append(SAID)
+
+    report = await chat.learn()
+
+    assert report is not None
+    assert (await themes(store), calls(memory)) == (["dark"], 1)
+    assert (await chat.learn(), calls(memory)) == (None, 1)
+    clock.advance(REST)
+    assert (await memory.conversations.pending()).pending == 1
+
+
+async def test_a_chat_without_learning_has_no_rest(store: FactStore, clock: SettableClock) -> None:
+    memory = memory_on(store, clock, DARK).of("alice")
+    with pytest.raises(ValueError, match="learn_after has no effect with learn=False"):
+        memory.conversation("chat", learn=False, learn_after=REST)
+    chat = memory.conversation("chat", learn=False)
+    await chat.append(SAID)
+    assert await chat.learn() is None
+    assert (await memory.conversations.pending()).pending == 0
+
+
+async def test_a_worker_names_the_causes_of_failures(
+    store: FactStore, clock: SettableClock
+) -> None:
+    memory = memory_on(store, clock, ChatModelError("no route", status=None))
+    await memory.of("alice").conversation("chat").append(SAID)
+    clock.advance(REST)
+    run = await memory.conversations.learn()
+    assert (run.postponed, [str(each) for each in run.failures]) == (1, ["no route"])

@@ -1,6 +1,7 @@
 """MemoryRuns: facts, tools and learning in a run; failures stop no run, misuse raises."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -10,6 +11,7 @@ from factmem import AgentMemory, Detection, InMemoryProvider, MemoryScopesProfil
 from factmem.errors import ChatModelError, MemoryAccessError, UnboundSubjectError
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.clock import SettableClock
 from tests.doubles import BareProvider, BreakableProvider
 from tests.tables import table
 from tests.world import ALICE, BOB, USER, found_fact, known_values, vim_memory
@@ -99,6 +101,47 @@ async def test_learning_at_once() -> None:
     assert await runs.learn(Context("alice"), CHAT, since=2) is None
 
 
+@pytest.mark.parametrize(
+    ("options", "pending", "editor"),
+    [({}, 1, "vim"), ({"learn": False}, 0, "vim"), ({"auto_detect": True}, 0, "emacs")],
+    ids=["queued", "only stored", "at once"],
+)
+async def test_stored_messages_are_due_for_learning(
+    options: Any, pending: int, editor: str
+) -> None:
+    """Nothing that is stored is forgotten by the worker, unless the application says so."""
+    memory = await vim_memory(EMACS)
+    runs = runs_of(memory, conversations=True, **options)
+
+    report = await runs.learn(Context("alice"), CHAT, conversation="chat")
+
+    assert (report is not None) is bool(options.get("auto_detect"))
+    assert (await memory.conversations.pending()).pending == pending
+    assert await known_values(memory) == {"editor": editor}
+    await runs.learn(Context("alice"), CHAT, since=2, conversation="chat")
+    assert len(await memory.of("alice").conversation("chat").turns()) == 2
+
+
+async def test_what_could_not_be_learnt_at_once_waits_for_a_worker() -> None:
+    failures: list[Exception] = []
+    clock = SettableClock()
+    store = InMemoryProvider(clock=clock)
+    memory = await vim_memory(ChatModelError("down", status=500), EMACS, provider=store)
+    runs = runs_of(memory, conversations=True, auto_detect=True, on_failure=failures.append)
+
+    assert await runs.learn(Context("alice"), CHAT, conversation="chat") is None
+    assert [type(each) for each in failures] == [ChatModelError]
+    clock.advance(timedelta(minutes=1))
+    assert (await memory.conversations.learn()).learnt == 1
+
+
+async def test_conversations_need_a_store_of_them() -> None:
+    profile = MemoryScopesProfile(agent="desk")
+    memory = AgentMemory(BareProvider(), scopes=profile, subjects=[USER])
+    with pytest.raises(TypeError, match="FactStore"):
+        runs_of(memory, conversations=True, tools=False)
+
+
 async def test_two_users_learn_concurrently() -> None:
     memory = await vim_memory(EMACS, EMACS)
     runs = runs_of(memory, auto_detect=True)
@@ -154,18 +197,29 @@ async def test_a_read_only_view_raises() -> None:
         ({"auto_detect": True}, ValueError, "auto_detect needs a model"),
         ({"recall": 0}, ValueError, "recall must be an int of at least 1:"),
         ({"recall": "5"}, TypeError, "recall must be an int of at least 1, not str"),
-        ({"detection": Detection()}, ValueError, "detection needs auto_detect=True"),
+        ({"detection": Detection()}, ValueError, "detection has no effect without auto_detect"),
+        ({"on_report": print}, ValueError, "on_report has no effect without auto_detect=True"),
+        ({"learn": False}, ValueError, "learn=False has no effect without conversations=True"),
+        ({"save": True, "tools": False}, ValueError, "save=True has no effect without tools=True"),
+        ({"prefix": "x_", "tools": False}, ValueError, "prefix has no effect without tools=True"),
         ({"auto_detect": True, "detection": {}}, ValueError, "auto_detect needs a model"),
         ({"prefix": "my memory "}, ValueError, "prefix"),
         ({"user": 7}, TypeError, "user must be a string"),
         ({"on_failure": 7}, TypeError, "on_failure must be a function"),
-        ({"on_report": 7}, TypeError, "on_report must be a function"),
     ],
     ids=lambda each: str(each)[:40],
 )
 async def test_wrong_constructor_arguments_raise(options: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         runs_of(await vim_memory(), **options)
+
+
+async def test_wrong_options_of_a_memory_with_a_model_raise() -> None:
+    memory = await vim_memory(EMACS)
+    with pytest.raises(TypeError, match="on_report must be a function"):
+        runs_of(memory, auto_detect=True, on_report=7)
+    with pytest.raises(ValueError, match="learn=False has no effect without auto_detect=False"):
+        runs_of(memory, auto_detect=True, conversations=True, learn=False)
 
 
 def test_an_unusable_memory_raises_in_the_constructor() -> None:

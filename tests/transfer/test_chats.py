@@ -184,7 +184,7 @@ async def test_facts_are_learnt_by_the_queue(tmp_path: Path) -> None:
 async def test_chats_can_be_stored_without_learning(tmp_path: Path) -> None:
     memory = memory_of(InMemoryProvider())
     await import_chats(
-        written(tmp_path, of_claude()), memory.store, scope=AGENT, subject=ALICE, learn_after=None
+        written(tmp_path, of_claude()), memory.store, scope=AGENT, subject=ALICE, learn=False
     )
     assert (await memory.conversations.pending()).pending == 0
 

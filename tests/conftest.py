@@ -38,7 +38,7 @@ settings.register_profile(
 )
 settings.register_profile("short", settings.get_profile("long"), max_examples=SHORT)
 
-pytest.register_assert_rewrite("factmem.testing")
+pytest.register_assert_rewrite("factmem.testing", "tests.contracts")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

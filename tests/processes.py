@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
-from factmem.testing._contracts.processes import apart
+from tests.contracts.processes import apart
 
 __all__ = ["Line", "Process", "Tell", "apart", "heard", "running"]
 
@@ -19,7 +19,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
         "factmem",
-        "factmem.testing.durable",
+        "tests.contracts.durable",
         "cryptography.hazmat.primitives.ciphers.aead",
         "cryptography.hazmat.primitives.kdf.hkdf",
         "anyio._backends._asyncio",

@@ -20,7 +20,7 @@ import pytest
 from factmem.models.when import TimeProvider
 from factmem.providers.base import FactStore
 from factmem.testing.clock import SettableClock
-from factmem.testing.providers import FactStoreContract
+from tests.contracts.stores import FactStoreContract
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
@@ -184,8 +184,6 @@ OWN_PROVIDER = runpy.run_path(str(FOLDER / "own_provider.py"))["SqliteProvider"]
 
 class TestOwnProvider(FactStoreContract):
     """The documented example of a user's own store passes the contracts of factmem's stores."""
-
-    lacks = ("conversations",)
 
     @pytest.fixture(autouse=True)
     def without_waiting(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""Test helpers for agents and stores: conformance suites, a scripted chat model, a clock.
+"""Test helpers for agents and stores: a conformance suite, a scripted chat model, a clock.
 
-The suites need pytest (`pip install 'factmem[testing]'`), the chat model and the clock do not: each
+The suite needs pytest (`pip install 'factmem[testing]'`), the chat model and the clock do not: each
 name is imported on first use.
 """
 
@@ -13,12 +13,7 @@ if TYPE_CHECKING:
     from factmem.testing.adapters import AdapterHost as AdapterHost
     from factmem.testing.chat import ScriptedChatModel as ScriptedChatModel
     from factmem.testing.clock import SettableClock as SettableClock
-    from factmem.testing.durable import Damage as Damage
-    from factmem.testing.durable import DurableStoreContract as DurableStoreContract
-    from factmem.testing.durable import StoreFolder as StoreFolder
-    from factmem.testing.providers import FactStoreContract as FactStoreContract
     from factmem.testing.providers import ProviderContract as ProviderContract
-    from factmem.testing.providers import SearchedStoreContract as SearchedStoreContract
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
@@ -26,7 +21,6 @@ else:
             "adapters": ["AdapterContract", "AdapterHost"],
             "chat": ["ScriptedChatModel"],
             "clock": ["SettableClock"],
-            "durable": ["Damage", "DurableStoreContract", "StoreFolder"],
-            "providers": ["FactStoreContract", "ProviderContract", "SearchedStoreContract"],
+            "providers": ["ProviderContract"],
         },
     )

@@ -28,7 +28,7 @@ from factmem.providers._guarded import GuardedStore
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.providers import FactStoreContract
+from tests.contracts.stores import FactStoreContract
 from tests.doubles import BareProvider, FailingProvider
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
 from tests.world import user as said
@@ -41,8 +41,6 @@ OP = MemoryOperation
 
 class TestObservedStore(FactStoreContract):
     """A store with listeners passes the contract of stores."""
-
-    lacks = ("conversations",)
 
     def make_provider(self, clock: TimeProvider) -> GuardedStore:
         return GuardedStore(InMemoryProvider(clock=clock), None, MemoryEvents([lambda _: None]))

@@ -28,8 +28,8 @@ from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.providers import FactStoreContract
 from factmem.transfer.bundle import export_facts
+from tests.contracts.stores import FactStoreContract
 from tests.doubles import BareProvider
 from tests.world import AGENT, ALICE, PRODUCT, PROFILE, THEME, USER, item, memory_of, theme, user
 
@@ -39,8 +39,6 @@ OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
 
 class TestGuardedStore(FactStoreContract):
     """Inside its boundary a view passes the contract of stores."""
-
-    lacks = ("conversations",)
 
     def make_provider(self, clock: TimeProvider) -> GuardedStore:
         return GuardedStore(InMemoryProvider(clock=clock), UNBOUNDED, MemoryEvents())

@@ -6,7 +6,7 @@ import pytest
 
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.clock import SettableClock
-from factmem.testing.providers import FactStoreContract
+from tests.contracts.stores import WholeStoreContract
 from tests.postgres.conftest import NewStore
 
 
@@ -24,7 +24,7 @@ class Stores:
         return new_store(clock=clock, **self.options)
 
 
-class Suites(Stores, FactStoreContract):
+class Suites(Stores, WholeStoreContract):
     """All suites over one kind of store."""
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.clock import SettableClock
-from factmem.testing.providers import SearchedStoreContract
+from tests.contracts.stores import SearchedStoreContract
 from tests.postgres.conftest import NewStore
 
 

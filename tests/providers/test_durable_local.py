@@ -14,7 +14,7 @@ from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage
-from factmem.testing.durable import Damage, DurableStoreContract, StoreFolder
+from tests.contracts.durable import Damage, DurableStoreContract, StoreFolder
 
 WHOLE_PLACE = ("places", "entries", "topics")
 """The tables that have the rows of a place."""

@@ -17,13 +17,13 @@ from factmem.testing._facts import (
     languages,
     theme,
 )
-from factmem.testing.providers import FactStoreContract
+from tests.contracts.stores import WholeStoreContract
 
 THREADS = 8
 TASKS = 16
 
 
-class TestInMemoryProvider(FactStoreContract):
+class TestInMemoryProvider(WholeStoreContract):
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
         return InMemoryProvider(clock=clock)
 

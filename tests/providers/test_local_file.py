@@ -26,13 +26,13 @@ from factmem.testing._facts import (
     theme,
 )
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.providers import FactStoreContract
+from tests.contracts.stores import WholeStoreContract
 from tests.doors import watched
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk
 from tests.tables import table
 
 
-class TestPlain(FactStoreContract):
+class TestPlain(WholeStoreContract):
     """A plain store passes the contract."""
 
     @pytest.fixture
@@ -44,7 +44,7 @@ class TestPlain(FactStoreContract):
         return LocalFileMemoryProvider(root, clock=clock)
 
 
-class TestEncrypted(FactStoreContract):
+class TestEncrypted(WholeStoreContract):
     """An encrypted store passes the contract."""
 
     @pytest.fixture

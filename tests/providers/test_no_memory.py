@@ -10,7 +10,6 @@ from factmem.errors import UnboundSubjectError
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import NoMemory
-from factmem.testing._contracts.places import CALLS, Call
 from factmem.testing._facts import (
     AGENT,
     LANGUAGES,
@@ -21,6 +20,7 @@ from factmem.testing._facts import (
     theme,
 )
 from factmem.testing.clock import START, SettableClock
+from tests.contracts.places import CALLS, Call
 from tests.tables import table
 
 ENTRY: Any = {"at": "2001-02-03T04:05:06.000000Z", "forget": [["a", "b", ""]]}

@@ -16,11 +16,11 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider, SearchedFileProvider
 from factmem.providers.results import RetractedFact
 from factmem.providers.storages import Storage
-from factmem.testing._contracts.search_questions import HERE, asking, describe, found_in
-from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters, Searching
-from factmem.testing._contracts.stores import SecondInstances
 from factmem.testing._facts import AGENT, LANGUAGES, SAID, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
+from tests.contracts.instances import SecondInstances
+from tests.contracts.search_questions import HERE, asking, describe, found_in
+from tests.contracts.searching import SearchBoundaries, SearchFilters, Searching
 from tests.providers.local_stores import ALICE, run
 
 Searched = Callable[[], SearchedFileProvider]

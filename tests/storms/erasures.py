@@ -21,8 +21,8 @@ from factmem import (
     SimpleStorage,
 )
 from factmem.models.when import TimeProvider
-from factmem.testing._contracts.erasing import random_history
-from factmem.testing.durable import StoreFolder
+from tests.contracts.durable import StoreFolder
+from tests.contracts.erasing import random_history
 
 __all__ = ["erasures"]
 

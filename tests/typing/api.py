@@ -1,14 +1,12 @@
 """The types of concepts, facts and stores, for type checkers. Checked, never run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal, TypeVar, assert_type
 
-import pytest
 from pydantic import BaseModel, Field
-from typing_extensions import Unpack
 
-from factmem.ledger.entries import Amendment, Edit, Entry
+from factmem.ledger.entries import Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.models.facts import (
     AnyFact,
@@ -20,19 +18,15 @@ from factmem.models.facts import (
     SingleFact,
 )
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.when import TimeProvider, When
+from factmem.models.when import TimeProvider
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.in_memory import InMemoryProvider, NoMemory
 from factmem.providers.results import (
     ErasureReceipt,
-    ForgetConditions,
-    PlaceChanges,
     PlaceInfo,
-    Purge,
 )
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import (
-    FactStoreContract,
     ProviderContract,
 )
 
@@ -163,110 +157,9 @@ class OwnProvider:
         return []
 
 
-class OwnStore(FactStore):
-    """A complete store of an application: the eight methods without a default."""
-
-    async def load_all(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concepts: Iterable[Concept[Any, Any]] = (),
-        as_of: datetime | None = None,
-        valid_at: When | date | str | None = None,
-    ) -> list[AnyFact]:
-        return []
-
-    async def forget(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        purge: Purge = False,
-        **conditions: Unpack[ForgetConditions],
-    ) -> int:
-        return 0
-
-    async def erase(
-        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
-    ) -> ErasureReceipt:
-        raise NotImplementedError
-
-    async def places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-    ) -> list[PlaceInfo]:
-        return []
-
-    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        return []
-
-    async def replay(
-        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        return 0
-
-    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
-        return 0
-
-    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        return 0
-
-
-class OwnFollowedStore(OwnStore):
-    """A store that returns its changes, written from `FactStore` alone."""
-
-    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        return None
-
-    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        return None
-
-    async def write_index(
-        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
-    ) -> bool:
-        return False
-
-    async def changes(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        since: str,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> PlaceChanges | None:
-        return PlaceChanges(since, {"name": [SingleFact(NAME, "Ada"), "an-id"]})
-
-
 own_provider: AgentMemoryProvider = OwnProvider()
-own_store: FactStore = OwnStore()
-own_followed_store: FactStore = OwnFollowedStore()
 in_memory: FactStore = InMemoryProvider()
 
 
 class TestOwnProvider(ProviderContract):
     """A suite over a provider of one's own."""
-
-
-class TestOwnStore(FactStoreContract):
-    """A suite over a store of one's own."""
-
-    lacks = ("indexes", "changes", "learning", "conversations")
-
-    def make_provider(self, clock: TimeProvider) -> OwnStore:
-        return OwnStore()
-
-
-class TestOwnFollowedStore(FactStoreContract):
-    """A suite over a store of one's own, of which there can be two instances."""
-
-    lacks = ("learning", "conversations")
-
-    def make_provider(self, clock: TimeProvider) -> OwnFollowedStore:
-        return OwnFollowedStore()
-
-    @pytest.fixture
-    def second(self, provider: FactStore, clock: SettableClock) -> FactStore:
-        return OwnFollowedStore()

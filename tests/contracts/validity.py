@@ -11,9 +11,9 @@ from factmem.models.places import Place
 from factmem.models.when import When
 from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
-from factmem.testing._contracts.situations import PARTS, Step, part_of, steps
 from factmem.testing._facts import AGENT, USER
 from factmem.testing.clock import SettableClock
+from tests.contracts.situations import PARTS, Step, part_of, steps
 
 
 def _fact(step: Step) -> AnyFact:

@@ -11,9 +11,9 @@ from factmem.models.facts import FactSource, SourceKind
 from factmem.models.places import MemoryScope, Place
 from factmem.providers.base import FactStore
 from factmem.providers.conversations import LearningTask, Turn, new_turn
-from factmem.testing._contracts.stores import SecondInstances
 from factmem.testing._facts import AGENT, PERSON, THEME, theme
 from factmem.testing.clock import SettableClock
+from tests.contracts.instances import SecondInstances
 
 ALICE, BOB = PERSON.of("alice"), PERSON.of("bob")
 REST = timedelta(seconds=30)
@@ -47,7 +47,7 @@ class Turns(SecondInstances):
     @pytest.mark.parametrize("seed", range(3))
     async def test_it_is_a_list(self, provider: FactStore, second: FactStore, seed: int) -> None:
         """Random appends, reads and removals of two instances agree with a list for each chat."""
-        random = Random(seed)  # noqa: S311 - no secret
+        random = Random(seed)
         chats = dict[str, list[tuple[int, str]]]()
         ends = dict[str, int]()
         for step in range(60):

@@ -12,7 +12,8 @@ from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, T
 from factmem.models.facts import AnyFact
 from factmem.models.places import MemorySubject
 from factmem.providers._sql.store import DurableStore
-from factmem.testing._contracts.folders import (
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages, theme
+from tests.contracts.folders import (
     ALICE,
     BOB,
     StoreFolder,
@@ -20,7 +21,6 @@ from factmem.testing._contracts.folders import (
     save,
     values,
 )
-from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages, theme
 
 CAROL = PERSON.of("carol")
 

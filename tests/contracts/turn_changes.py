@@ -2,9 +2,9 @@
 
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
-from factmem.testing._contracts.conversations import ALICE, BOB, said
-from factmem.testing._contracts.stores import SecondInstances
 from factmem.testing._facts import AGENT, THEME, theme
+from tests.contracts.conversations import ALICE, BOB, said
+from tests.contracts.instances import SecondInstances
 
 
 class TurnChanges(SecondInstances):

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 
 import anyio
 
-from factmem.testing._contracts.folders import StoreFolder
+from tests.contracts.folders import StoreFolder
 
 DEADLINE = 60.0
 """Seconds after which a process that does not answer counts as hanging."""
@@ -122,7 +122,7 @@ def _tell(pipe: Connection, work: Callable[..., Any], args: tuple[object, ...]) 
 def _answer(pipe: Connection, call: Callable[[], Any]) -> None:
     try:
         result = call()
-    except BaseException:  # noqa: BLE001 - the other process raises it again
+    except BaseException:
         pipe.send((False, traceback.format_exc()))
     else:
         pipe.send((True, result))

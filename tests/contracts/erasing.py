@@ -13,7 +13,9 @@ from factmem.models.places import MemorySubject, Place
 from factmem.models.when import stamp
 from factmem.providers._sql.store import DurableStore
 from factmem.providers.results import Forgotten
-from factmem.testing._contracts.folders import (
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
+from factmem.testing.clock import SettableClock
+from tests.contracts.folders import (
     ALICE,
     BOB,
     StoreFolder,
@@ -21,9 +23,7 @@ from factmem.testing._contracts.folders import (
     save,
     values,
 )
-from factmem.testing._contracts.processes import OtherProcess
-from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
-from factmem.testing.clock import SettableClock
+from tests.contracts.processes import OtherProcess
 
 MARK = "zyzzyva"
 """A word that is in no file by chance."""
@@ -263,7 +263,7 @@ async def random_history(home: StoreFolder, seed: int) -> None:
 class _RandomHistory:
     def __init__(self, store: DurableStore, home: StoreFolder, seed: int) -> None:
         self.store, self._home = store, home
-        self.random = random.Random(seed)  # noqa: S311 - the same steps for the same seed
+        self.random = random.Random(seed)
         self._number = 0
         self._current: dict[str, list[str]] = {"alice": [], "bob": []}
         """The current languages of each place."""

@@ -4,8 +4,8 @@ from typing import Literal
 
 from factmem.models.facts import Concept, ConceptDefinition, FactType
 from factmem.providers.base import FactStore
-from factmem.testing._contracts.stores import SecondInstances
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, theme
+from tests.contracts.instances import SecondInstances
 
 THEMES = Concept(THEME.keyword, "Themes", FactType.MULTIPLE, was=["look"])
 SHADE = Literal["dark", "light"]

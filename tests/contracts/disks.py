@@ -15,7 +15,9 @@ from factmem.errors import StorageError
 from factmem.models.facts import SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._sql.store import DurableStore
-from factmem.testing._contracts.folders import (
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, theme
+from factmem.testing.providers import NAMES
+from tests.contracts.folders import (
     ALICE,
     BOB,
     StoreFolder,
@@ -23,9 +25,7 @@ from factmem.testing._contracts.folders import (
     save,
     values,
 )
-from factmem.testing._contracts.isolation import NAMES
-from factmem.testing._contracts.processes import OtherProcess, apart
-from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, theme
+from tests.contracts.processes import OtherProcess, apart
 
 NOBODY = 65534
 """A user without rights: permissions do not bind root."""

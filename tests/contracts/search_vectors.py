@@ -10,7 +10,8 @@ from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.base import FactStore
 from factmem.providers.results import SearchAnswer
-from factmem.testing._contracts.search_questions import (
+from factmem.testing._facts import AGENT, PERSON, THEME, USER, languages, theme
+from tests.contracts.search_questions import (
     AXES,
     HERE,
     MODEL,
@@ -20,7 +21,6 @@ from factmem.testing._contracts.search_questions import (
     found_in,
     vector_of,
 )
-from factmem.testing._facts import AGENT, PERSON, THEME, USER, languages, theme
 
 ANN = Place(AGENT, PERSON.of("ann"))
 

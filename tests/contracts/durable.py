@@ -8,12 +8,12 @@ the folder as a whole, start other processes on it, and fork. Most tests are asy
 
 from typing import Any
 
-from factmem.testing._contracts.disks import AnyNames, FullDisks, ReadOnlyFolders
-from factmem.testing._contracts.erasing import Erasing
-from factmem.testing._contracts.folders import StoreFolder
-from factmem.testing._contracts.rollback import Damage, RollingBack, Tampering
-from factmem.testing._contracts.rotation import Rotating
-from factmem.testing._contracts.sharing import Sharing
+from tests.contracts.disks import AnyNames, FullDisks, ReadOnlyFolders
+from tests.contracts.erasing import Erasing
+from tests.contracts.folders import StoreFolder
+from tests.contracts.rollback import Damage, RollingBack, Tampering
+from tests.contracts.rotation import Rotating
+from tests.contracts.sharing import Sharing
 
 __all__ = ["Damage", "DurableStoreContract", "StoreFolder"]
 

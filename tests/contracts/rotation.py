@@ -7,8 +7,9 @@ import pytest
 from factmem.encryption.key import Key
 from factmem.errors import DecryptionError, TamperedError, WrongKeyError
 from factmem.providers._sql.store import DurableStore
-from factmem.testing._contracts.erasing import MARK
-from factmem.testing._contracts.folders import (
+from factmem.testing._facts import AGENT, PERSON, theme
+from tests.contracts.erasing import MARK
+from tests.contracts.folders import (
     BOB,
     StoreFolder,
     StoreFolders,
@@ -16,8 +17,7 @@ from factmem.testing._contracts.folders import (
     save_many_times,
     values,
 )
-from factmem.testing._contracts.processes import OtherProcess
-from factmem.testing._facts import AGENT, PERSON, theme
+from tests.contracts.processes import OtherProcess
 
 SAVES = 25
 

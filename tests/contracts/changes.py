@@ -10,7 +10,9 @@ import pytest
 from factmem.errors import StoredFactError, UnboundSubjectError
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.providers.base import FactStore
-from factmem.testing._contracts.place_changes import (
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
+from factmem.testing.clock import SettableClock
+from tests.contracts.place_changes import (
     CHANGES,
     begin,
     by_keyword,
@@ -18,10 +20,8 @@ from factmem.testing._contracts.place_changes import (
     current,
     shown,
 )
-from factmem.testing._contracts.steps import DAYS, LENGTH, SEEDS, Steps
-from factmem.testing._contracts.versions import version_of
-from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
-from factmem.testing.clock import SettableClock
+from tests.contracts.steps import DAYS, LENGTH, SEEDS, Steps
+from tests.contracts.versions import version_of
 
 KNOWN: Sequence[Sequence[Concept[Any, Any]]] = [
     [],

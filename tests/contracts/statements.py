@@ -6,9 +6,9 @@ from factmem.ledger.history import HistoryAction
 from factmem.models.facts import SingleFact
 from factmem.providers.base import FactStore
 from factmem.providers.results import Learned, RetractedFact
-from factmem.testing._contracts.stores import NewStores
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
+from tests.contracts.instances import NewStores
 
 
 def said(second: int) -> datetime:

@@ -11,10 +11,10 @@ from factmem.models.facts import AnyFact, Concept, FactSource, MultipleFacts, Si
 from factmem.models.places import MemoryScope, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.base import FactStore
-from factmem.testing._contracts.place_changes import HOUR
-from factmem.testing._contracts.search_questions import HERE, ask, asking, describe, found_in
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, SAID, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
+from tests.contracts.place_changes import HOUR
+from tests.contracts.search_questions import HERE, ask, asking, describe, found_in
 
 MANY = 30
 WRITERS = 12

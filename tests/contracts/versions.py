@@ -6,10 +6,10 @@ import pytest
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope
 from factmem.providers.base import FactStore
-from factmem.testing._contracts.place_changes import CHANGES, ELSEWHERE, begin, change, current
-from factmem.testing._contracts.steps import LENGTH, SEEDS, Steps
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
+from tests.contracts.place_changes import CHANGES, ELSEWHERE, begin, change, current
+from tests.contracts.steps import LENGTH, SEEDS, Steps
 
 
 async def version_of(store: FactStore) -> str:

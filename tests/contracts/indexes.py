@@ -8,10 +8,10 @@ import pytest
 from factmem.errors import StoreBusyError, UnboundSubjectError
 from factmem.models.places import MemoryScope
 from factmem.providers.base import FactStore
-from factmem.testing._contracts.place_changes import CHANGES, REMOVALS, begin, change, current
-from factmem.testing._contracts.versions import version_of
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
 from factmem.testing.clock import SettableClock
+from tests.contracts.place_changes import CHANGES, REMOVALS, begin, change, current
+from tests.contracts.versions import version_of
 
 INDEX = b"\x00an index\xff\n"
 LARGE = 100_000

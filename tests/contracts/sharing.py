@@ -16,7 +16,8 @@ import anyio.to_thread
 import pytest
 
 from factmem.providers._sql.store import DurableStore
-from factmem.testing._contracts.folders import (
+from factmem.testing._facts import AGENT, LANGUAGES
+from tests.contracts.folders import (
     ALICE,
     BOB,
     StoreFolder,
@@ -25,8 +26,7 @@ from factmem.testing._contracts.folders import (
     save_many_times,
     values,
 )
-from factmem.testing._contracts.processes import OtherProcess, apart, fork, started
-from factmem.testing._facts import AGENT, LANGUAGES
+from tests.contracts.processes import OtherProcess, apart, fork, started
 
 can_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 

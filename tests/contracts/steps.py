@@ -15,10 +15,10 @@ from factmem.models.facts import (
     SourceKind,
 )
 from factmem.providers.base import FactStore
-from factmem.testing._contracts.amending import instead
-from factmem.testing._contracts.place_changes import ELSEWHERE
 from factmem.testing._facts import AGENT, LANGUAGES, SAID, USER
 from factmem.testing.clock import SettableClock
+from tests.contracts.amending import instead
+from tests.contracts.place_changes import ELSEWHERE
 
 SEEDS = range(12)
 """The seeds of random sequences. Each is a test that can be repeated."""
@@ -49,7 +49,7 @@ class Steps:
     def __init__(self, stores: Sequence[FactStore], clock: SettableClock, seed: int) -> None:
         self._stores = stores
         self._clock = clock
-        self._random = Random(seed)  # noqa: S311 - the same steps for the same seed
+        self._random = Random(seed)
         self._kinds = [
             *[self._save] * 9,
             *[self._forget] * 3,

@@ -1,1 +1,0 @@
-"""The conformance suites behind `factmem.testing`, one topic a file."""

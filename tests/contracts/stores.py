@@ -1,0 +1,78 @@
+"""The contract of `FactStore`, which every kind of store passes."""
+
+from factmem.providers.base import FactStore
+from factmem.testing.providers import ProviderContract
+from tests.contracts.amending import Amending
+from tests.contracts.batches import Batches
+from tests.contracts.changes import Changes
+from tests.contracts.conversations import Queue, Turns
+from tests.contracts.definitions import Definitions
+from tests.contracts.forgetting import Forgetting, Purging
+from tests.contracts.history import History
+from tests.contracts.indexes import Indexes
+from tests.contracts.instances import SecondInstances
+from tests.contracts.metadata import FactMetadata, Rewriting
+from tests.contracts.places import Closing, Places
+from tests.contracts.renaming import Renaming
+from tests.contracts.replay import Replay
+from tests.contracts.reviewing import Reviewing
+from tests.contracts.search_vectors import SearchVectors
+from tests.contracts.searching import SearchBoundaries, SearchFilters, Searching
+from tests.contracts.statements import Statements
+from tests.contracts.time import Clocks, Expiry, LookingBack
+from tests.contracts.turn_changes import TurnChanges
+from tests.contracts.validity import ValidTime
+from tests.contracts.versions import Versions
+
+
+class FactStoreContract(
+    SecondInstances,
+    Batches,
+    Forgetting,
+    Purging,
+    Expiry,
+    Clocks,
+    LookingBack,
+    ValidTime,
+    History,
+    Renaming,
+    Places,
+    Replay,
+    Amending,
+    FactMetadata,
+    Rewriting,
+    Closing,
+    Versions,
+    Indexes,
+    Changes,
+    Statements,
+    Reviewing,
+    ProviderContract,
+):
+    """The contract of `FactStore`, which includes that of a provider.
+
+    Conversations are left out: `WholeStoreContract` has them. Override `make_provider`. If creating a store needs other fixtures, override the fixture `provider`
+    instead: request the fixture `clock` there and pass it to the store. If two instances can share
+    their data, override the fixture `second` too: it returns another instance on the data of
+    `provider`, on the same clock.
+
+    """
+
+    def test_it_is_a_store(self, provider: FactStore) -> None:
+        """It is a subclass."""
+        assert isinstance(provider, FactStore)
+
+
+class WholeStoreContract(Turns, TurnChanges, Queue, Definitions, FactStoreContract):
+    """The contract of a store that keeps conversations and definitions of concepts too."""
+
+
+class SearchedStoreContract(
+    SecondInstances, Searching, SearchFilters, SearchBoundaries, SearchVectors
+):
+    """The contract of a store that searches its places itself: candidates and vectors.
+
+    Inherit from `FactStoreContract` too; the same factory serves both. The store must search any
+    place, however small, and compare vectors. If two instances can share their data, override the
+    fixture `second` too.
+    """

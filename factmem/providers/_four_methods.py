@@ -133,7 +133,8 @@ class FourMethods(FactStore):
     async def _unknown(self, *_: Any, **__: Any) -> None:
         return None
 
-    version = changes = read_index = write_index = erased_at = define = _unknown
+    changes = erased_at = define = _unknown
+    version = read_index = write_index = _unknown  # type: ignore[assignment]
 
     @override
     async def concepts(self) -> list[ConceptDefinition]:

@@ -84,6 +84,12 @@ class InlineBackend(SqlBackend):
         return work()
 
 
+class _NoFile(SqliteTables):
+    @override
+    def where(self, session: Session) -> str:
+        return ""
+
+
 class MemoryPlaces(StoredPlaces):
     """The places of a database in memory, which is created by the first write."""
 
@@ -92,7 +98,7 @@ class MemoryPlaces(StoredPlaces):
     def __init__(self, clock: StoreClock) -> None:
         self._lock = threading.RLock()
         self.db: sqlite3.Connection | None = None
-        opening = Opening("default", None, SqliteTables(Path("memory")))
+        opening = Opening("default", None, _NoFile(Path("memory")))
         super().__init__(opening, clock, warm_places=_WARM_PLACES, keep_history=None)
 
     @override

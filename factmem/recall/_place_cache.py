@@ -244,7 +244,8 @@ class IndexCache:
 
     def of_turns(self, places: Sequence[Place], make: Callable[[Sequence[Place]], R]) -> R:
         """Return the index of the conversations of a set of places; an empty one if there is none."""
-        return self._kept(self._turns, places, lambda: make(places))
+        index: R = self._kept(self._turns, places, lambda: make(places))
+        return index
 
     def _kept(
         self,

@@ -94,9 +94,7 @@ class Indexes:
         """For an empty place the store may keep it or not, and returns which. It creates nothing else."""
         version = await provider.version(USER, AGENT)
 
-        is_kept = version is not None and await provider.write_index(
-            USER, AGENT, INDEX, version=version
-        )
+        is_kept = await provider.write_index(USER, AGENT, INDEX, version=version)
 
         assert await _kept(provider) == (INDEX if is_kept else None)
         assert await provider.places() == []

@@ -117,15 +117,15 @@ async def test_rows_are_valid_for_data_frames() -> None:
     history = await memory.store.history(NOTE, USER.of("alice"), APP)
     matches = await memory.recall("pets")
 
-    for rows in (records.to_rows(), history.to_rows(), matches.to_rows()):  # type: ignore[attr-defined]
+    for rows in (records.to_rows(), history.to_rows(), matches.to_rows()):
         frame, other = pandas.DataFrame(rows), polars.DataFrame(rows)
         assert len(frame) == len(other) == len(rows)
         assert list(frame.columns) == other.columns
     frame = pandas.DataFrame(records.to_rows())
     assert sorted(frame["value"]) == sorted(["Miso", "Rex", EVIL])
     assert frame["said"].dt.year.tolist() == [2026] * 3
-    assert pandas.DataFrame(history.to_rows())["action"].tolist() == ["saved", "saved"]  # type: ignore[attr-defined]
-    assert [row["id"] for row in history.to_rows()][-1] == note.fact.id  # type: ignore[attr-defined]
+    assert pandas.DataFrame(history.to_rows())["action"].tolist() == ["saved", "saved"]
+    assert [row["id"] for row in history.to_rows()][-1] == note.fact.id
 
 
 @table(

@@ -7,7 +7,6 @@ from datetime import datetime
 import anyio
 import pytest
 
-from factmem.ledger.entries import encoded_entry, stamped
 from factmem.models.when import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing._facts import (
@@ -26,16 +25,6 @@ TASKS = 16
 class TestInMemoryProvider(WholeStoreContract):
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
         return InMemoryProvider(clock=clock)
-
-    async def test_its_bytes_equal_those_of_a_file(self) -> None:
-        """`places` counts the lines that a local file would have."""
-        store = InMemoryProvider()
-        await store.save(theme("dark"), USER, AGENT)
-
-        (info,) = await store.places()
-
-        (entry,) = await store.entries(USER, AGENT)
-        assert info.bytes == len(stamped(encoded_entry(entry), entry["at"]))
 
     async def test_a_naive_clock_raises(self) -> None:
         """It raises before any entry is stamped."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from factmem.errors import StorageError
-from factmem.providers._sqlite import files, network
+from factmem.providers._sqlite import files
 from factmem.providers._sqlite.files import network_mount
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
@@ -89,7 +89,7 @@ def test_without_a_mount_table_folders_count_as_local(
     def missing(*_: object, **__: object) -> None:
         raise FileNotFoundError
 
-    assert network.network_file_system(str(tmp_path)) is None
-    monkeypatch.setattr(network, "open", missing, raising=False)
+    assert files.network_file_system(str(tmp_path)) is None
+    monkeypatch.setattr(files, "open", missing, raising=False)
 
-    assert network.network_file_system(str(tmp_path)) is None
+    assert files.network_file_system(str(tmp_path)) is None

@@ -4,16 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.erasures import erasing
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.testing.chat import ScriptedChatModel
 from tests.memory.test_remembering import DARK, TEXT, SlowModel
 from tests.world import AGENT, ALICE, THEME, USER, memory_of, theme
 
@@ -46,13 +44,6 @@ class FourMethods:
         await self._store.erase(ALICE, AGENT)
 
 
-class WithoutMoments(InMemoryProvider):
-    """A `FactStore` of the application that inherits `moment` and `learn`."""
-
-    moment = FactStore.moment
-    learn = FactStore.learn
-
-
 async def _remembered(provider: AgentMemoryProvider, meanwhile: Any) -> Any:
     """Remember a text, and do something with the memory before the model answers."""
     model, reports = SlowModel(DARK), list[Any]()
@@ -68,74 +59,6 @@ async def _remembered(provider: AgentMemoryProvider, meanwhile: Any) -> Any:
             await meanwhile(memory)
             model.go.set()
     return reports[0]
-
-
-@pytest.mark.parametrize("was_empty", [True, False])
-async def test_a_store_without_moments_is_watched_in_one_process(was_empty: bool) -> None:
-    """Its `erase` through any memory of the process counts."""
-    provider: Any = WithoutMoments()
-    if not was_empty:
-        await provider.save(theme("light"), ALICE, AGENT)
-
-    async def erase(_: AgentMemory) -> None:
-        await memory_of(provider).store.erase(ALICE, AGENT)
-
-    report = await _remembered(provider, erase)
-
-    assert await provider.places() == []
-    assert (report.saved, len(report.erased)) == ([], 1)
-
-
-async def test_its_purge_counts_too() -> None:
-    """Purged values are not learned again."""
-    provider: Any = WithoutMoments()
-    await provider.save(theme("dark"), ALICE, AGENT)
-
-    async def purge(memory: AgentMemory) -> None:
-        await memory.contents.forget(concept=THEME, purge=True, subjects=[ALICE])
-
-    report = await _remembered(provider, purge)
-
-    assert await provider.load(THEME, ALICE, AGENT) == []
-    assert len(report.erased) == 1
-
-
-async def test_another_place_of_it_is_written() -> None:
-    """An erasure of Bob's keeps nothing of Alice's out."""
-    provider: Any = WithoutMoments()
-    await provider.save(theme("light"), BOB, AGENT)
-
-    async def erase(memory: AgentMemory) -> None:
-        await memory.store.erase(BOB, AGENT)
-
-    report = await _remembered(provider, erase)
-
-    assert [fact.value for fact in await provider.load(THEME, ALICE, AGENT)] == ["dark"]
-    assert report.erased == []
-
-
-async def test_an_erasure_waits_for_a_write_that_has_begun() -> None:
-    """Whichever comes first, nothing is there after the receipt."""
-    provider: Any = WithoutMoments()
-    saving, go = anyio.Event(), anyio.Event()
-    save_many = provider.save_many
-
-    async def save_slowly(*args: Any) -> None:
-        saving.set()
-        await go.wait()
-        await save_many(*args)
-
-    provider.save_many = save_slowly
-    memory = memory_of(provider, ScriptedChatModel(DARK), concepts=[THEME])
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(memory.remember, TEXT)
-            await saving.wait()
-            tasks.start_soon(memory.store.erase, ALICE, AGENT)
-            await anyio.sleep(0.02)
-            go.set()
-
-    assert await provider.places() == []
 
 
 async def test_four_methods_that_lost_all_facts_take_nothing() -> None:

@@ -574,15 +574,14 @@ class TestDamage:
         )
 
     async def test_a_line_within_the_budget_is_split_by_the_export(self) -> None:
-        """A save of many facts in memory is one entry, which would be too large for a line."""
+        """Many facts of one save are several lines of the store, and come back whole."""
         store = InMemoryProvider()
         many = [SingleFact(Concept(f"k{number}", ""), "x" * 80) for number in range(600)]
         await store.save_many(many, USER.of("alice"), PRODUCT)
 
         other = await restored(await bundle_of(store))
 
-        assert len(await store.entries(USER.of("alice"), PRODUCT)) == 1
-        assert len(await other.entries(USER.of("alice"), PRODUCT)) == 3
+        assert len(await other.entries(USER.of("alice"), PRODUCT)) >= 3
         assert await other.load_all(USER.of("alice"), PRODUCT) == await store.load_all(
             USER.of("alice"), PRODUCT
         )

@@ -163,6 +163,8 @@ class Opening:
         if not _logger.isEnabledFor(INFO):
             return
         where = self.tables.where(session)
+        if not where:  # in memory: no folder or database to mistake
+            return
         if opened is None:
             _logger.info(
                 "No store %r in %s yet: reads find nothing, and the first save creates it",

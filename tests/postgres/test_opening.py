@@ -9,7 +9,7 @@ import pytest
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
-from factmem.errors import StorageError, TamperedError
+from factmem.errors import CorruptJournalError, StorageError, TamperedError
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, THEME, USER, theme
 from tests.postgres.cluster import Cluster
@@ -54,6 +54,37 @@ async def test_a_database_without_tables_is_an_error(
 
     await new_store(dsn=dsn, must_exist=True).create()
     assert (await new_store(dsn=dsn, must_exist=True).ping()).version == 1
+
+
+ODD_OBJECTS = {
+    "has a trigger": """
+        CREATE FUNCTION factmem.swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+        CREATE TRIGGER t BEFORE INSERT ON factmem.entries FOR EACH ROW EXECUTE FUNCTION factmem.swallow()
+    """,
+    "has a rule": "CREATE RULE r AS ON DELETE TO factmem.entries DO INSTEAD NOTHING",
+    "has a policy": "CREATE POLICY p ON factmem.places AS RESTRICTIVE USING (made % 2 = 0)",
+    "is no table": """
+        ALTER TABLE factmem.topics RENAME TO others;
+        CREATE VIEW factmem.topics AS SELECT * FROM factmem.others WHERE number % 2 = 0
+    """,
+}
+
+
+@pytest.mark.parametrize("problem", ODD_OBJECTS)
+async def test_an_object_that_is_not_ours_is_refused(
+    cluster: Cluster, store: str, new_store: NewStore, problem: str
+) -> None:
+    """It would swallow acknowledged saves, or keep what is erased."""
+    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{store}"')
+    dsn = cluster.dsn(database=store)
+    await new_store(dsn=dsn).save(theme("dark"), USER, AGENT)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(ODD_OBJECTS[problem])
+
+    for call in CALLS.values():
+        with pytest.raises(CorruptJournalError, match=problem):
+            await call(new_store(dsn=dsn, must_exist=True))
 
 
 async def test_a_ping_writes_and_leaves_nothing(new_store: NewStore, login: Login) -> None:

@@ -216,17 +216,6 @@ async def test_an_index_for_other_stems_is_made_again(root: Path, searched: Sear
     assert run(root, "SELECT bytes FROM indexes") != [before]
 
 
-async def test_a_store_that_cannot_be_written_is_searched(root: Path, searched: Searched) -> None:
-    """A recall is a read: an index that cannot be stored is no reason to fail."""
-    async with searched() as store:
-        await store.save(theme("dark"), USER, AGENT)
-    refusal = "BEGIN SELECT RAISE(ABORT, 'refused'); END"
-    run(root, f"CREATE TRIGGER refuse BEFORE INSERT ON indexes {refusal}")
-
-    assert await values(searched(), "dark") == [("dark",)]
-    assert kinds(root) == []
-
-
 async def test_it_finds_what_a_recall_in_memory_finds(root: Path, clock: SettableClock) -> None:
     """With the same scores, from an index that was made and from one that was read."""
     texts = ("Anna lives in Busan", "She has two dogs", "A dog named Rex", "Rex likes the sea")

@@ -64,6 +64,8 @@ class PostgresTables:
         """See `Tables.are_there`."""
         version = schema.found_version(_own(session))
         schema.check_version(version)
+        if version:
+            schema.check_objects(_own(session))
         return version > 0
 
     def make(self, session: CoreSession) -> None:

@@ -8,8 +8,9 @@ names, so that no collation, normal form or index length limit can confuse two o
 
 import time
 
-from factmem.errors import StorageError
+from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers._postgres.driver import Session, failure_of, is_state
+from factmem.providers._sql.session import TABLES
 
 VERSION = 1
 """The version of the tables."""
@@ -245,6 +246,33 @@ def check_version(version: int) -> None:
         raise StorageError(
             f"The tables in the database have version {version}, and this release knows {VERSION}: "
             f"update factmem. Nothing was read or written"
+        )
+
+
+_FIND_ODD = """
+SELECT c.relname,
+    CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'is no table' WHEN c.relhasrules THEN 'has a rule'
+        WHEN p.oid IS NOT NULL THEN 'has a policy' ELSE 'has a trigger' END
+FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid AND p.polname <> 'own'
+WHERE c.relnamespace = 'factmem'::regnamespace
+    AND (c.relname = 'format' OR c.relname = ANY(%s))
+    AND (c.relkind NOT IN ('r', 'p') OR c.relhasrules OR p.oid IS NOT NULL OR EXISTS (
+        SELECT 1 FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal))
+LIMIT 1
+"""
+
+
+def check_objects(session: Session) -> None:
+    """Raise if something was added to the tables that could swallow rows or keep them.
+
+    Raises:
+        CorruptJournalError: A trigger, a rule, a policy, or a view in the place of a table.
+    """
+    for table, problem in session.rows(_FIND_ODD, [list(TABLES)]):
+        raise CorruptJournalError(
+            f"The table factmem.{table} {problem}, which no version of factmem makes: remove it. "
+            f"Nothing was read or written"
         )
 
 

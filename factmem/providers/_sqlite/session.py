@@ -11,10 +11,11 @@ The view `statements` is for people and tools; factmem does not use it. In an
 encrypted store it is empty.
 """
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import lru_cache
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -304,8 +305,22 @@ ORDER BY e.at;
 """
 
 
-_STATE = "SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version"
-"""In one statement: another process may be creating the tables."""
+_OBJECTS = """
+SELECT type, CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM main.sqlite_master
+"""
+"""Bytes, as Python raises an error for a name that is not UTF-8."""
+
+_SEARCH = re.compile(r"CREATE VIRTUAL TABLE (\w+) USING fts5\(([\w\s,='\"]*)\)")
+"""A full-text index, which a place may have beside the tables below."""
+
+_PARTS = frozenset({"data", "idx", "content", "docsize", "config"})
+"""The tables that SQLite makes for a full-text index."""
+
+_STATISTICS = (
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+)
+"""Made by ANALYZE of any tool."""
 
 
 def create(db: sqlite3.Connection, path: Path = Path("facts.db")) -> None:
@@ -330,15 +345,22 @@ def is_there(db: sqlite3.Connection, path: Path = Path("facts.db")) -> bool:
 
     Raises:
         StorageError: They are of a later version, or another program's, or SQLite is too old.
+        CorruptJournalError: Something was added to them, or one is missing.
     """
     if sqlite3.sqlite_version_info < _LEAST_LIBRARY:
         raise StorageError(
             f"Local stores need SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}: "
             f"use a newer build of Python"
         )
-    version, has_tables = db.execute(_STATE).fetchone()
+    db.execute("BEGIN")  # one state: another process may be creating the tables
+    try:
+        ((version,),) = db.execute("PRAGMA user_version")
+        objects = _objects(db)
+    finally:
+        if db.in_transaction:
+            db.execute("COMMIT")
     if version == 0:
-        if has_tables:
+        if objects:
             raise StorageError(
                 f"{str(path)!r} has the tables of another program: use a folder of its own for the "
                 f"store"
@@ -349,4 +371,51 @@ def is_there(db: sqlite3.Connection, path: Path = Path("facts.db")) -> bool:
             f"{str(path)!r} has tables of version {version}, and this release knows {VERSION}: "
             f"update factmem. Nothing was read or written"
         )
+    _check_objects(objects, path)
     return True
+
+
+@cache
+def _own_objects() -> frozenset[Row]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(_TABLES)
+        return frozenset(_objects(db))
+
+
+def _objects(db: sqlite3.Connection) -> list[Row]:
+    return [
+        (kind, *((column or b"").decode(errors="replace") for column in columns))
+        for kind, *columns in db.execute(_OBJECTS)
+    ]
+
+
+def _check_objects(objects: Sequence[Row], path: Path) -> None:
+    """Raise unless the database has all tables of a store, and nothing else.
+
+    A trigger or a view would swallow saves, keep what is erased, or never end. No tag covers it.
+    """
+    rest = set(objects)
+    if missing := _own_objects() - rest:
+        kind, name, _, _ = min(missing, key=lambda row: row[:2])
+        raise _odd(path, f"another {kind} {name!r} than a store, or none")
+    rest -= _own_objects()
+    searches = {
+        name
+        for kind, name, _, sql in rest
+        if kind == "table" and (found := _SEARCH.fullmatch(sql)) and found[1] == name
+        # of no other table
+        and "content" not in found[2].replace("content=''", "")
+    }
+    for kind, name, table, sql in rest:
+        base, _, part = name.rpartition("_")
+        is_part = base in searches and part in _PARTS and sql.startswith(f"CREATE TABLE '{name}'(")
+        is_own = name in searches or is_part or sql in _STATISTICS
+        if kind != "table" or name != table or not is_own:
+            raise _odd(path, f"the {kind} {name[:60]!r}, which no store has")
+
+
+def _odd(path: Path, what: str) -> CorruptJournalError:
+    return CorruptJournalError(
+        f"{str(path)!r} has {what}: another program changed it. Remove that by DROP, or restore the "
+        f"store from a backup. Nothing was read or written"
+    )

@@ -24,7 +24,7 @@ from factmem import (
 )
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.ledger import Ledger
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.providers.postgres import PostgresMemoryProvider
 
 USER = MemorySubject("user", "The user", 1)

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from factmem.models.places import Place as Place
     from factmem.models.profile import Profile as Profile
     from factmem.models.profile import remembered as remembered
-    from factmem.providers.base import AgentMemoryProvider as AgentMemoryProvider
-    from factmem.providers.base import FactStore as FactStore
     from factmem.providers.in_memory import InMemoryProvider as InMemoryProvider
     from factmem.providers.local_file import LocalFileMemoryProvider as LocalFileMemoryProvider
+    from factmem.providers.provider import AgentMemoryProvider as AgentMemoryProvider
     from factmem.providers.storages import EncryptedStorage as EncryptedStorage
     from factmem.providers.storages import SimpleStorage as SimpleStorage
+    from factmem.providers.store import FactStore as FactStore
     from factmem.recall.match import RecallSettings as RecallSettings
     from factmem.transfer.bundle import export_facts as export_facts
     from factmem.transfer.bundle import import_facts as import_facts
@@ -89,7 +89,8 @@ else:
                 "Place",
             ],
             "models.profile": ["Profile", "remembered"],
-            "providers.base": ["AgentMemoryProvider", "FactStore"],
+            "providers.provider": ["AgentMemoryProvider"],
+            "providers.store": ["FactStore"],
             "providers.in_memory": ["InMemoryProvider"],
             "providers.local_file": ["LocalFileMemoryProvider"],
             "providers.storages": ["EncryptedStorage", "SimpleStorage"],

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from factmem.models.facts import Concept, FactState, FactType, acting
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.world import memory_of, user
 

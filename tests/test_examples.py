@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from factmem.models.when import TimeProvider
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing.clock import SettableClock
 from tests.contracts.stores import FactStoreContract
 

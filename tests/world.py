@@ -30,9 +30,9 @@ from factmem.models.places import (
     Place,
 )
 from factmem.models.when import TimeProvider, system_clock
-from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel

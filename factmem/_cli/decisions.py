@@ -51,10 +51,10 @@ from factmem.models.boundary import UNBOUNDED
 from factmem.models.facts import FactState, SingleFact, acting
 from factmem.models.places import Identity, Place
 from factmem.models.when import moment, system_clock
-from factmem.providers._guarded import guarded
 from factmem.providers._reader import FactReader
-from factmem.providers.base import FactStore
+from factmem.providers._view import view_of
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.store import FactStore
 
 _SIGNS = {"contradiction": "≠", "proposed": "?", "doubtful": "!", "new": "+"}
 
@@ -66,7 +66,7 @@ OneValue: TypeAlias = Annotated[
 def _review_of(store: Store, *places: Place) -> MemoryReview:
     """Return the review of some places of a store, or of all, with plain JSON values."""
     boundary = UNBOUNDED.narrowed(places=places) if places else None
-    kept, events = guarded(store, boundary, MemoryEvents()), MemoryEvents()
+    kept, events = view_of(store, boundary, MemoryEvents()), MemoryEvents()
     return MemoryReview(kept, FactReader(kept), events, system_clock)
 
 

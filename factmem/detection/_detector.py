@@ -28,8 +28,8 @@ from factmem.models.facts import AnyFact, acting_unless_named
 from factmem.models.places import Identity, Place
 from factmem.prompt._transcript import SaidMessage, Transcript
 from factmem.providers._reader import FactReader
-from factmem.providers.base import FactStore, is_complete
 from factmem.providers.results import Learned, Moment, RetractedFact
+from factmem.providers.store import FactStore, is_complete
 from factmem.usage import Usage
 
 PIECE_TOKENS = 6_000

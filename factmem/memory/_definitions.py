@@ -7,7 +7,7 @@ from factmem.events import MemoryOperation
 from factmem.memory._parts import MemoryParts
 from factmem.models._definition_changes import compared
 from factmem.models.facts import ConceptDefinition
-from factmem.providers.base import is_complete
+from factmem.providers.store import is_complete
 
 
 async def tell_definitions(parts: MemoryParts) -> None:

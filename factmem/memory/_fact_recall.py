@@ -26,7 +26,7 @@ from factmem.models.facts import FactType
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MemoryMessage, Quoted
-from factmem.providers.base import FactStore, fact_store
+from factmem.providers.store import FactStore, fact_store
 from factmem.recall._place_cache import IndexCache
 from factmem.recall.match import Match, RecallQuery, RecallReport, RecallResult, checked_question
 

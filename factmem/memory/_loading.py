@@ -35,7 +35,7 @@ from factmem.models.facts import (
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers._reader import MANY
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 
 
 async def separated(

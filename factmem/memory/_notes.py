@@ -22,7 +22,7 @@ from factmem.models.facts import (
 )
 from factmem.models.places import Place
 from factmem.models.profile import P, Profile, loaded_profile, values_of
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 
 NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=False)
 """The concept of free texts."""

@@ -33,9 +33,10 @@ from factmem.models.places import MemorySubject
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
 from factmem.prompt.memory_message import MemoryMessage, MessageForm
-from factmem.providers._guarded import guarded
 from factmem.providers._reader import FactReader
-from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers._view import view_of
+from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.recall._place_cache import IndexCache
 from factmem.recall.match import RecallSettings
 
@@ -149,7 +150,7 @@ def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListene
 
 
 class MemoryParts:
-    """What the methods of a memory or a view work with, all with one guarded provider.
+    """What the methods of a memory or a view work with, all with one view of the store.
 
     `provider` is restricted to the boundary of the view and reports its operations, `reader` reads from
     it, `selection` has the places of calls, and `events` reports what the provider does not: calls that
@@ -168,7 +169,7 @@ class MemoryParts:
         self.selection: PlaceSelection = selection
         self.events: MemoryEvents = settings.events
         self.clock: TimeProvider = settings.clock
-        self.provider: FactStore = guarded(settings.provider, boundary, settings.events)
+        self.provider: FactStore = view_of(settings.provider, boundary, settings.events)
         self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
         self.workers: Workers = Workers()
 

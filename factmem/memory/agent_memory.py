@@ -45,9 +45,10 @@ from factmem.models.profile import Concepts, P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import TimeProvider, system_clock
 from factmem.prompt.memory_message import FORM, LoadReport, MessageForm
-from factmem.providers._guarded import GuardedStore
-from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
+from factmem.providers._view import StoreView
 from factmem.providers.conversations import rest_of
+from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.store import FactStore, fact_store
 from factmem.recall.match import RecallReport, RecallResult, RecallSettings
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class AgentMemory:
     def provider(self) -> AgentMemoryProvider:
         """The provider, restricted to the view's places. Its operations are reported as events."""
         store = self._parts.provider
-        return store if isinstance(store, GuardedStore) else self._settings.provider
+        return store if isinstance(store, StoreView) else self._settings.provider
 
     @property
     def store(self) -> FactStore:

@@ -27,7 +27,7 @@ from factmem.models._values import Canonical, JsonValue, canonical, checked_name
 from factmem.models.facts import Concept, FactType
 from factmem.models.places import Place
 from factmem.models.when import stamp
-from factmem.providers.base import FactStore, fact_store
+from factmem.providers.store import FactStore, fact_store
 
 __all__: list[str] = []
 

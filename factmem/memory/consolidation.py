@@ -33,7 +33,7 @@ from factmem.models.facts import Concept, FactType, acting_unless_named, new_id
 from factmem.models.places import Identity, Place
 from factmem.prompt._escaping import json_line, prompt_section
 from factmem.prompt._transcript import folded
-from factmem.providers.base import fact_store
+from factmem.providers.store import fact_store
 from factmem.usage import Usage
 
 __all__ = ["ConsolidationReport", "MemoryConsolidation"]

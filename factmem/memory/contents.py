@@ -53,8 +53,8 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemorySubject, Place, ScopeChoice
 from factmem.models.when import before, stamp
-from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt, ForgetConditions, Forgotten, PlaceInfo, Purge
+from factmem.providers.store import FactStore, fact_store
 
 __all__ = ["MemoryContents"]
 

@@ -26,10 +26,9 @@ from factmem.models._values import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.providers.base import fact_store
+from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import (
     ConversationInfo,
-    ConversationStore,
     LearningState,
     LearningTask,
     NewTurn,
@@ -37,6 +36,7 @@ from factmem.providers.conversations import (
     checked_span,
     new_turn,
 )
+from factmem.providers.store import fact_store
 
 __all__ = ["Conversation", "MemoryConversations"]
 

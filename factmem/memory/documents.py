@@ -12,7 +12,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models._values import MAX_NAME, checked_name
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 
 __all__ = ["MemoryDocuments"]
 

@@ -15,8 +15,8 @@ from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyConcept, AnyFact, FactSource, FactType
 from factmem.models.places import Identity, Place
-from factmem.providers.base import FactStore, is_complete
 from factmem.providers.results import ErasureReceipt, PlaceInfo
+from factmem.providers.store import FactStore, is_complete
 
 __all__ = ["FactOrigin"]
 

@@ -29,7 +29,7 @@ from factmem.models.facts import (
 from factmem.models.places import MemorySubject, Place
 from factmem.models.when import TimeProvider, stamp, utc
 from factmem.providers._reader import FactReader, each_of
-from factmem.providers.base import FactStore, fact_store
+from factmem.providers.store import FactStore, fact_store
 
 __all__ = ["InboxItem", "MemoryReview"]
 

@@ -17,21 +17,18 @@ if TYPE_CHECKING:
     from factmem.providers._backend import Present as Present
     from factmem.providers._backend import StoreClock as StoreClock
     from factmem.providers._postgres.driver import Pool as Pool
-    from factmem.providers._sql.store import DurableStore as DurableStore
-    from factmem.providers.base import AgentMemoryProvider as AgentMemoryProvider
-    from factmem.providers.base import FactStore as FactStore
+    from factmem.providers.conversation_store import ConversationStore as ConversationStore
     from factmem.providers.conversations import ConversationInfo as ConversationInfo
-    from factmem.providers.conversations import ConversationStore as ConversationStore
     from factmem.providers.conversations import LearningState as LearningState
     from factmem.providers.conversations import LearningTask as LearningTask
     from factmem.providers.conversations import NewTurn as NewTurn
     from factmem.providers.conversations import Turn as Turn
     from factmem.providers.conversations import TurnChanges as TurnChanges
-    from factmem.providers.erasures import erasing as erasing
     from factmem.providers.in_memory import InMemoryProvider as InMemoryProvider
     from factmem.providers.in_memory import NoMemory as NoMemory
     from factmem.providers.local_file import LocalFileMemoryProvider as LocalFileMemoryProvider
     from factmem.providers.postgres import PostgresMemoryProvider as PostgresMemoryProvider
+    from factmem.providers.provider import AgentMemoryProvider as AgentMemoryProvider
     from factmem.providers.results import ErasureReceipt as ErasureReceipt
     from factmem.providers.results import ForgetConditions as ForgetConditions
     from factmem.providers.results import Forgotten as Forgotten
@@ -50,6 +47,7 @@ if TYPE_CHECKING:
     from factmem.providers.storages import EncryptedStorage as EncryptedStorage
     from factmem.providers.storages import ProviderKeys as ProviderKeys
     from factmem.providers.storages import SimpleStorage as SimpleStorage
+    from factmem.providers.store import FactStore as FactStore
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
@@ -65,21 +63,19 @@ else:
                 "StoreClock",
             ],
             "_postgres.driver": ["Pool"],
-            "_sql.store": ["DurableStore"],
-            "base": ["AgentMemoryProvider", "FactStore"],
+            "conversation_store": ["ConversationStore"],
             "conversations": [
                 "ConversationInfo",
-                "ConversationStore",
                 "LearningState",
                 "LearningTask",
                 "NewTurn",
                 "Turn",
                 "TurnChanges",
             ],
-            "erasures": ["erasing"],
             "in_memory": ["InMemoryProvider", "NoMemory"],
             "local_file": ["LocalFileMemoryProvider"],
             "postgres": ["PostgresMemoryProvider"],
+            "provider": ["AgentMemoryProvider"],
             "results": [
                 "ErasureReceipt",
                 "ForgetConditions",
@@ -98,5 +94,6 @@ else:
                 "place_info",
             ],
             "storages": ["EncryptedStorage", "ProviderKeys", "SimpleStorage"],
+            "store": ["FactStore"],
         },
     )

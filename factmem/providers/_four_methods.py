@@ -13,10 +13,9 @@ from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition, FactType, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import WhenLike
-from factmem.providers._provider import AgentMemoryProvider
-from factmem.providers.base import FactStore, fact_store
-from factmem.providers.erasures import moment_of, unless_erased
+from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import Learned, Moment, RetractedFact
+from factmem.providers.store import FactStore, fact_store
 
 
 def as_store(provider: AgentMemoryProvider) -> FactStore:
@@ -104,8 +103,7 @@ class FourMethods(FactStore):
 
     @override
     async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
-        # `erasing` announces the erasures of the provider, not those of this object.
-        return await moment_of(self._provider, subject, scope)
+        return Moment(bool(await self._provider.load_all(subject, scope)))
 
     @override
     async def learn(
@@ -117,11 +115,13 @@ class FourMethods(FactStore):
         retracted: Iterable[RetractedFact] = (),
         since: Moment | None = None,
     ) -> Learned:
-        async with unless_erased(self._provider, since) as is_free:
-            if is_free:
-                for fact in facts:
-                    await self._provider.save(fact, subject, scope)
-        return Learned(is_erased=not is_free)
+        # A place that had facts when the chat was read, and has none now, was erased meanwhile.
+        had_facts = since is not None and bool(since.state)
+        if had_facts and not await self._provider.load_all(subject, scope):
+            return Learned(is_erased=True)
+        for fact in facts:
+            await self._provider.save(fact, subject, scope)
+        return Learned()
 
     async def _raise(self, *_: Any, **__: Any) -> NoReturn:
         fact_store(self)

@@ -1,7 +1,6 @@
 """Conversations: the messages of a user's chats, and the queue of those that are to be learnt.
 
     Turn, ConversationInfo   what is read
-    ConversationStore        the operations of a store, `FactStore.conversations`
     LearningTask             a conversation that a worker has leased from the queue
 
 A conversation belongs to a place, as facts do: it is encrypted with the place's store, restricted by
@@ -9,7 +8,6 @@ the same views and erased with the place. Its queue is one row, written in the t
 message, so that any process can learn what another one has stored.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,13 +20,12 @@ from factmem._arguments import expect, expect_within, kind_of
 from factmem.llm.messages import content_text
 from factmem.models._display import Displayed
 from factmem.models._values import JsonValue, checked_name
-from factmem.models.boundary import UNBOUNDED, Boundary
+from factmem.models.boundary import Boundary
 from factmem.models.places import Identity, Place
 from factmem.models.when import utc
 
 __all__ = [
     "ConversationInfo",
-    "ConversationStore",
     "LearningState",
     "LearningTask",
     "NewTurn",
@@ -135,102 +132,6 @@ class NewTurn(NamedTuple):
     """The fields to store: `id`, `message`, and `said` if the time is known."""
     id: str | None
     """The id that the application gave; a message with a known id is not appended again."""
-
-
-class ConversationStore(ABC):
-    """The conversations of a store. The methods raise as those of `FactStore` do."""
-
-    @abstractmethod
-    async def append(
-        self,
-        turns: Sequence[NewTurn],
-        conversation: str,
-        place: Place,
-        *,
-        learn_after: timedelta | None = None,
-    ) -> list[Turn]:
-        """Append messages in one durable write, all or none, and return them.
-
-        A message with an id that the conversation has already is left out.
-
-        Args:
-            turns: The messages.
-            conversation: The id of the conversation.
-            place: Its place.
-            learn_after: Queue the conversation for learning, when it has rested for this long or, if
-                it never rests, after ten times as long. None does not queue it.
-        """
-
-    @abstractmethod
-    async def turns(
-        self, conversation: str, place: Place, *, last: int | None = None, before: int | None = None
-    ) -> list[Turn]:
-        """Return messages, oldest first: the last ones, of those with a number less than `before`."""
-
-    @abstractmethod
-    async def conversations(self, place: Place) -> list[ConversationInfo]:
-        """Return the conversations of a place, the one that was active last first."""
-
-    @abstractmethod
-    async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
-        """Return what changed in the conversations of places; those without changes are left out.
-
-        Args:
-            since: The places, each with the `version` of an earlier answer for it; None returns all
-                messages.
-        """
-
-    @abstractmethod
-    async def remove(
-        self,
-        conversation: str,
-        place: Place,
-        *,
-        before: datetime | None = None,
-        ids: Sequence[str] | None = None,
-    ) -> int:
-        """Remove messages physically, and return how many.
-
-        Args:
-            conversation: The id of the conversation.
-            place: Its place.
-            before: Remove the messages that were appended before.
-            ids: Remove the messages with these ids. Without `before` and `ids`, all.
-        """
-
-    @abstractmethod
-    async def take(
-        self, lease: timedelta, within: Boundary = UNBOUNDED, *, conversation: str | None = None
-    ) -> LearningTask | None:
-        """Lease the conversation that is due longest; None if none is due.
-
-        No other process gets it until the lease ends.
-
-        Args:
-            lease: How long the caller has it.
-            within: Only conversations of these places; also of `retry` and `state`.
-            conversation: Only this one, as soon as it is queued: it need not be due.
-
-        Raises:
-            ValueError: `within` names subjects without entities or scopes, so that its places are
-                unknown.
-        """
-
-    @abstractmethod
-    async def learnt(self, task: LearningTask, upto: int) -> bool:
-        """Record that all messages before the number `upto` were learnt; return whether the lease held."""
-
-    @abstractmethod
-    async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
-        """Record a failed attempt, to be repeated after a pause; None gives up."""
-
-    @abstractmethod
-    async def retry(self, within: Boundary = UNBOUNDED) -> int:
-        """Queue the conversations that were given up again, and return how many."""
-
-    @abstractmethod
-    async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
-        """Return the state of the queue."""
 
 
 REST = timedelta(seconds=30)

@@ -17,12 +17,12 @@ from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
 from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concepts
 from factmem.models.facts import Concept
 from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock
-from factmem.providers._conversations import ConversingStore
 from factmem.providers._group_commit import EventLoop, Pending
 from factmem.providers._sql.conversations import StoredConversations
 from factmem.providers._sql.session import Session
@@ -33,7 +33,9 @@ from factmem.providers._sql.writing import Moment, Save
 from factmem.providers._sqlite import session as schema
 from factmem.providers._sqlite.places import SqliteTables
 from factmem.providers._sqlite.session import SqliteSession
+from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import PlaceLimit
+from factmem.providers.store import FactStore
 
 __all__ = ["InMemoryProvider", "NoMemory"]
 
@@ -43,7 +45,7 @@ R = TypeVar("R")
 _WARM_PLACES = 10_000
 
 
-class InMemoryProvider(ConversingStore):
+class InMemoryProvider(FactStore):
     """A `FactStore` in memory. Its facts are lost with the instance.
 
     Safe for any number of tasks and threads, each with its own event loop. Every call is one
@@ -60,7 +62,9 @@ class InMemoryProvider(ConversingStore):
         self, *, clock: TimeProvider = system_clock, limit: PlaceLimit | None = None
     ) -> None:
         times = StoreClock(clock)
-        super().__init__(InlineBackend(MemoryPlaces(times), times), limit)
+        backend = InlineBackend(MemoryPlaces(times), times)
+        super().__init__(backend, limit)
+        self._conversations = ConversationStore(backend, self._enter_place, limit)
 
 
 class InlineBackend(SqlBackend):
@@ -132,7 +136,7 @@ class MemoryPlaces(StoredPlaces):
 _logger = getLogger(__name__)
 
 
-class NoMemory(ConversingStore):
+class NoMemory(FactStore):
     """A `FactStore` that stores nothing and returns nothing.
 
     It raises the same exceptions for wrong calls as every other store, so an application that works
@@ -145,7 +149,9 @@ class NoMemory(ConversingStore):
 
     def __init__(self, *, clock: TimeProvider = system_clock) -> None:
         times = StoreClock(clock)
-        super().__init__(_Nothing(MemoryPlaces(times), times))
+        backend = _Nothing(MemoryPlaces(times), times)
+        super().__init__(backend)
+        self._conversations = ConversationStore(backend, self._enter_place, None)
         self._clock = clock
 
     @override
@@ -162,6 +168,8 @@ class NoMemory(ConversingStore):
 class _Nothing(InlineBackend):
     """A backend to which nothing is ever added."""
 
+    _nothing = Ledger()
+
     @override
     async def present(
         self,
@@ -172,7 +180,7 @@ class _Nothing(InlineBackend):
         keyword: str | None = None,
     ) -> R:
         await _called("load", identity)
-        return await super().present(identity, present, until=until)
+        return present(self._nothing, self._clock.now())
 
     @override
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:

@@ -25,7 +25,7 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
 from factmem.models.when import EVER, TimeProvider, When, between
 from factmem.providers._reader import FactReader, each_of
-from factmem.providers.base import FactStore, is_complete
+from factmem.providers.store import FactStore, is_complete
 from factmem.recall._documents import Span, asked_spans, clause_of_time
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_cache import (

@@ -28,7 +28,7 @@ from factmem.embedding.openai import checked_vectors
 from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.places import Identity, Place
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.recall._documents import LONGEST_TEXT, meaning_of
 from factmem.recall._place_cache import IndexCache, PlaceCache, PlacesIndex, Snapshots
 from factmem.recall._place_vectors import PlaceVectors, unit

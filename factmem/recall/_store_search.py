@@ -16,7 +16,6 @@ from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
-from factmem.providers.base import FactStore
 from factmem.providers.results import (
     PlaceStatistics,
     SearchAnswer,
@@ -24,6 +23,7 @@ from factmem.providers.results import (
     SearchDocument,
     SearchQuestion,
 )
+from factmem.providers.store import FactStore
 from factmem.recall._bm25 import DenseScores, QueryWords, Term, TermIndex, WordScores
 from factmem.recall._documents import (
     FIELD_WEIGHTS,

@@ -29,8 +29,8 @@ from factmem.models.facts import Concept, FactSource, FactType, SingleFact, Sour
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import OPEN, RecallFilter
 from factmem.models.when import TimeProvider
-from factmem.providers.base import FactStore
 from factmem.providers.conversations import ChangedConversation, Turn, TurnChanges
+from factmem.providers.store import FactStore
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_cache import IndexCache
 from factmem.recall.match import Match, RecallQuery, TurnMatch

@@ -16,7 +16,7 @@ from factmem.ledger.history import History
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import WhenLike
-from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import (
     ErasureReceipt,
     ForgetConditions,
@@ -24,6 +24,7 @@ from factmem.providers.results import (
     Purge,
     ShredReceipt,
 )
+from factmem.providers.store import FactStore
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
@@ -94,7 +95,12 @@ class StoreSync(WrapsContext[S]):
         super().__init__(expect_methods(store, needed, "store", example), portal)
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """See `AgentMemoryProvider.save`."""
+        """Store `fact` as a statement about its concept, said at its `timestamp`.
+
+        Raises:
+            ValueError: A value would change in a round trip through JSON. Nothing was stored.
+            StorageError: The store failed. Nothing was acknowledged.
+        """
         return self._portal.call(self._wrapped.save, fact, subject, scope)
 
     def save_many(
@@ -150,7 +156,11 @@ class StoreSync(WrapsContext[S]):
     def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """See `AgentMemoryProvider.load_by_description`."""
+        """Return the current facts that match a few words.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
         return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
 
     def history(

@@ -32,7 +32,7 @@ from factmem.models.facts import (
     SourceKind,
 )
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 __all__ = ["ProviderContract"]

@@ -23,8 +23,8 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
 from factmem.models.places import Identity, Place
 from factmem.models.when import stamp
-from factmem.providers.base import FactStore, fact_store
 from factmem.providers.results import ErasureReceipt
+from factmem.providers.store import FactStore, fact_store
 from factmem.transfer.reports import ImportReport
 
 

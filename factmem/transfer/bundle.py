@@ -68,9 +68,9 @@ from factmem.models._values import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, stamp, system_clock, utc
-from factmem.providers.base import FactStore
 from factmem.providers.conversations import NewTurn, Turn, new_turn
 from factmem.providers.results import ErasureReceipt
+from factmem.providers.store import FactStore
 from factmem.transfer._rows import (
     MOST_BYTES,
     check_store,

@@ -25,8 +25,8 @@ from factmem._arguments import expect
 from factmem.models._values import checked_name
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import utc
-from factmem.providers.base import FactStore
 from factmem.providers.conversations import new_turn, rest_of
+from factmem.providers.store import FactStore
 from factmem.transfer._rows import check_store
 from factmem.transfer.reports import ImportProblem, ImportReport
 

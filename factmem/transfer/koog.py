@@ -63,7 +63,7 @@ from factmem.models.places import (
     Place,
 )
 from factmem.models.when import stamp
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.transfer._rows import MOST_BYTES, check_store, parsed_json
 from factmem.transfer.reports import ImportProblem, ImportReport
 

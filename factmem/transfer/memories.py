@@ -35,7 +35,7 @@ from factmem.models.facts import (
 )
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.when import When, stamp
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.transfer._rows import check_store
 from factmem.transfer.reports import ImportProblem, ImportReport
 

@@ -29,9 +29,9 @@ from factmem.models.facts import (
     SingleFact,
 )
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.store import FactStore
 from tests.doubles import FunctionModel
 from tests.world import (
     PRODUCT,

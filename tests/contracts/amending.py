@@ -13,7 +13,7 @@ from factmem.ledger.entries import Amendment, Entry, stored
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import MemoryScope
 from factmem.models.when import stamp
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.clock import START, SettableClock
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 

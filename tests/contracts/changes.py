@@ -9,7 +9,7 @@ import pytest
 
 from factmem.errors import StoredFactError, UnboundSubjectError
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.place_changes import (

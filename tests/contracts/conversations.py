@@ -9,8 +9,8 @@ import pytest
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.facts import FactSource, SourceKind
 from factmem.models.places import MemoryScope, Place
-from factmem.providers.base import FactStore
 from factmem.providers.conversations import LearningTask, Turn, new_turn
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, PERSON, THEME, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.instances import SecondInstances

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from factmem.models.facts import Concept, ConceptDefinition, FactType
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, theme
 from tests.contracts.instances import SecondInstances
 

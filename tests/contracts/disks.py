@@ -14,7 +14,7 @@ import pytest
 from factmem.errors import StorageError
 from factmem.models.facts import SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers._sql.store import DurableStore
+from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, theme
 from factmem.testing.providers import NAMES
 from tests.contracts.folders import (
@@ -82,7 +82,7 @@ def _with_files_that_cannot_grow(home: StoreFolder, backend: str) -> None:
     anyio.run(main, backend=backend)
 
 
-async def _save_until_full(store: DurableStore, name: str) -> list[str]:
+async def _save_until_full(store: SqlStore, name: str) -> list[str]:
     """Save until two saves have failed, and return the others."""
     saved: list[str] = []
     failed = 0

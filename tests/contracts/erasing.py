@@ -11,7 +11,7 @@ from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.models.places import MemorySubject, Place
 from factmem.models.when import stamp
-from factmem.providers._sql.store import DurableStore
+from factmem.providers._sql.store import SqlStore
 from factmem.providers.results import Forgotten
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from factmem.testing.clock import SettableClock
@@ -37,7 +37,7 @@ SEEDS = range(12)
 LENGTH = 30
 """The number of steps of a random history."""
 
-Step = Callable[[DurableStore, str], Awaitable[object]]
+Step = Callable[[SqlStore, str], Awaitable[object]]
 
 STEPS: dict[str, Sequence[Step]] = {
     "current": [lambda store, secret: store.save(theme(secret), ALICE, AGENT)],
@@ -69,7 +69,7 @@ STEPS: dict[str, Sequence[Step]] = {
 """What may have happened to a value before it is purged."""
 
 
-async def _index(store: DurableStore, subject: MemorySubject, text: str) -> None:
+async def _index(store: SqlStore, subject: MemorySubject, text: str) -> None:
     version = await store.version(subject, AGENT)
     assert version is not None
     assert await store.write_index(subject, AGENT, text.encode(), version=version)
@@ -236,7 +236,7 @@ class Erasing(StoreFolders):
         await random_history(home, seed)
 
 
-async def _themes(store: DurableStore, times: int) -> list[int]:
+async def _themes(store: SqlStore, times: int) -> list[int]:
     """Return how many themes were read by the last of some readings."""
     found = []
     for _ in range(times):
@@ -261,7 +261,7 @@ async def random_history(home: StoreFolder, seed: int) -> None:
 
 
 class _RandomHistory:
-    def __init__(self, store: DurableStore, home: StoreFolder, seed: int) -> None:
+    def __init__(self, store: SqlStore, home: StoreFolder, seed: int) -> None:
         self.store, self._home = store, home
         self.random = random.Random(seed)
         self._number = 0

@@ -12,10 +12,10 @@ import pytest
 from factmem.encryption.key import Key
 from factmem.models.places import MemorySubject
 from factmem.models.when import TimeProvider, system_clock
-from factmem.providers._sql.store import DurableStore
+from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages
 
-Opening: TypeAlias = Callable[[Path, Sequence[str], TimeProvider], DurableStore]
+Opening: TypeAlias = Callable[[Path, Sequence[str], TimeProvider], SqlStore]
 """Returns a new store on a folder, its keys as base64 strings, and a clock."""
 
 
@@ -28,7 +28,7 @@ class StoreFolder:
     keys: tuple[str, ...] = ()
     """The keys of an encrypted store, as base64 strings; the first one is preferred."""
 
-    def open(self, clock: TimeProvider = system_clock) -> DurableStore:
+    def open(self, clock: TimeProvider = system_clock) -> SqlStore:
         """Return a new store on the folder."""
         return self.opening(self.path, self.keys, clock)
 
@@ -84,7 +84,7 @@ class StoreFolders:
 
     def open_store(
         self, folder: Path, keys: Sequence[str], clock: TimeProvider = system_clock
-    ) -> DurableStore:
+    ) -> SqlStore:
         """Return a new store on a folder; on an existing one if there is one.
 
         The keys of an encrypted store are base64 strings. Other processes call this method too: the
@@ -107,18 +107,18 @@ class StoreFolders:
 ALICE, BOB = PERSON.of("alice"), PERSON.of("bob")
 
 
-async def save(store: DurableStore, value: str, subject: MemorySubject = ALICE) -> None:
+async def save(store: SqlStore, value: str, subject: MemorySubject = ALICE) -> None:
     """Save a language."""
     await store.save(languages(value), subject, AGENT)
 
 
-async def values(store: DurableStore, subject: MemorySubject = ALICE) -> list[str]:
+async def values(store: SqlStore, subject: MemorySubject = ALICE) -> list[str]:
     """Return the current languages, in the order of their saves."""
     facts = await store.load(LANGUAGES, subject, AGENT)
     return [value for fact in facts for value in fact.values]
 
 
-async def save_many_times(store: DurableStore, name: str, count: int) -> list[str]:
+async def save_many_times(store: SqlStore, name: str, count: int) -> list[str]:
     """Save some values one after the other, read each, and return them."""
     saved: list[str] = []
     for number in range(count):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from factmem.models.facts import Concept, FactSource, MultipleFacts, SingleFact, SourceKind
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 

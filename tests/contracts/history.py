@@ -16,7 +16,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 

@@ -7,7 +7,7 @@ import pytest
 
 from factmem.errors import StoreBusyError, UnboundSubjectError
 from factmem.models.places import MemoryScope
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.place_changes import CHANGES, REMOVALS, begin, change, current

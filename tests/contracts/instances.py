@@ -3,7 +3,7 @@
 import pytest
 
 from factmem.models.when import TimeProvider
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing.clock import SettableClock
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from factmem.models.facts import MultipleFacts, SingleFact
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
 

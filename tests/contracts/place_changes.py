@@ -6,7 +6,7 @@ from typing import Any
 
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.amending import instead

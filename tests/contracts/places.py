@@ -7,7 +7,7 @@ import pytest
 
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 

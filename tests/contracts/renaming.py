@@ -3,8 +3,8 @@
 from typing import Any
 
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, SAID, THEME, USER, languages, theme
 
 LOOK = Concept("look", "The look of the user's IDE", was=[THEME.keyword])

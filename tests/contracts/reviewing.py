@@ -18,8 +18,8 @@ from factmem.models.facts import (
     acting,
 )
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER
 from factmem.testing.clock import START, SettableClock
 

@@ -11,7 +11,7 @@ import pytest
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
 from factmem.models.facts import AnyFact
 from factmem.models.places import MemorySubject
-from factmem.providers._sql.store import DurableStore
+from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages, theme
 from tests.contracts.folders import (
     ALICE,
@@ -203,7 +203,7 @@ class Tampering(StoreFolders):
 
 
 async def _judged(
-    store: DurableStore, damage: Damage, truth: Mapping[MemorySubject, list[object]]
+    store: SqlStore, damage: Damage, truth: Mapping[MemorySubject, list[object]]
 ) -> list[str]:
     """Return what is wrong in the readings of a damaged store."""
     wrong: list[str] = []
@@ -220,7 +220,7 @@ async def _judged(
     return wrong
 
 
-async def _is_refused(store: DurableStore, anchor: str) -> bool:
+async def _is_refused(store: SqlStore, anchor: str) -> bool:
     try:
         await store.verify(anchor)
     except (CorruptJournalError, DecryptionError):
@@ -245,13 +245,13 @@ async def _fill(home: StoreFolder, older: StoreFolder) -> None:
         await save(store, "go", CAROL)
 
 
-async def _grow(store: DurableStore) -> None:
+async def _grow(store: SqlStore) -> None:
     for value in ("light", "dark"):
         await store.save(theme(value), ALICE, AGENT)
         await save(store, value, BOB)
 
 
-async def _everything(store: DurableStore, subject: MemorySubject) -> list[object]:
+async def _everything(store: SqlStore, subject: MemorySubject) -> list[object]:
     """Return all that can be read of a place, after reading one concept of it."""
     facts = await store.load(LANGUAGES, subject, AGENT)
     everything: list[AnyFact] = await store.load_all(subject, AGENT)

@@ -6,7 +6,7 @@ import pytest
 
 from factmem.encryption.key import Key
 from factmem.errors import DecryptionError, TamperedError, WrongKeyError
-from factmem.providers._sql.store import DurableStore
+from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, PERSON, theme
 from tests.contracts.erasing import MARK
 from tests.contracts.folders import (
@@ -54,7 +54,7 @@ class Rotating(StoreFolders):
                 other.begin(save_many_times, "theirs", SAVES)
                 async with anyio.create_task_group() as tasks:
 
-                    async def keep_saving(one: DurableStore, name: str) -> None:
+                    async def keep_saving(one: SqlStore, name: str) -> None:
                         saved.extend(await save_many_times(one, name, SAVES))
 
                     tasks.start_soon(keep_saving, store, "task")

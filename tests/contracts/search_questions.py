@@ -8,8 +8,8 @@ from typing import Any
 
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
 from factmem.providers.results import SearchAnswer, SearchDocument, SearchQuestion
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, USER
 
 HERE = Place(AGENT, USER)

@@ -8,8 +8,8 @@ import pytest
 
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.providers.base import FactStore
 from factmem.providers.results import SearchAnswer
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, PERSON, THEME, USER, languages, theme
 from tests.contracts.search_questions import (
     AXES,

@@ -10,7 +10,7 @@ from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact, Concept, FactSource, MultipleFacts, SingleFact, SourceKind
 from factmem.models.places import MemoryScope, Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, SAID, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.place_changes import HOUR

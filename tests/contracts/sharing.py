@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from factmem.providers._sql.store import DurableStore
+from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, LANGUAGES
 from tests.contracts.folders import (
     ALICE,
@@ -142,13 +142,11 @@ class Sharing(StoreFolders):
                     os.kill(child, signal.SIGKILL)
 
 
-async def _compact(store: DurableStore) -> None:
+async def _compact(store: SqlStore) -> None:
     await store.compact(ALICE, AGENT)
 
 
-async def _save_and_copy(
-    store: DurableStore, home: StoreFolder, copies: Path, count: int
-) -> list[str]:
+async def _save_and_copy(store: SqlStore, home: StoreFolder, copies: Path, count: int) -> list[str]:
     with _copying(home, copies):
         return await save_many_times(store, "theirs", count)
 
@@ -216,7 +214,7 @@ def _fork_and_save(home: StoreFolder, backend: str, is_busy: bool) -> None:
             raise AssertionError(f"lost {lost}, invented {invented}, {len(found)} in all")
 
 
-def _forked(store: DurableStore, name: str, backend: str) -> tuple[int, int]:
+def _forked(store: SqlStore, name: str, backend: str) -> tuple[int, int]:
     """Save in a forked child; return its id and a pipe that can be read when it has ended."""
     here, there = os.pipe()
     child = fork()

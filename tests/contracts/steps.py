@@ -14,7 +14,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, SAID, USER
 from factmem.testing.clock import SettableClock
 from tests.contracts.amending import instead

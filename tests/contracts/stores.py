@@ -1,6 +1,6 @@
 """The contract of `FactStore`, which every kind of store passes."""
 
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing.providers import ProviderContract
 from tests.contracts.amending import Amending
 from tests.contracts.batches import Batches

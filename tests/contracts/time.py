@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from factmem.models.facts import Concept, FactState, FactType, SingleFact
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 

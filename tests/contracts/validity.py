@@ -9,8 +9,8 @@ from factmem.ledger.history import change_ids
 from factmem.models.facts import AnyFact, Concept, FactState, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.when import When
-from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, USER
 from factmem.testing.clock import SettableClock
 from tests.contracts.situations import PARTS, Step, part_of, steps

@@ -5,7 +5,7 @@ import pytest
 
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.place_changes import CHANGES, ELSEWHERE, begin, change, current

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from factmem.ledger.history import Histories, history
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing.clock import SettableClock
 from tests.world import AGENT, ALICE, KINDS, store_of
 

@@ -3,7 +3,7 @@
 import pytest
 
 from factmem.memory.agent_memory import AgentMemory
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing.clock import START, SettableClock
 from tests.recall.conftest import store
 from tests.world import memory_of

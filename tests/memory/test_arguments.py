@@ -15,9 +15,9 @@ from factmem.events import MemoryEvent
 from factmem.llm.openai import OpenAIChatModel
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemoryScopesProfile, Place
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.storages import SimpleStorage
+from factmem.providers.store import FactStore
 from factmem.recall.match import RecallSettings, RecallWeights
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider

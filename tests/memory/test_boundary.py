@@ -18,8 +18,8 @@ from factmem.models.places import (
     MemorySubject,
     Place,
 )
-from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.store import FactStore
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
 
 NAMES = st.sampled_from(["a", "b", "A", "a/b", "café", "cafe\u0301"])

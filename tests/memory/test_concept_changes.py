@@ -15,8 +15,8 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.concept_changes import KeywordMerge
 from factmem.models.facts import Concept, FactState, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject
-from factmem.providers.base import FactStore
 from factmem.providers.results import RetractedFact
+from factmem.providers.store import FactStore
 from tests.ledgers import KEYWORDS, Step, entries_of, ledgers, searched, stamp
 from tests.world import AGENT, ALICE, BOB, KINDS, USER, memory_of, store_of
 

@@ -42,8 +42,8 @@ from factmem.models.facts import (
     SourceKind,
 )
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START
 from tests.doubles import BareProvider

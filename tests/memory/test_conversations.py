@@ -14,8 +14,8 @@ from factmem.events import MemoryEvent
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns
 from factmem.models.facts import FactSource, SourceKind
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
 from tests.world import (
@@ -394,10 +394,10 @@ async def test_wrong_arguments(store: FactStore, clock: SettableClock) -> None:
 async def test_a_store_without_conversations_says_so() -> None:
     """A provider of one's own need not keep them."""
 
-    class Forgetful(InMemoryProvider):
-        conversations = FactStore.conversations
+    class Forgetful(FactStore): ...
 
-    memory = AgentMemory(Forgetful(), scopes=PROFILE, subjects=[ALICE])
+    store = Forgetful(InMemoryProvider()._backend)
+    memory = AgentMemory(store, scopes=PROFILE, subjects=[ALICE])
     with pytest.raises(StorageError, match="Forgetful keeps no conversations"):
         await memory.conversation("chat").append(SAID)
 

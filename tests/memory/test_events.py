@@ -24,9 +24,9 @@ from factmem.events import (
 )
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.when import TimeProvider
-from factmem.providers._guarded import GuardedStore
-from factmem.providers.base import FactStore
+from factmem.providers._view import StoreView
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.contracts.stores import FactStoreContract
 from tests.doubles import BareProvider, FailingProvider
@@ -42,8 +42,8 @@ OP = MemoryOperation
 class TestObservedStore(FactStoreContract):
     """A store with listeners passes the contract of stores."""
 
-    def make_provider(self, clock: TimeProvider) -> GuardedStore:
-        return GuardedStore(InMemoryProvider(clock=clock), None, MemoryEvents([lambda _: None]))
+    def make_provider(self, clock: TimeProvider) -> StoreView:
+        return StoreView(InMemoryProvider(clock=clock), None, MemoryEvents([lambda _: None]))
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ async def test_a_failure_is_reported_as_failed(
 async def test_a_small_provider_emits_events(events: list[MemoryEvent]) -> None:
     """They cover its four methods, and a failure of one of them."""
     memory = memory_of(BareProvider(), listeners=[events.append])
-    assert type(memory.provider) is GuardedStore
+    assert type(memory.provider) is StoreView
     await memory.provider.save(theme("dark"), ALICE, AGENT)
     await memory.provider.load(THEME, ALICE, AGENT)
     await memory.provider.load_all(ALICE, AGENT)

@@ -9,8 +9,8 @@ from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.boundary import Boundary
 from factmem.models.places import MemorySubject, Place
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table
 from tests.world import AGENT, PRODUCT, THEME, USER, memory_of, theme

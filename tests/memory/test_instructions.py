@@ -19,8 +19,8 @@ from factmem.models.facts import (
 from factmem.models.places import MemoryScopesProfile, MemorySubject, Place
 from factmem.prompt.memory_message import INSTRUCTIONS, MessageForm
 from factmem.prompt.tokens import estimate_tokens
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
 from tests.tables import table

@@ -14,9 +14,9 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject, Place
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.transfer import export_facts, import_facts, import_mem0
 
 USER = MemorySubject("user", "The user", 1, per_entity=True)

@@ -17,7 +17,7 @@ from factmem import (
 from factmem.memory.contents import move_place
 from factmem.models.facts import SingleFact
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from tests.processes import Process, Tell
 from tests.world import AGENT, ALICE, LANGUAGES, THEME, USER, languages, theme
 

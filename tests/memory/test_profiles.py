@@ -20,8 +20,8 @@ from factmem.detection.report import Detection
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
 from factmem.models.profile import Profile, remembered
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.properties import examples
 from tests.world import AGENT, ALICE, KINDS, PROFILE, USER, item, store_of, user

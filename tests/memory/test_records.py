@@ -12,8 +12,8 @@ from factmem.ledger.history import HistoryAction
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactSource, MultipleFacts, SingleFact, SourceKind
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.testing.clock import START, SettableClock
 from tests.world import (
     AGE,

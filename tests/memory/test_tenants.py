@@ -6,9 +6,9 @@ import pytest
 
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import PlaceInfo
+from factmem.providers.store import FactStore
 from tests.tables import table
 from tests.world import AGENT, THEME, USER, memory_of, theme
 

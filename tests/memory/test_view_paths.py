@@ -25,8 +25,8 @@ from factmem.models.places import (
     MemorySubject,
     Place,
 )
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.recall.match import RecallResult
 from factmem.testing.chat import ScriptedChatModel
 from factmem.transfer.bundle import export_facts

@@ -23,10 +23,10 @@ from factmem.models.places import (
     Place,
 )
 from factmem.models.when import TimeProvider
-from factmem.providers._guarded import GuardedStore
-from factmem.providers.base import FactStore
+from factmem.providers._view import StoreView
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from factmem.transfer.bundle import export_facts
 from tests.contracts.stores import FactStoreContract
@@ -40,12 +40,12 @@ OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
 class TestGuardedStore(FactStoreContract):
     """Inside its boundary a view passes the contract of stores."""
 
-    def make_provider(self, clock: TimeProvider) -> GuardedStore:
-        return GuardedStore(InMemoryProvider(clock=clock), UNBOUNDED, MemoryEvents())
+    def make_provider(self, clock: TimeProvider) -> StoreView:
+        return StoreView(InMemoryProvider(clock=clock), UNBOUNDED, MemoryEvents())
 
     @pytest.fixture
-    def second(self, provider: FactStore) -> GuardedStore:
-        return GuardedStore(provider, UNBOUNDED, MemoryEvents())
+    def second(self, provider: FactStore) -> StoreView:
+        return StoreView(provider, UNBOUNDED, MemoryEvents())
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -213,7 +213,7 @@ async def test_a_small_provider_is_guarded_too() -> None:
 
     view = memory_of(bare).view(subjects=[ALICE])
 
-    assert type(view.provider) is GuardedStore
+    assert type(view.provider) is StoreView
     assert await view.provider.load_all(BOB, AGENT) == []
     assert await view.provider.load_by_description("theme", BOB, AGENT) == []
     assert await view.view(subjects=[BOB]).current(THEME) == []

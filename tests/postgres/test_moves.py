@@ -6,9 +6,9 @@ import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.models.places import MemorySubject
-from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.transfer.bundle import export_facts, import_facts
 from tests.postgres.conftest import NewStore

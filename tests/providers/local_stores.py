@@ -7,7 +7,7 @@ from typing import Any
 
 from factmem.encryption.key import Key
 from factmem.models.places import MemorySubject
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME
 
 __all__ = ["ALICE", "BOB", "KEY", "current", "disk", "is_sound", "run"]

@@ -4,9 +4,9 @@ import inspect
 
 import pytest
 
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider, NoMemory
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.store import FactStore
 
 
 @pytest.mark.parametrize("provider", [InMemoryProvider, LocalFileMemoryProvider, NoMemory])

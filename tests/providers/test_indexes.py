@@ -8,9 +8,9 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
-from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from factmem.providers.store import FactStore
 from factmem.testing._facts import (
     AGENT,
     THEME,

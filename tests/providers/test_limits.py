@@ -8,10 +8,10 @@ from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryPr
 from factmem.errors import PlaceFullError
 from factmem.ledger.entries import Entry, stored
 from factmem.models.places import Place
-from factmem.providers.base import FactStore
 from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import PlaceLimit
+from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, PERSON, USER, languages, theme
 
 

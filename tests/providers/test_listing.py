@@ -12,7 +12,7 @@ from factmem.errors import UnboundSubjectError
 from factmem.events import MemoryEvents
 from factmem.models.boundary import Boundary
 from factmem.models.places import MemoryScope, MemorySubject, Place
-from factmem.providers._guarded import guarded
+from factmem.providers._view import view_of
 from factmem.providers.in_memory import InMemoryProvider, NoMemory
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
@@ -114,9 +114,9 @@ async def test_a_view_lists_its_places(store: Any) -> None:
     """A view of a tenant, or of some places, shows no others."""
     for levels in (("acme", "a"), ("acme", "b"), ("other", "a")):
         await store.save(theme("dark"), PERSON.of(*levels), AGENT)
-    tenant = guarded(store, Boundary().narrowed(subjects=[PERSON.every("acme")]), MemoryEvents())
+    tenant = view_of(store, Boundary().narrowed(subjects=[PERSON.every("acme")]), MemoryEvents())
     two = [Place(AGENT, PERSON.of("other", "a")), Place(AGENT, PERSON.of("acme", "b"))]
-    few = guarded(store, Boundary().narrowed(places=two), MemoryEvents())
+    few = view_of(store, Boundary().narrowed(places=two), MemoryEvents())
 
     assert len(await tenant.list_places()) == 2
     assert len(await tenant.list_places(limit=1)) == 1

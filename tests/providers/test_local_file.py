@@ -14,9 +14,9 @@ from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError
 from factmem.models.places import MemorySubject
-from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.providers.store import FactStore
 from factmem.testing._facts import (
     AGENT,
     LANGUAGES,

@@ -8,8 +8,8 @@ import pytest
 
 from factmem.errors import UnboundSubjectError
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import NoMemory
+from factmem.providers.store import FactStore
 from factmem.testing._facts import (
     AGENT,
     LANGUAGES,

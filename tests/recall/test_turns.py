@@ -20,8 +20,8 @@ from factmem.models.facts import (
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MessageForm
 from factmem.prompt.tokens import estimate_tokens
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.recall._turn_search import Telling, passages
 from factmem.testing.clock import SettableClock
 from tests.doubles import BareProvider

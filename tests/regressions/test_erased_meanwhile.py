@@ -8,10 +8,9 @@ import anyio
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.base import AgentMemoryProvider
-from factmem.providers.erasures import erasing
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider
 from tests.memory.test_remembering import DARK, TEXT, SlowModel
 from tests.world import AGENT, ALICE, THEME, USER, memory_of, theme
 
@@ -73,20 +72,6 @@ async def test_four_methods_that_lost_all_facts_take_nothing() -> None:
 
     assert await provider.load_all(ALICE, AGENT) == []
     assert (report.saved, len(report.erased)) == ([], 1)
-
-
-async def test_four_methods_can_announce_an_erasure() -> None:
-    """Also of a place that was empty."""
-    provider = FourMethods()
-
-    async def wipe(_: AgentMemory) -> None:
-        async with erasing(provider, ALICE, AGENT):
-            await provider.wipe()
-
-    report = await _remembered(provider, wipe)
-
-    assert await provider.load_all(ALICE, AGENT) == []
-    assert len(report.erased) == 1
 
 
 async def test_four_methods_learn_as_ever() -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from factmem.providers.base import FactStore
+from factmem.providers.store import FactStore
 
 ROOM = Path(__file__).parent.parent.parent / "factmem" / "sync"
 
@@ -78,7 +78,8 @@ OF_MEMORIES = {
 }
 """The methods of stores without a twin: a memory calls them, in the loop of its portal."""
 
-BASE = "factmem.providers.base"
+PROVIDER = "factmem.providers.provider"
+BASE = "factmem.providers.store"
 CORE = "factmem.providers._sql.store"
 LOCAL = "factmem.providers.local_file"
 SQL = "factmem.providers.storages"
@@ -206,7 +207,7 @@ Args:
         (
             Twin(
                 "ProviderSync",
-                f"{BASE}:AgentMemoryProvider",
+                f"{PROVIDER}:AgentMemoryProvider",
                 "A provider for code that does not use `await`.",
                 base="Wraps[AgentMemoryProvider]",
             ),
@@ -232,7 +233,7 @@ Args:
         ),
         (
             ("factmem._arguments", "expect_methods"),
-            (BASE, "AgentMemoryProvider"),
+            (PROVIDER, "AgentMemoryProvider"),
             (BASE, "FactStore"),
             (WRAPPING, "Wraps"),
             (WRAPPING, "WrapsContext"),

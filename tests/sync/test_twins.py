@@ -26,10 +26,11 @@ from factmem import (
     SingleFact,
 )
 from factmem.memory import MemoryContents, MemoryDocuments, MemoryTool
-from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.in_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.storages import ProviderKeys
+from factmem.providers.store import FactStore
 from factmem.sync import LocalStoreSync, MemorySync, PostgresStoreSync, StoreSync
 from factmem.sync._contents import ContentsSync
 from factmem.sync._documents import DocumentsSync, ToolSync

@@ -38,11 +38,11 @@ from factmem.models.places import (
     MemorySubject,
     Place,
 )
-from factmem.providers.base import FactStore
 from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
+from factmem.providers.store import FactStore
 from factmem.transfer import bundle as _bundle_files
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.reports import ExportReport

@@ -7,8 +7,8 @@ import pytest
 
 from factmem.models.facts import Concept, FactSource, SourceKind
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.transfer.memories import import_graphiti
 from factmem.transfer.reports import ImportReport
 from tests.world import USER

@@ -10,8 +10,8 @@ import pytest
 from factmem.errors import UnboundSubjectError
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.transfer.memories import import_crewai, import_mem0
 from tests.world import USER
 

@@ -19,12 +19,13 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import TimeProvider
-from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import (
     ErasureReceipt,
     PlaceInfo,
 )
+from factmem.providers.store import FactStore
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import (
     ProviderContract,

@@ -14,7 +14,8 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.prompt.memory_message import LoadReport
-from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.store import FactStore
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.transfer.bundle import export_facts
 

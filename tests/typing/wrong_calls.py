@@ -10,7 +10,7 @@ from typing import Any
 from factmem import Concept, FactStore, FactType, MemoryScope, MemorySubject, SingleFact
 from factmem.memory.contents import MemoryContents
 from factmem.models import AnyFact, MultipleFacts
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider
 
 NAME = Concept("name", "The user's name")
 AGE = Concept("age", "The user's age", value_type=int)

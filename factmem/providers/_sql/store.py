@@ -4,13 +4,10 @@ SqlBackend: the asynchronous backend of a store in a database.
 
 It runs the blocking operations of `StoredPlaces` in worker threads, shares a transaction among
 concurrent saves, and starts again in forked children.
-
-DurableStore: a `FactStore` whose facts outlive its processes.
 """
 
 import os
 import weakref
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Self, TypeAlias, TypeVar
@@ -27,19 +24,16 @@ from factmem.models.places import Identity, MemoryScope, MemorySubject
 from factmem.models.when import moment
 from factmem.providers._arguments import check_span
 from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock
-from factmem.providers._conversations import ConversingStore
 from factmem.providers._group_commit import GroupCommit
 from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.conversations import StoredConversations
 from factmem.providers._sql.keys import StoreKeys
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.writing import Moment, Save
-from factmem.providers.base import FactStore
+from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import PlaceInfo, PlaceLimit, ShredReceipt, StoreStatus
 from factmem.providers.storages import ProviderKeys, check_progress, open_keys
-
-__all__ = ["DurableStore"]
-
+from factmem.providers.store import FactStore
 
 R = TypeVar("R")
 
@@ -149,39 +143,14 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_start_in_child)
 
 
-class DurableStore(FactStore):
-    """A store with compaction and anchors, and keys if it is encrypted.
-
-    The suites in `factmem.testing.durable` test it.
-    """
-
-    @abstractmethod
-    async def compact(
-        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
-    ) -> int:
-        """Remove older history of a place, and return how many bytes were freed."""
-
-    @abstractmethod
-    async def anchor(self) -> str:
-        """Return a string from which `verify` detects that the store was rolled back."""
-
-    @abstractmethod
-    async def verify(self, anchor: str | None = None) -> None:
-        """Raise unless every place is readable and has come at least as far as the anchor says."""
-
-    @property
-    @abstractmethod
-    def keys(self) -> ProviderKeys:
-        """The keys of an encrypted store."""
-
-
-class SqlStore(ConversingStore, DurableStore):
+class SqlStore(FactStore):
     """A `FactStore` in a database: compaction, anchors, keys and shredding."""
 
     def __init__(self, backend: SqlBackend, limit: PlaceLimit | None, *, must_exist: bool) -> None:
         self._database = backend
         self._must_exist = must_exist
         super().__init__(backend, limit)
+        self._conversations = ConversationStore(backend, self._enter_place, self._limit)
 
     @override
     async def __aenter__(self) -> Self:

@@ -402,7 +402,9 @@ def _check_objects(objects: Sequence[Row], path: Path) -> None:
     searches = {
         name
         for kind, name, _, sql in rest
-        if kind == "table" and (found := _SEARCH.fullmatch(sql)) and found[1] == name
+        if kind == "table"
+        and (found := _SEARCH.fullmatch(sql))
+        and found[1] == name
         # of no other table
         and "content" not in found[2].replace("content=''", "")
     }

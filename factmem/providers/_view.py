@@ -1,8 +1,8 @@
 """A view of a store: its places inside a boundary, each operation reported as one event.
 
 The parts of a memory, and of each of its views, get this and not the application's store. The table
-in `GuardedStore` says of each method with a place whether it writes, what a read outside returns, and
-what its event counts; `_guard` makes the method from that, with the signature of `FactStore`. A view
+in `StoreView` says of each method with a place whether it writes, what a read outside returns, and
+what its event counts; `_restricted` makes the method from that, with the signature of `FactStore`. A view
 keeps nothing that was read, and never closes the store, which the memory and other views use.
 """
 
@@ -21,13 +21,13 @@ from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.providers._four_methods import as_store
-from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import (
-    ConversationStore,
     LearningState,
     LearningTask,
     TurnChanges,
 )
+from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import (
     Describe,
     Moment,
@@ -40,27 +40,28 @@ from factmem.providers.results import (
     in_order,
     page_of,
 )
+from factmem.providers.store import FactStore
 
 _AT_ONCE = 500
 """Places of a listing that one call reads."""
 
 
-def guarded(
+def view_of(
     provider: AgentMemoryProvider, boundary: Boundary | None, events: MemoryEvents
 ) -> FactStore:
     """Restrict a provider to a boundary, and report its operations to listeners.
 
     Returns the provider itself if there are no boundary and no listeners. A provider that is not a `FactStore`
-    becomes one, so that no method of its own stays unguarded.
+    becomes one, so that none of its methods escapes the view.
     """
     store = as_store(provider)
     if boundary is None and not events:
         return store
-    return GuardedStore(store, boundary, events)
+    return StoreView(store, boundary, events)
 
 
 class _Rule(NamedTuple):
-    """How one method is guarded."""
+    """How a view restricts one method."""
 
     operation: MemoryOperation | None = None
     """What its event is called; None reports nothing."""
@@ -81,8 +82,8 @@ _UNSEEN = _Rule(nothing=lambda: None)
 _LISTED = _Rule(_LOAD, counts=lambda result, _: len(result))
 
 
-def _guard(kind: type, name: str, rule: _Rule) -> Any:
-    """Return the method of a guard that checks a call of a store, makes it, and reports it."""
+def _restricted(kind: type, name: str, rule: _Rule) -> Any:
+    """Return the method of a view that checks a call of a store, makes it, and reports it."""
     function = getattr(kind, name)
     form = signature(function)
     names = [*form.parameters][1:]
@@ -90,7 +91,7 @@ def _guard(kind: type, name: str, rule: _Rule) -> Any:
     positions = [(each, names.index(each)) for each in wanted]
 
     @wraps(function)
-    async def method(self: "_Guard", *given: Any, **options: Any) -> Any:
+    async def method(self: "_View", *given: Any, **options: Any) -> Any:
         try:
             where = [given[at] if at < len(given) else options[each] for each, at in positions]
         except KeyError:
@@ -106,7 +107,7 @@ def _guard(kind: type, name: str, rule: _Rule) -> Any:
             elif self._is_view and not self._boundary.allows(identity_of(subject, scope)):
                 await checkpoint()
                 return rule.nothing()
-            return await getattr(self._guarded, name)(*given, **options)
+            return await getattr(self._viewed, name)(*given, **options)
 
         if rule.operation is None or not self._events:
             return await checked()
@@ -116,15 +117,14 @@ def _guard(kind: type, name: str, rule: _Rule) -> Any:
             progress.count = rule.counts(result, given[0] if given else None)
             return result
 
-    vars(method).pop("__isabstractmethod__", None)  # of the wrapped function
     return method
 
 
-class _Guard:
+class _View:
     """Restricts the calls of a store to a boundary and reports each one as one event.
 
     Args:
-        store: The guarded store.
+        store: The store behind the view.
         boundary: The places that may be read and written; None for all.
         events: The listeners, if any.
     """
@@ -144,7 +144,7 @@ class _Guard:
         return self._boundary
 
     @property
-    def _guarded(self) -> Any:
+    def _viewed(self) -> Any:
         return self._store
 
     def _is_inside(self, places: Iterable[Place]) -> bool:
@@ -155,7 +155,7 @@ class _Guard:
             raise ValueError("This view of a store is closed: create a new one")
 
 
-class GuardedStore(_Guard, FactStore):
+class StoreView(_View, FactStore):
     """A wrapper that restricts a `FactStore` to a boundary and reports each operation as one event.
 
     A read outside the boundary returns nothing, as for a place that was never written, and does not
@@ -165,24 +165,26 @@ class GuardedStore(_Guard, FactStore):
     `MemoryAccessError` before it writes anything. Reading versions and indexes is not reported.
     """
 
-    save = _guard(FactStore, "save", _Rule(_SAVE, True, counts=lambda _, fact: len(fact.values)))
-    save_many = _guard(
+    save = _restricted(
+        FactStore, "save", _Rule(_SAVE, True, counts=lambda _, fact: len(fact.values))
+    )
+    save_many = _restricted(
         FactStore, "save_many", _Rule(_SAVE, True, counts=lambda _, all_: _values(all_))
     )
-    learn = _guard(
+    learn = _restricted(
         FactStore,
         "learn",
         _Rule(_SAVE, True, counts=lambda done, all_: 0 if done.is_erased else _values(all_)),
     )
-    load = _guard(FactStore, "load", _Rule(_LOAD))
-    load_all = _guard(FactStore, "load_all", _Rule(_LOAD))
-    load_by_description = _guard(FactStore, "load_by_description", _Rule(_LOAD))
-    proposals = _guard(
+    load = _restricted(FactStore, "load", _Rule(_LOAD))
+    load_all = _restricted(FactStore, "load_all", _Rule(_LOAD))
+    load_by_description = _restricted(FactStore, "load_by_description", _Rule(_LOAD))
+    proposals = _restricted(
         FactStore,
         "proposals",
         _Rule(_LOAD, counts=lambda all_, _: _values(each.fact for each in all_)),
     )
-    history = _guard(
+    history = _restricted(
         FactStore,
         "history",
         _Rule(
@@ -190,10 +192,10 @@ class GuardedStore(_Guard, FactStore):
             counts=lambda all_, _: _values(each.fact for each in all_ if each.fact is not None),
         ),
     )
-    entries = _guard(
+    entries = _restricted(
         FactStore, "entries", _Rule(MemoryOperation.HISTORY, counts=lambda all_, _: len(all_))
     )
-    forget = _guard(
+    forget = _restricted(
         FactStore,
         "forget",
         _Rule(
@@ -202,7 +204,7 @@ class GuardedStore(_Guard, FactStore):
             counts=lambda count, _: int(count),
         ),
     )
-    erase = _guard(
+    erase = _restricted(
         FactStore,
         "erase",
         _Rule(
@@ -211,19 +213,19 @@ class GuardedStore(_Guard, FactStore):
             counts=lambda receipt, _: receipt.count or 0,
         ),
     )
-    replay = _guard(FactStore, "replay", _AMEND)
-    amend = _guard(FactStore, "amend", _AMEND)
-    amend_current = _guard(FactStore, "amend_current", _AMEND)
-    rewrite = _guard(FactStore, "rewrite", _AMEND)
-    erased_at = _guard(FactStore, "erased_at", _UNSEEN)
-    read_index = _guard(FactStore, "read_index", _UNSEEN)
+    replay = _restricted(FactStore, "replay", _AMEND)
+    amend = _restricted(FactStore, "amend", _AMEND)
+    amend_current = _restricted(FactStore, "amend_current", _AMEND)
+    rewrite = _restricted(FactStore, "rewrite", _AMEND)
+    erased_at = _restricted(FactStore, "erased_at", _UNSEEN)
+    read_index = _restricted(FactStore, "read_index", _UNSEEN)
     # Indexes and vectors are no facts: a read-only view may write them.
-    write_index = _guard(FactStore, "write_index", _Rule(nothing=lambda: False))
-    facts_to_embed = _guard(FactStore, "facts_to_embed", _Rule(nothing=dict))
-    add_vectors = _guard(FactStore, "add_vectors", _UNSEEN)
-    version = _guard(FactStore, "version", _Rule(nothing=str))
-    moment = _guard(FactStore, "moment", _Rule(nothing=lambda: Moment(None)))
-    _changes = _guard(FactStore, "changes", _UNSEEN)
+    write_index = _restricted(FactStore, "write_index", _Rule(nothing=lambda: False))
+    facts_to_embed = _restricted(FactStore, "facts_to_embed", _Rule(nothing=dict))
+    add_vectors = _restricted(FactStore, "add_vectors", _UNSEEN)
+    version = _restricted(FactStore, "version", _Rule(nothing=str))
+    moment = _restricted(FactStore, "moment", _Rule(nothing=lambda: Moment(None)))
+    _changes = _restricted(FactStore, "changes", _UNSEEN)
 
     @property
     @override
@@ -232,9 +234,9 @@ class GuardedStore(_Guard, FactStore):
 
     @property
     @override
-    def conversations(self) -> "GuardedConversations":
+    def conversations(self) -> "ConversationsView":
         _ = self._store.conversations  # raises if it keeps none
-        return GuardedConversations(self._store, self._given, self._events)
+        return ConversationsView(self._store, self._given, self._events)
 
     @override
     async def changes(
@@ -407,50 +409,52 @@ class GuardedStore(_Guard, FactStore):
         await self.aclose()
 
 
-class GuardedConversations(_Guard, ConversationStore):
-    """The conversations of a guarded store, restricted to its boundary and reported as events."""
+class ConversationsView(_View, ConversationStore):
+    """The conversations of a store, restricted to its boundary and reported as events."""
 
-    append = _guard(
+    append = _restricted(
         ConversationStore, "append", _Rule(_SAVE, True, counts=lambda added, _: len(added))
     )
-    turns = _guard(ConversationStore, "turns", _LISTED)
-    conversations = _guard(
+    turns = _restricted(ConversationStore, "turns", _LISTED)
+    conversations = _restricted(
         ConversationStore, "conversations", _LISTED._replace(operation=MemoryOperation.LIST)
     )
-    remove = _guard(ConversationStore, "remove", _AMEND._replace(operation=MemoryOperation.FORGET))
+    remove = _restricted(
+        ConversationStore, "remove", _AMEND._replace(operation=MemoryOperation.FORGET)
+    )
 
     @property
-    def _guarded(self) -> ConversationStore:
+    def _viewed(self) -> ConversationStore:
         return self._store.conversations
 
     @override
     async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
         self._check_open()
         inside = {place: each for place, each in since.items() if self._is_inside([place])}
-        return await self._guarded.changes(inside)
+        return await self._viewed.changes(inside)
 
     @override
     async def take(
         self, lease: timedelta, within: Boundary = UNBOUNDED, *, conversation: str | None = None
     ) -> LearningTask | None:
-        return await self._guarded.take(lease, self._within(within), conversation=conversation)
+        return await self._viewed.take(lease, self._within(within), conversation=conversation)
 
     @override
     async def learnt(self, task: LearningTask, upto: int) -> bool:
         # `take` gives only tasks inside the boundary.
-        return await self._guarded.learnt(task, upto)
+        return await self._viewed.learnt(task, upto)
 
     @override
     async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
-        return await self._guarded.failed(task, again_in)
+        return await self._viewed.failed(task, again_in)
 
     @override
     async def retry(self, within: Boundary = UNBOUNDED) -> int:
-        return await self._guarded.retry(self._within(within))
+        return await self._viewed.retry(self._within(within))
 
     @override
     async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
-        return await self._guarded.state(self._within(within))
+        return await self._viewed.state(self._within(within))
 
     def _within(self, within: Boundary) -> Boundary:
         self._check_open()

@@ -1,21 +1,11 @@
-"""The class of stores: checks arguments and decides how the ledger of a place changes, over a backend.
+"""FactStore, the class of stores: checks arguments and decides how the ledger of a place changes."""
 
-Search for facts by a few words, for `load_by_description`.
-
-The definitions of concepts in a store: SINGLE facts of a place that no application can name.
-
-Watching of places: the changes of a store as they are recorded, by any process.
-"""
-
-import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Self, TypeVar
 
-import anyio
-import pydantic_core
 from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
 from typing_extensions import Unpack
@@ -25,19 +15,15 @@ from factmem._concurrency.garbage import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, encoded_entry
-from factmem.ledger.history import ChangeReader, FactChange, Histories, History, history
+from factmem.ledger.history import FactChange, Histories, History, history
 from factmem.ledger.ledger import Ledger, Proposal
-from factmem.models._checked import checked_concept, checked_concepts, checked_places
-from factmem.models._definition_changes import taken_over
-from factmem.models._values import JsonValue, case_folded
+from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.facts import (
-    AnyConcept,
     AnyFact,
     Concept,
     ConceptDefinition,
     L,
-    new_id,
     present_actor,
 )
 from factmem.models.places import (
@@ -48,9 +34,8 @@ from factmem.models.places import (
     Place,
     identity_of,
 )
-from factmem.models.when import When, WhenLike, moment, stamp, utc
+from factmem.models.when import When, WhenLike, moment
 from factmem.providers._arguments import (
-    check_purge,
     retracted_values,
     stamp_of,
     statements,
@@ -58,8 +43,11 @@ from factmem.providers._arguments import (
     stored_facts,
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError, Present
-from factmem.providers._provider import AgentMemoryProvider
-from factmem.providers.conversations import ConversationStore
+from factmem.providers._definitions import definitions_in, new_definitions
+from factmem.providers._description import described, phrase_of
+from factmem.providers._forgetting import Forgetting, erased_again
+from factmem.providers._watching import watched
+from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
     Describe,
     ErasureReceipt,
@@ -81,71 +69,11 @@ from factmem.providers.results import (
     in_order,
 )
 
-__all__ = ["AgentMemoryProvider", "FactStore"]
+__all__ = ["FactStore"]
 
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def phrase_of(description: str) -> str:
-    """Return the searched phrase with case, width and white space folded.
-
-    Raises:
-        TypeError: It is not a string.
-        ValueError: It has no words.
-    """
-    if not isinstance(description, str):
-        raise TypeError(f"description must be a str, not {type(description).__name__}: 'theme'")
-    if phrase := _folded(description):
-        return phrase
-    raise ValueError("description must have at least one word; load_all returns all facts")
-
-
-def described(facts: Iterable[AnyFact], phrase: str) -> list[AnyFact]:
-    """Return the facts, with plain JSON values, that match a folded phrase.
-
-    A fact matches if its description contains the phrase, or if each of the words is in its
-    keyword, description or values. Words also match parts of longer words, because Chinese and
-    Korean text does not have spaces between all words.
-    """
-    words = phrase.split()
-    return [
-        fact
-        for fact in facts
-        if phrase in _folded(fact.concept.description)
-        or _has_all(words, _folded("\n".join(_texts_of(fact))))
-    ]
-
-
-def _has_all(words: list[str], text: str) -> bool:
-    return all(word in text for word in words)
-
-
-def _folded(text: str) -> str:
-    """Fold case, width and white space."""
-    return " ".join(case_folded(text).split())
-
-
-def _texts_of(fact: AnyFact) -> Iterator[str]:
-    yield fact.concept.keyword
-    yield fact.concept.description
-    for value in fact.values:
-        yield from _texts(value)
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield key
-            yield from _texts(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
-    else:
-        yield pydantic_core.to_json(value).decode()
 
 
 _FEW = 1000
@@ -156,15 +84,16 @@ class _Asked(NamedTuple):
     """The place whose history was asked for last."""
 
     identity: Identity | None = None
-    version: str = ""
+    version: str | None = None
     histories: Histories | None = None
     """Read when a second history of the place is asked for."""
 
 
-class FactStore(AgentMemoryProvider):
+class FactStore:
     """A provider with history, forgetting and listing, over a backend that stores its entries.
 
-    factmem's own stores are made this way. `save` and `learn` encode an entry and append it, whatever
+    It has the four methods of `AgentMemoryProvider`, and the others. factmem's own stores are made
+    this way. `save` and `learn` encode an entry and append it, whatever
     the place has: concurrent ones can share a durable write, and what an entry changes is decided when
     it is folded. The others depend on what is there: they pass a pure function, which the backend calls
     under the lock of the place, and again if a transaction is repeated. Reads of the present first ask
@@ -175,6 +104,8 @@ class FactStore(AgentMemoryProvider):
         limit: The most that one place may have.
     """
 
+    _conversations: ConversationStore | None = None
+
     def __init__(self, backend: Backend, limit: PlaceLimit | None = None) -> None:
         self._backend = backend
         self._is_closed = False
@@ -183,7 +114,22 @@ class FactStore(AgentMemoryProvider):
         self._limit = None if limit is None else expect(limit, PlaceLimit, "limit", example)
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """See `AgentMemoryProvider.save`."""
+        """Store `fact` as a statement about its concept, said at its `timestamp`.
+
+        A SINGLE fact replaces the value of its concept in this place that was said before it; of
+        equal times the greater `id` counts. If a later value is there, the fact is history at once.
+        A time after the store's clock counts as now. A MULTIPLE fact adds the values that are not
+        current yet, and a SINGLE one joins them. A value that is already current is confirmed, not
+        duplicated.
+
+        When this returns, the fact is as durable as the provider promises. If it raises, the fact
+        is not acknowledged, and is stored completely or not at all. A save that is cancelled before
+        its write begins is not stored; one that is cancelled later is.
+
+        Raises:
+            ValueError: A value would change in a round trip through JSON. Nothing was stored.
+            StorageError: The store failed. Nothing was acknowledged.
+        """
         identity = self._enter(subject, scope)
         body = encoded(facts := [stored_fact(fact)])
         if self._limit is not None:
@@ -285,7 +231,14 @@ class FactStore(AgentMemoryProvider):
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """See `AgentMemoryProvider.load_by_description`."""
+        """Return the current facts that match a few words.
+
+        A fact matches if its concept's description contains the phrase, or if every word of the
+        phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
         phrase = phrase_of(description)
         return described(await self.load_all(subject, scope), phrase)
 
@@ -377,49 +330,14 @@ class FactStore(AgentMemoryProvider):
                 without `concept`, or `older_than` is naive.
             StorageError: The store failed.
         """
-        condition_at = condition_of(**conditions)
-        check_purge(purge)
-        identity, by = self._enter(subject, scope), present_actor()
-        left: list[tuple[str, ...]] = []
-        is_over, former = False, 0
-
-        def decide(ledger: Ledger, now: str) -> Change:
-            nonlocal is_over
-            condition = condition_at(now)
-            forgotten = ledger.matching(condition, now)
-            is_over = not (forgotten or purge) and ledger.knows(condition.names or ())
-            if not purge:
-                return Change(forget=forgotten, is_whole=condition.is_of_keywords, by=by)
-            from factmem.ledger._purging import QuotedValues, purged, turn_without  # slow to import
-
-            values = QuotedValues(())
-
-            def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-                nonlocal values
-                found = purged(entries, condition, now, quotes=purge == "quotes")
-                left[:] = [found.quoting, found.mentioning]  # a transaction may be repeated
-                values = found.values
-                return found.entries
-
-            def turns(entries: Sequence[Entry]) -> Sequence[Entry]:
-                return [turn_without(each, values) for each in entries]
-
-            return Change(forget=forgotten, edit=edit, turns=turns, by=by)
-
-        def end_former(entries: Sequence[Entry], now: str) -> list[Entry]:
-            nonlocal former
-            from factmem.ledger.history import former_values  # few forgettings find no value
-
-            forgotten = former_values(entries, condition_at(now), now)
-            former = len(forgotten)
-            return [{"at": now, "forget": forgotten}] if forgotten else []
-
-        count = await self._backend.change(identity, decide)
+        identity = self._enter(subject, scope)
+        forgetting = Forgetting(condition_of(**conditions), purge)
+        count = await self._backend.change(identity, forgetting.decide)
         # `change` saw current values only; what has ended is in the entries.
-        if is_over:
-            await self.amend(end_former, subject, scope)
-            count = former
-        return Forgotten(count, *left)
+        if forgetting.is_over:
+            await self.amend(forgetting.end_former, subject, scope)
+            count = forgetting.former
+        return Forgotten(count, *forgetting.left)
 
     async def erase(
         self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
@@ -634,10 +552,12 @@ class FactStore(AgentMemoryProvider):
         Raises:
             StorageError: This store keeps none.
         """
-        raise StorageError(
-            f"{type(self).__name__} keeps no conversations: use LocalFileMemoryProvider, "
-            f"PostgresMemoryProvider or InMemoryProvider"
-        )
+        if self._conversations is None:
+            raise StorageError(
+                f"{type(self).__name__} keeps no conversations: use LocalFileMemoryProvider, "
+                f"PostgresMemoryProvider or InMemoryProvider"
+            )
+        return self._conversations
 
     async def concepts(self) -> list[ConceptDefinition]:
         """Return what the store was told about each concept, ordered by keyword.
@@ -907,7 +827,7 @@ class FactStore(AgentMemoryProvider):
         Raises:
             StorageError: The store failed. The same call continues.
         """
-        return sum([await self._erase_again(each) for each in erased])
+        return sum([await erased_again(self, each) for each in erased])
 
     async def is_searched(self, places: Sequence[Place]) -> bool:
         """Return whether `candidates` searches these places, rather than the recall in memory.
@@ -973,31 +893,6 @@ class FactStore(AgentMemoryProvider):
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
-
-    async def _erase_again(self, receipt: ErasureReceipt) -> bool:
-        subject, scope, until = receipt.subject, receipt.scope, receipt.erased_at
-        entries = await self.entries(subject, scope)
-        is_old = [entry["at"] <= stamp(until) for entry in entries]
-        try:
-            keeper = self.conversations
-        except StorageError:  # this store keeps none
-            keeper = None
-        chats = [] if keeper is None else await keeper.conversations(receipt.place)
-        if all(is_old) and all(chat.last_at <= until for chat in chats):
-            if entries or chats:
-                await self.erase(subject, scope)
-            return bool(entries or chats)
-        for chat in chats:
-            assert keeper is not None  # noqa: S101 - it has returned the conversations
-            await keeper.remove(chat.id, receipt.place, before=until)
-        if any(is_old):
-            kept = stamp(until)
-            await self.rewrite(
-                lambda entries: [each if each["at"] > kept else None for each in entries],
-                subject,
-                scope,
-            )
-        return any(is_old) or any(chat.first_at <= until for chat in chats)
 
     async def _presented(
         self, identity: Identity, present: Present[R], *, most: int | None = None
@@ -1085,100 +980,3 @@ def _places_of(identities: list[Identity]) -> list[Place]:
 
 def _listed(entry: Entry | None) -> list[Entry]:
     return [] if entry is None else [entry]
-
-
-def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
-    """Return the definitions in a ledger, by keyword."""
-    facts: Any = ledger.load_all((), now)
-    keywords = [(fact.concept.keyword, fact.value) for fact in facts]
-    return {keyword: ConceptDefinition.load(keyword, plain) for keyword, plain in keywords}
-
-
-def new_definitions(ledger: Ledger, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Entry]:
-    """Return the entry that changes the definitions in a ledger, if there is anything to change."""
-    new = taken_over(definitions_in(ledger, now), concepts)
-    return [{"at": now, "facts": [_stored(each, now) for each in new.values()]}] if new else []
-
-
-def _stored(definition: ConceptDefinition, now: str) -> StoredFact:
-    return {
-        "id": new_id(),
-        "keyword": definition.keyword,
-        "description": "The definition of a concept",
-        "type": "SINGLE",
-        "timestamp": now,
-        "value": definition.dump(),
-    }
-
-
-_PAUSE = 0.02
-"""Seconds between two looks. One at a warm place of a local store takes some microseconds."""
-_PAUSE_BLIND = 1.0
-"""Seconds between two looks at a store without versions, which read the whole place."""
-_SHARE = 0.5
-"""A pause is at least this many times as long as the look before it."""
-
-
-async def watched(
-    store: "FactStore",
-    places: Iterable[Place],
-    *,
-    since: datetime | None,
-    concepts: Iterable[AnyConcept],
-) -> AsyncGenerator[FactChange]:
-    """Yield the changes of places; see `FactStore.watch`."""
-    named = {word: each for each in checked_concepts(concepts) for word in each.keywords}
-    first = None if since is None else stamp(utc(since, "moment since"))
-    followed = [_Followed(place, named, first) for place in checked_places(places)]
-    is_blind = False
-    while True:
-        began, new = time.perf_counter(), list[FactChange]()
-        for each in followed:
-            version = await store.version(each.place.subject, each.place.scope)
-            is_blind = version is None
-            if is_blind or version != each.version:
-                entries = await store.entries(each.place.subject, each.place.scope)
-                new += each.new_of(entries)
-                each.version = version
-        spent = time.perf_counter() - began
-        for change in new:
-            yield change
-        await anyio.sleep(max(_PAUSE_BLIND if is_blind else _PAUSE, spent * _SHARE))
-
-
-class _Followed:
-    """A place, and how far it was read."""
-
-    def __init__(self, place: Place, concepts: Mapping[str, AnyConcept], since: str | None) -> None:
-        self.place = place
-        self.version: str | None = ""
-        self._concepts = concepts
-        self._since = since
-        """From when on changes are new; None before the first read of a place without `since`."""
-        self._seen: set[str] = set()
-        """The changes that were recorded at that time and are known."""
-        self._reader = ChangeReader(place, concepts)
-        self._count = 0
-        self._last: Entry | None = None
-
-    def new_of(self, entries: Sequence[Entry]) -> list[FactChange]:
-        """Return the changes that are not known yet. Entries are in the order of their times."""
-        is_first, since = self._since is None, self._since or ""
-        read = (self._reader.read(entry, since=since) for entry in self._unread(entries))
-        found = [each for each in read if each is not None]
-        new = [] if is_first else [each for each in found if each.id not in self._seen]
-        last = max([since, *(entry["at"] for entry in entries[-1:])])
-        if last != since:
-            self._seen.clear()
-        self._since = last
-        self._seen.update(each.id for each in found if stamp(each.at) == last)
-        return new
-
-    def _unread(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries to read: all of them, if history was removed from the place."""
-        count, last = self._count, self._last
-        self._count, self._last = len(entries), entries[-1] if entries else None
-        if count and len(entries) >= count and entries[count - 1] == last:
-            return entries[count:]
-        self._reader = ChangeReader(self.place, self._concepts)
-        return entries

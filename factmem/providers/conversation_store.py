@@ -1,10 +1,9 @@
-"""ConversingStore: a store over a backend that keeps conversations, and its guarded form.
+"""ConversationStore: the operations of a store on its conversations, `FactStore.conversations`.
 
-`StoreConversations` checks arguments and passes one blocking function to the backend, which calls
-it with its `StoredConversations`: in a worker thread, or in memory at once. One backend has the
-facts and the messages of a place, so that an erasure removes both, and `append` counts the bytes of
-both against the limit. `GuardedConversations` is what the parts of a memory get: it checks the
-boundary before each call, and a worker of a view takes only conversations inside it.
+It checks arguments and passes one blocking function to the backend, which calls it with its
+`StoredConversations`: in a worker thread, or in memory at once. One backend has the facts and the
+messages of a place, so that an erasure removes both, and `append` counts the bytes of both against
+the limit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,17 +12,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import orjson
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
-from typing_extensions import override
 
 from factmem.models._values import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
 from factmem.models.when import stamp, utc
 from factmem.providers._backend import Backend
-from factmem.providers.base import FactStore
 from factmem.providers.conversations import (
     ConversationInfo,
-    ConversationStore,
     LearningState,
     LearningTask,
     NewTurn,
@@ -37,6 +33,9 @@ from factmem.providers.results import PlaceLimit
 
 if TYPE_CHECKING:
     from factmem.providers._sql.conversations import StoredConversations
+
+__all__ = ["ConversationStore"]
+
 
 R = TypeVar("R")
 
@@ -56,26 +55,8 @@ class ConversingBackend(Backend, Protocol):
         ...
 
 
-class ConversingStore(FactStore):
-    """A `FactStore` that keeps conversations.
-
-    Args:
-        backend: Stores the entries and the messages.
-        limit: The most that one place may have.
-    """
-
-    def __init__(self, backend: ConversingBackend, limit: PlaceLimit | None = None) -> None:
-        super().__init__(backend, limit)
-        self._conversations = StoreConversations(backend, self._enter_place, self._limit)
-
-    @property
-    @override
-    def conversations(self) -> ConversationStore:
-        return self._conversations
-
-
-class StoreConversations(ConversationStore):
-    """The conversations of a store over a backend.
+class ConversationStore:
+    """The conversations of a store. The methods raise as those of `FactStore` do.
 
     Args:
         backend: The backend of the store.
@@ -93,7 +74,6 @@ class StoreConversations(ConversationStore):
         self._enter = enter
         self._limit = limit
 
-    @override
     async def append(
         self,
         turns: Sequence[NewTurn],
@@ -102,6 +82,17 @@ class StoreConversations(ConversationStore):
         *,
         learn_after: timedelta | None = None,
     ) -> list[Turn]:
+        """Append messages in one durable write, all or none, and return them.
+
+        A message with an id that the conversation has already is left out.
+
+        Args:
+            turns: The messages.
+            conversation: The id of the conversation.
+            place: Its place.
+            learn_after: Queue the conversation for learning, when it has rested for this long or, if
+                it never rests, after ten times as long. None does not queue it.
+        """
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         rest = _micros(learn_after, "learn_after")
         if not turns:
@@ -116,23 +107,28 @@ class StoreConversations(ConversationStore):
             lambda stored: stored.append(identity, name, turns, rest)
         )
 
-    @override
     async def turns(
         self, conversation: str, place: Place, *, last: int | None = None, before: int | None = None
     ) -> list[Turn]:
+        """Return messages, oldest first: the last ones, of those with a number less than `before`."""
         checked_last(last, before)
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         return await self._backend.converse(
             lambda stored: stored.turns(identity, name, last, before)
         )
 
-    @override
     async def conversations(self, place: Place) -> list[ConversationInfo]:
+        """Return the conversations of a place, the one that was active last first."""
         identity = self._enter(place)
         return await self._backend.converse(lambda stored: stored.conversations(identity))
 
-    @override
     async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
+        """Return what changed in the conversations of places; those without changes are left out.
+
+        Args:
+            since: The places, each with the `version` of an earlier answer for it; None returns all
+                messages.
+        """
         places = {self._enter(place): place for place in since}
         # Followers ask often and mostly nothing is new: that is answered without a worker thread.
         asked = {
@@ -147,7 +143,6 @@ class StoreConversations(ConversationStore):
         found = await self._backend.converse(lambda stored: stored.changes(asked))
         return {places[identity]: changes for identity, changes in found.items()}
 
-    @override
     async def remove(
         self,
         conversation: str,
@@ -156,36 +151,56 @@ class StoreConversations(ConversationStore):
         before: datetime | None = None,
         ids: Sequence[str] | None = None,
     ) -> int:
+        """Remove messages physically, and return how many.
+
+        Args:
+            conversation: The id of the conversation.
+            place: Its place.
+            before: Remove the messages that were appended before.
+            ids: Remove the messages with these ids. Without `before` and `ids`, all.
+        """
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         until = None if before is None else stamp(utc(before, "before"))
         return await self._backend.converse(
             lambda stored: stored.remove(identity, name, before=until, ids=ids)
         )
 
-    @override
     async def take(
         self, lease: timedelta, within: Boundary = UNBOUNDED, *, conversation: str | None = None
     ) -> LearningTask | None:
+        """Lease the conversation that is due longest; None if none is due.
+
+        No other process gets it until the lease ends.
+
+        Args:
+            lease: How long the caller has it.
+            within: Only conversations of these places; also of `retry` and `state`.
+            conversation: Only this one, as soon as it is queued: it need not be due.
+
+        Raises:
+            ValueError: `within` names subjects without entities or scopes, so that its places are
+                unknown.
+        """
         span = checked_span(lease, "lease") // _MICROSECOND
         named_places(within)
         return await self._backend.converse(lambda stored: stored.take(span, within, conversation))
 
-    @override
     async def learnt(self, task: LearningTask, upto: int) -> bool:
+        """Record that all messages before the number `upto` were learnt; return whether the lease held."""
         return await self._backend.converse(lambda stored: stored.learnt(task, upto))
 
-    @override
     async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
+        """Record a failed attempt, to be repeated after a pause; None gives up."""
         pause = _micros(again_in, "again_in")
         return await self._backend.converse(lambda stored: stored.failed(task, pause))
 
-    @override
     async def retry(self, within: Boundary = UNBOUNDED) -> int:
+        """Queue the conversations that were given up again, and return how many."""
         named_places(within)
         return await self._backend.converse(lambda stored: stored.retry(within))
 
-    @override
     async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
+        """Return the state of the queue."""
         named_places(within)
         return await self._backend.converse(lambda stored: stored.state(within))
 

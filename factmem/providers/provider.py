@@ -5,6 +5,8 @@ from typing import Any, Protocol, runtime_checkable
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject
 
+__all__ = ["AgentMemoryProvider"]
+
 
 @runtime_checkable
 class AgentMemoryProvider(Protocol):

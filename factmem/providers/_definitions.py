@@ -1,0 +1,33 @@
+"""The definitions of concepts in a store: SINGLE facts of a place that no application can name."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from factmem.ledger.entries import Entry, StoredFact
+from factmem.ledger.ledger import Ledger
+from factmem.models._definition_changes import taken_over
+from factmem.models.facts import Concept, ConceptDefinition, new_id
+
+
+def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
+    """Return the definitions in a ledger, by keyword."""
+    facts: Any = ledger.load_all((), now)
+    keywords = [(fact.concept.keyword, fact.value) for fact in facts]
+    return {keyword: ConceptDefinition.load(keyword, plain) for keyword, plain in keywords}
+
+
+def new_definitions(ledger: Ledger, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Entry]:
+    """Return the entry that changes the definitions in a ledger, if there is anything to change."""
+    new = taken_over(definitions_in(ledger, now), concepts)
+    return [{"at": now, "facts": [_stored(each, now) for each in new.values()]}] if new else []
+
+
+def _stored(definition: ConceptDefinition, now: str) -> StoredFact:
+    return {
+        "id": new_id(),
+        "keyword": definition.keyword,
+        "description": "The definition of a concept",
+        "type": "SINGLE",
+        "timestamp": now,
+        "value": definition.dump(),
+    }

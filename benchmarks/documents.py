@@ -24,8 +24,8 @@ from factmem import (
 )
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.ledger import Ledger
-from factmem.providers.store import FactStore
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.store import FactStore
 
 USER = MemorySubject("user", "The user", 1)
 NOTES = MemoryScope.Feature("notes")

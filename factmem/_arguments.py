@@ -12,6 +12,8 @@ from numbers import Real
 from os import PathLike
 from typing import Any, TypeVar
 
+from factmem.errors import InputTypeError, InputValueError
+
 E = TypeVar("E", bound=StrEnum)
 Q = TypeVar("Q", int, float, timedelta)
 T = TypeVar("T")
@@ -49,7 +51,7 @@ def expect(value: object, kind: type[T] | tuple[type[T], ...], name: str, exampl
     if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
         return value
     wanted = " or ".join(map(_with_article, kind if isinstance(kind, tuple) else (kind,)))
-    raise TypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
+    raise InputTypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
 
 
 def expect_within(
@@ -88,8 +90,8 @@ def expect_within(
     elif above is not None:
         wanted += f" above {above or 0}" + ("" if most is None else f" and at most {most}")
     if not is_kind or isinstance(value, bool):
-        raise TypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
-    raise ValueError(f"{name} must be {wanted}: {example}")
+        raise InputTypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
+    raise InputValueError(f"{name} must be {wanted}: {example}")
 
 
 def expect_path(value: object, name: str, example: str) -> str | PathLike[str]:
@@ -100,7 +102,7 @@ def expect_path(value: object, name: str, example: str) -> str | PathLike[str]:
     """
     if isinstance(value, str | PathLike):
         return value
-    raise TypeError(f"{name} must be a path, not {kind_of(value)}: {example}")
+    raise InputTypeError(f"{name} must be a path, not {kind_of(value)}: {example}")
 
 
 def expect_function(value: T, name: str, example: str) -> T:
@@ -111,7 +113,7 @@ def expect_function(value: T, name: str, example: str) -> T:
     """
     if callable(value) and not isinstance(value, type):
         return value
-    raise TypeError(f"{name} must be a function, not {kind_of(value)}: {example}")
+    raise InputTypeError(f"{name} must be a function, not {kind_of(value)}: {example}")
 
 
 def expect_all(
@@ -133,12 +135,14 @@ def expect_all(
     if type(values) is not list and type(values) is not tuple:  # the usual ones, at less cost
         is_one = isinstance(values, str | bytes | bytearray | Mapping | type)
         if is_one or not isinstance(values, Iterable):
-            raise TypeError(f"{name} must be {_list_of(kind)}, not {kind_of(values)}: {example}")
+            raise InputTypeError(
+                f"{name} must be {_list_of(kind)}, not {kind_of(values)}: {example}"
+            )
     members: tuple[Any, ...] = tuple(values)
     for member in members:
         if not isinstance(member, kind):
             wanted = f"{name} must be {_list_of(kind)}"
-            raise TypeError(f"{wanted}, not of {kind_of(member)}: {example}")
+            raise InputTypeError(f"{wanted}, not of {kind_of(member)}: {example}")
     return members
 
 
@@ -158,7 +162,7 @@ def expect_methods(value: T, methods: Sequence[str], name: str, example: str) ->
     lacking = [name for name in methods if is_class or not callable(getattr(value, name, None))]
     if not lacking:
         return value
-    raise TypeError(
+    raise InputTypeError(
         f"{name} must have {_series(methods)}; {kind_of(value)} has no {_series(lacking)}: {example}"
     )
 
@@ -178,8 +182,8 @@ def expect_member(value: object, members: type[E], name: str, example: str = "")
     names = ", ".join(f"{members.__name__}.{member.name}" for member in members)
     wanted, shown = f"{name} must be one of {names}", f": {example}" if example else ""
     if not isinstance(value, str):
-        raise TypeError(f"{wanted}, not {kind_of(value)}{shown}")
-    raise ValueError(f"{wanted}, not another string{shown}")
+        raise InputTypeError(f"{wanted}, not {kind_of(value)}{shown}")
+    raise InputValueError(f"{wanted}, not another string{shown}")
 
 
 def _series(names: Sequence[str]) -> str:

@@ -17,22 +17,33 @@
     ├── ChatModelError           the model's endpoint failed or could not be reached
     ├── EmbeddingError           an embedder failed or returned an invalid vector
     ├── MemoryAccessError        a write outside a view (PermissionError)
+    ├── ChangedError             a conditional write, and the state was changed since (ValueError)
+    ├── InputError               an argument that is not valid, such as a value or a name
+    │   ├── InputValueError      of the right type (ValueError)
+    │   └── InputTypeError       of another type (TypeError)
     └── MissingExtraError        an optional package is not installed (ImportError)
 
 `factmem.agent` has two more: `FeatureError`, which has the agent's answer, and `StepLimitError`. A
-wrong argument raises `ValueError` or `TypeError`. No message contains the value of a fact, a key or
-a prompt.
+service can answer 400 to `InputError`, 403 to `MemoryAccessError`, 412 to `ChangedError` and 503 to
+`StorageError`. What only a program can do wrong, such as calls of a closed store, raises a plain
+`ValueError` or `TypeError`. No message contains the value of a fact, a key or a prompt.
 """
+
+from typing import Any
 
 from factmem.usage import ONE_CALL, Usage
 
 __all__ = [
+    "ChangedError",
     "ChatModelError",
     "CorruptJournalError",
     "DecryptionError",
     "EmbeddingError",
     "ExtractionError",
     "FactmemError",
+    "InputError",
+    "InputTypeError",
+    "InputValueError",
     "KeyRequiredError",
     "MemoryAccessError",
     "MissingExtraError",
@@ -49,7 +60,34 @@ __all__ = [
 
 
 class FactmemError(Exception):
-    """The base class of factmem's exceptions. A wrong argument raises a built-in exception."""
+    """The base class of factmem's exceptions."""
+
+
+class InputError(FactmemError):
+    """An argument is not valid: a value, a name, a time, a number, a record of an import.
+
+    The message names the argument and contains no value. Nothing was written.
+    """
+
+
+class InputValueError(InputError, ValueError):
+    """An argument of the right type is not valid."""
+
+
+class InputTypeError(InputError, TypeError):
+    """An argument has the wrong type."""
+
+
+class ChangedError(FactmemError, ValueError):
+    """What a conditional write expected, with `if_unchanged`, is not the present state.
+
+    Nothing was written. Read the present state, decide again, and repeat the call with it.
+    """
+
+    def __init__(self, message: str, present: Any = None) -> None:
+        super().__init__(message)
+        self.present: Any = present
+        """The present fact as a `PlacedFact`; None if there is none."""
 
 
 class UnboundSubjectError(FactmemError, ValueError):

@@ -10,6 +10,7 @@ from factmem.detection._current_values import CurrentValues, OfferedConcept
 from factmem.detection._question import answer_type, compression_messages, compression_schema
 from factmem.detection._reconciliation import read_items, reconcile
 from factmem.detection.report import DetectionRequest, RejectedItem
+from factmem.errors import InputValueError
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import (
@@ -77,7 +78,7 @@ class RetrieveFactsFromHistory:
 
     def __init__(self, *concepts: AnyConcept) -> None:
         if not concepts:
-            raise ValueError(
+            raise InputValueError(
                 "Name the concepts to retrieve: RetrieveFactsFromHistory(CONCEPT, ...)"
             )
         self._concepts = tuple(concepts_by_keyword(concepts).values())

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import orjson
 
 from factmem._arguments import expect_all, expect_function
-from factmem.errors import FactmemError
+from factmem.errors import FactmemError, InputValueError
 from factmem.ledger._items import values_of, with_values
 from factmem.ledger._purging import QuotedValues, turn_without, without_values
 from factmem.ledger.entries import (
@@ -305,7 +305,9 @@ def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
     members: Any = expect_all(edited, object, "The result of edit", "[None]")
     after: tuple[Entry | None, ...] = members
     if len(after) != len(entries):
-        raise ValueError("An edit gives an entry, or None, for each entry: edit changes no order")
+        raise InputValueError(
+            "An edit gives an entry, or None, for each entry: edit changes no order"
+        )
     return [
         old if new == old else new and _checked_entry({**new, "at": old["at"]}, number)
         for number, (old, new) in enumerate(zip(entries, after, strict=True))
@@ -338,7 +340,7 @@ def _checked_entry(entry: Entry, number: int) -> Entry:
         body = encoded_entry(entry)
         copy = decoded(stamped(body, entry["at"]))
         if encoded_entry(copy) != body or copy.get("facts") != entry.get("facts"):
-            raise ValueError("its values are not plain JSON")
+            raise InputValueError("its values are not plain JSON")
     except (ValueError, TypeError, FactmemError) as exc:
-        raise ValueError(f"Entry {number} cannot be recorded: {exc}") from None
+        raise InputValueError(f"Entry {number} cannot be recorded: {exc}") from None
     return copy

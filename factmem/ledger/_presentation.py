@@ -65,6 +65,38 @@ def all_presented(
     return facts
 
 
+def facts_of(
+    by_keyword: dict[str, KeywordItems],
+    keywords: Iterable[str],
+    concepts: Iterable[Concept[Any, Any]],
+    now: str,
+) -> list[AnyFact]:
+    """Return the current facts of some keywords, as a load of all facts returns them."""
+    held = {each: by_keyword[each] for each in keywords if each in by_keyword}
+    return all_presented(held, {each.keyword: each for each in concepts}, now)
+
+
+def found_fact(
+    by_keyword: dict[str, KeywordItems],
+    fact_id: str,
+    concepts: Iterable[Concept[Any, Any]],
+    now: str,
+) -> list[AnyFact]:
+    """Return the current fact with an id, without making the others; empty if there is none."""
+    known = list(concepts)
+    for keyword, held in by_keyword.items():
+        only = held.only
+        if only is not None and only.fact_id != fact_id:
+            continue  # nearly all
+        if any(item.fact_id == fact_id for item in held.items.values()):
+            named = [each for each in known if keyword in each.keywords]
+            family = named[0].keywords if named else (keyword,)
+            facts = facts_of(by_keyword, family, named[:1], now)
+            if found := [fact for fact in facts if fact.id == fact_id]:
+                return found
+    return []
+
+
 def items_of(
     by_keyword: dict[str, KeywordItems], concept: Concept[Any, Any], now: str
 ) -> list[Item]:

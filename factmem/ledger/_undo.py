@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, TypeAlias
 
+from factmem.errors import InputValueError
 from factmem.ledger._items import Item, name_of
 from factmem.ledger._presentation import restated
 from factmem.ledger.entries import (
@@ -83,7 +84,7 @@ def undoing(identity: Identity, change_id: str) -> Amendment:
         ids = change_ids(identity, entries)
         number = ids.index(change_id) if change_id in ids else -1
         if number < 0 or _is_purged(entries[number]):
-            raise ValueError(
+            raise InputValueError(
                 f"No change has the id {change_id!r}: it was of a place that was erased, or of "
                 f"values that were purged, and neither can be undone"
             )
@@ -94,7 +95,9 @@ def undoing(identity: Identity, change_id: str) -> Amendment:
         after = {each: _Held(ledger, each) for each in keywords}
         touched = {each: _touched(before[each], after[each]) for each in keywords}
         if not any(touched.values()):
-            raise ValueError(f"The change {change_id!r} changed no current value: nothing to undo")
+            raise InputValueError(
+                f"The change {change_id!r} changed no current value: nothing to undo"
+            )
         for later in range(number + 1, len(entries)):
             ledger.apply(entries[later])
         ledger.advance(now)
@@ -105,7 +108,7 @@ def undoing(identity: Identity, change_id: str) -> Amendment:
                 if later_id is None
                 else f"undo {ids[later_id]!r} first"
             )
-            raise ValueError(f"A later change rests on {change_id!r}: {named}")
+            raise InputValueError(f"A later change rests on {change_id!r}: {named}")
         yield _restoring(change_id, now, touched, before, after=ledger)
 
     return change

@@ -23,7 +23,7 @@ from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, Val
 from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
-from factmem.errors import FactmemError
+from factmem.errors import FactmemError, InputValueError
 from factmem.models._values import JsonValue, checked_name, checked_text, codec_of, json_type
 from factmem.models.facts import (
     MAX_BEFORE,
@@ -327,16 +327,16 @@ def check_entry(entry: object) -> None:
         _adapter().validate_python(entry)
         to_json(entry)  # unknown fields are written too
     except PydanticSerializationError:
-        raise ValueError("the entry is nested too deeply") from None
+        raise InputValueError("the entry is nested too deeply") from None
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the entry"
-        raise ValueError(f"{field} is not as a store holds it ({first['type']})") from None
+        raise InputValueError(f"{field} is not as a store holds it ({first['type']})") from None
 
 
 def _normal(name: str) -> str:
     if checked_name(name, "name") != name:
-        raise ValueError("not in NFC")
+        raise InputValueError("not in NFC")
     return name
 
 
@@ -352,7 +352,7 @@ def _value(value: Any) -> Any:
 
 def _time(text: str) -> str:
     if not _STAMP.fullmatch(text):
-        raise ValueError("not a stamp")
+        raise InputValueError("not a stamp")
     moment(text)
     return text
 
@@ -360,7 +360,7 @@ def _time(text: str) -> str:
 def _whole(fact: "_Fact") -> "_Fact":
     single, many = "value" in fact, "values" in fact
     if (single and fact["type"] != "SINGLE") or (many and fact["type"] != "MULTIPLE"):
-        raise ValueError("values of the other type")
+        raise InputValueError("values of the other type")
     return fact
 
 

@@ -11,18 +11,25 @@ facts of different users never hide each other, so it resolves once for each of 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Generic, TypeAlias
 
+import orjson
 from typing_extensions import TypeVar
 
 from factmem.errors import StoredFactError
+from factmem.ledger.entries import stored
 from factmem.models._display import Displayed, Sheet, fact_cells
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyFact, FactType, MultipleFacts
 from factmem.models.places import Identity, MemoryScopeType, Place
+from factmem.models.when import stamp
 
 __all__ = ["PlacedFact"]
 
+
+_DIGITS = 32
+"""Of the digest in a version."""
 
 F_co = TypeVar(
     "F_co",
@@ -39,6 +46,19 @@ _Entity: TypeAlias = tuple[str, str | None]
 _WIDTH = {scope_type: width for width, scope_type in enumerate(MemoryScopeType)}
 
 
+def version_of(fact: AnyFact) -> str:
+    """Return a digest of a fact, and when its place recorded it last if it was loaded."""
+    entry: Any = {**stored(fact), "description": ""}
+    digest = sha256(orjson.dumps(entry, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_DIGITS]
+    return digest if fact.confirmed_at is None else f"{digest}-{stamp(fact.confirmed_at)}"
+
+
+def is_version(wanted: str, fact: AnyFact) -> bool:
+    """Return whether a loaded fact has a version; that of a fact that was saved names no time."""
+    present = version_of(fact)
+    return wanted in (present, present[:_DIGITS])
+
+
 @dataclass(frozen=True, slots=True)
 class PlacedFact(Displayed, Generic[F_co]):
     """A fact, and the place that it is in."""
@@ -50,6 +70,11 @@ class PlacedFact(Displayed, Generic[F_co]):
     def heard_at(self) -> datetime:
         """When its place last recorded it, or when it was said if the provider does not know."""
         return self.fact.confirmed_at or self.fact.timestamp
+
+    @property
+    def version(self) -> str:
+        """A string that changes with each write of the fact: for `if_unchanged`, or as an ETag."""
+        return version_of(self.fact)
 
     def _sheet(self) -> Sheet:
         rows = [("place", self.place), *fact_cells(self.fact).items()]

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any, TypeAlias, TypeVar
 
 from factmem._arguments import kind_of
+from factmem.errors import InputTypeError
 
 __all__ = ["History"]
 
@@ -51,7 +52,7 @@ def checked_messages(messages: Messages) -> Messages:
     given: object = messages
     is_one = isinstance(given, str | bytes | Mapping | type)
     if is_one or not (_has(given, "__iter__") or _has(given, "__getitem__")):
-        raise TypeError(
+        raise InputTypeError(
             f"messages must be a list of dicts, not {kind_of(given)}: "
             f'[{{"role": "user", "content": text}}], or memory.remember(text) for a string'
         )
@@ -78,7 +79,7 @@ def checked_history(messages: list[History]) -> list[History]:
         TypeError: The argument is not a list of messages, but a tuple for example.
     """
     if not _has(checked_messages(messages), "insert"):
-        raise TypeError(
+        raise InputTypeError(
             "messages must be a list, because they are changed in place, not "
             f"{type(messages).__name__}: messages = list(messages)"
         )
@@ -172,7 +173,9 @@ def _check(message: object) -> None:
         instead = "append message.model_dump(exclude_none=True) instead"
         if isinstance(message, str | bytes):
             instead = '{"role": "user", "content": text}'
-        raise TypeError(f"messages must contain dicts, not {type(message).__name__}: {instead}")
+        raise InputTypeError(
+            f"messages must contain dicts, not {type(message).__name__}: {instead}"
+        )
 
 
 def message_time(message: Mapping[str, object], zone: tzinfo) -> datetime | None:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from factmem._arguments import expect, expect_all
 from factmem.detection.report import Detection, DetectionReport, DetectionRequest
+from factmem.errors import InputValueError
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.llm.messages import History
 from factmem.memory._parts import MemoryParts
@@ -92,7 +93,7 @@ def _request(
     only = () if wanted.only is None else concepts_by_keyword(wanted.only, "only").values()
     for concept in only:
         if not (concept.detect and known.get(concept.keyword, concept).detect):
-            raise ValueError(
+            raise InputValueError(
                 f"{concept.keyword!r} has detect=False and cannot be written by a model: save it "
                 "with memory.store.save(fact, subject, scope)"
             )

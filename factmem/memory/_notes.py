@@ -2,13 +2,18 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from factmem._arguments import expect, kind_of
-from factmem.errors import MemoryAccessError, StoredFactError
+from factmem.errors import InputTypeError, InputValueError, MemoryAccessError, StoredFactError
+from factmem.ledger._presentation import facts_of
+from factmem.ledger.entries import Entry, stored
+from factmem.ledger.ledger import Ledger
 from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import PlaceSelection
+from factmem.memory._unchanged import Expected, check_unchanged, expected_version
 from factmem.memory.contents import MemoryContents
 from factmem.models._checked import checked_concept
 from factmem.models.facts import (
@@ -22,7 +27,10 @@ from factmem.models.facts import (
 )
 from factmem.models.places import Place
 from factmem.models.profile import P, Profile, loaded_profile, values_of
-from factmem.providers.store import FactStore
+from factmem.models.when import moment
+from factmem.providers.store import FactStore, fact_store
+
+F = TypeVar("F", bound=AnyFact)
 
 NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=False)
 """The concept of free texts."""
@@ -51,7 +59,7 @@ def note_of(text: str, said_at: datetime) -> MultipleFacts[str]:
         ValueError: It has no words.
     """
     if not expect(text, str, "text", "await memory.note('Allergic to nuts')").strip():
-        raise ValueError("A note needs words: await memory.note('Allergic to nuts')")
+        raise InputValueError("A note needs words: await memory.note('Allergic to nuts')")
     return MultipleFacts(NOTE, [text], timestamp=said_at)
 
 
@@ -73,6 +81,27 @@ async def save_in(selection: PlaceSelection, store: FactStore, fact: AnyFact) ->
     """Save a fact in the first place; see `writing_place`."""
     place = writing_place(selection)
     await store.save(fact, place.subject, place.scope)
+
+
+async def save_unchanged(parts: MemoryParts, fact: F, if_unchanged: Expected | None) -> F:
+    """Save a fact in the first place if its concept has the state that was read.
+
+    It counts as said when it is recorded: after what was read.
+    """
+    place, concept = writing_place(parts.selection), fact.concept
+    wanted = None if if_unchanged is None else expected_version(if_unchanged)
+    entry, at = stored(fact), ""
+
+    def change(ledger: Ledger, now: str) -> Entry:
+        nonlocal at
+        present = facts_of(ledger.at(now), concept.keywords, [concept], now)
+        check_unchanged(present, wanted, place)
+        at = now
+        return {"at": now, "facts": [{**entry, "timestamp": now}]}
+
+    store = fact_store(parts.provider)
+    await store.amend_current(change, place.subject, place.scope)
+    return replace(fact, timestamp=moment(at))
 
 
 async def load_profile(parts: MemoryParts, profile: type[P]) -> P:
@@ -138,7 +167,7 @@ def checked_profile(profile: type[P]) -> type[P]:
     given: object = profile
     if isinstance(given, type) and issubclass(given, Profile):
         return profile
-    raise TypeError(
+    raise InputTypeError(
         f"The profile must be a class of Profile, not {kind_of(profile)}: "
         "await memory.current(Traveller)"
     )

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 from factmem._arguments import expect
+from factmem.errors import InputValueError
 from factmem.models._checked import checked_places, checked_subjects
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.places import (
@@ -103,7 +104,7 @@ class PlaceSelection:
             subject.check_bound()
         found = self.profile.scopes(self._default_scopes if scopes is None else scopes)
         if not found and scopes is None and self._default_scopes is None:
-            raise ValueError(
+            raise InputValueError(
                 "The memory has no scope: set one with AgentMemory(..., "
                 "scopes=MemoryScopesProfile(agent='my-agent')), or pass one in the call, "
                 "scopes=[MemoryScope.Agent('my-agent')]"
@@ -163,7 +164,7 @@ class PlaceSelection:
         """
         places = self.writable_places()
         if not places:
-            raise ValueError(
+            raise InputValueError(
                 "There is no place to save to: set a subject and a scope, AgentMemory(..., "
                 "scopes=MemoryScopesProfile(agent='my-agent'))"
             )
@@ -171,7 +172,7 @@ class PlaceSelection:
         for place in places:
             name = (place.subject.name, place.scope.type.value)
             if name in shown:
-                raise ValueError(
+                raise InputValueError(
                     f"A model cannot distinguish two places, because it sees both as {name[0]!r} "
                     f"in {name[1]!r}: detect facts for one entity and one scope at a time"
                 )
@@ -187,12 +188,12 @@ class PlaceSelection:
         """
         found = self.profile.writable(scope)
         if found in self.profile.scopes():
-            raise ValueError(
+            raise InputValueError(
                 f"scope must not be one of the memory's own scopes, such as {found}: "
                 "MemoryScope.Feature('notes')"
             )
         if subject is None and len(self.subjects) != 1:
-            raise ValueError(
+            raise InputValueError(
                 f"subject is required, because the memory has {len(self.subjects)} subjects: "
                 "memory.documents(scope, USER.of('alice'))"
             )
@@ -210,7 +211,9 @@ class PlaceSelection:
         user = next((each for each in self.subjects if each.per_entity), None)
         places = self.places(subjects=None if user is None else [user])
         if not places:
-            raise ValueError("There is no place for a conversation: the view excludes all subjects")
+            raise InputValueError(
+                "There is no place for a conversation: the view excludes all subjects"
+            )
         return places[0]
 
     def queue(self) -> Boundary:
@@ -226,7 +229,7 @@ class PlaceSelection:
         """
         unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
         if not unbound:
-            raise ValueError(
+            raise InputValueError(
                 "The memory has no unbound per-entity subject: AgentMemory(..., "
                 "subjects=[MemorySubject('user', 'The user', 1, per_entity=True)])"
             )

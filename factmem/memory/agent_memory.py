@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from factmem._arguments import expect_function, kind_of
 from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
+from factmem.errors import InputTypeError, InputValueError
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
@@ -23,6 +25,7 @@ from factmem.memory._notes import (
     note_of,
     save_in,
     save_profile,
+    save_unchanged,
     stated,
 )
 from factmem.memory._parts import MemoryParts, MemorySettings
@@ -32,6 +35,7 @@ from factmem.memory._selection import (
     Subjects,
     Who,
 )
+from factmem.memory._unchanged import Expected
 from factmem.memory.contents import MemoryContents
 from factmem.memory.conversations import (
     Conversation,
@@ -326,7 +330,7 @@ class AgentMemory:
                 max_tokens=max_tokens,
             )
         elif limit is not None or max_tokens is not None:
-            raise ValueError(
+            raise InputValueError(
                 "limit and max_tokens need a question: memory.text('Which theme?', limit=5); "
                 "MessageForm(max_tokens=800) limits a text without one"
             )
@@ -425,11 +429,21 @@ class AgentMemory:
 
     @overload
     async def save(
-        self, concept: Concept[V, SingleFact[V]], value: V, *, confirmed: bool = ...
+        self,
+        concept: Concept[V, SingleFact[V]],
+        value: V,
+        *,
+        confirmed: bool = ...,
+        if_unchanged: Expected | EllipsisType | None = ...,
     ) -> SingleFact[V]: ...
     @overload
     async def save(
-        self, concept: Concept[V, MultipleFacts[V]], value: Iterable[V], *, confirmed: bool = ...
+        self,
+        concept: Concept[V, MultipleFacts[V]],
+        value: Iterable[V],
+        *,
+        confirmed: bool = ...,
+        if_unchanged: Expected | EllipsisType | None = ...,
     ) -> MultipleFacts[V]: ...
     @overload
     async def save(
@@ -438,6 +452,7 @@ class AgentMemory:
         value: V | Iterable[V],
         *,
         confirmed: bool = ...,
+        if_unchanged: Expected | EllipsisType | None = ...,
     ) -> AnyFact: ...
     @overload
     async def save(self, concept: Profile) -> None: ...
@@ -447,6 +462,7 @@ class AgentMemory:
         value: object = None,
         *,
         confirmed: bool = False,
+        if_unchanged: Expected | EllipsisType | None = ...,
     ) -> AnyFact | None:
         """Save the value of a concept, or a list of values for one with many. No call to a model.
 
@@ -458,13 +474,27 @@ class AgentMemory:
         Of an instance of a `Profile`, the fields that were set are saved, in one write. Its None
         and empty lists remove nothing: see `edit`.
 
+        Args:
+            concept: The concept, or an instance of a profile.
+            value: The value, or the list of values.
+            confirmed: Whether a person said so.
+            if_unchanged: The fact of the concept that was read in that place, or its `version`, or
+                None if there was none: what somebody saved since is not replaced.
+
         Returns:
             The saved fact; None for a profile.
+
+        Raises:
+            ChangedError: The concept does not have that state any more. Nothing was saved.
         """
         if isinstance(concept, Profile):
+            if if_unchanged is not ...:
+                raise InputTypeError("if_unchanged is about one fact: save(concept, value, ...)")
             await save_profile(self._parts, concept)
             return None
         fact = stated(concept, value, self.clock(), confirmed=confirmed)
+        if if_unchanged is not ...:
+            return await save_unchanged(self._parts, fact, if_unchanged)
         await save_in(self._parts.selection, self._parts.provider, fact)
         return fact
 
@@ -695,7 +725,7 @@ def view_for(memory: "AgentMemory", who: Who) -> "AgentMemory":
         return memory.view(subjects=[who])
     if isinstance(who, Iterable):
         return memory.view(subjects=who)
-    raise TypeError(
+    raise InputTypeError(
         f"user must be a string, a MemorySubject or a function of the run's context that returns "
         f"one, not {kind_of(who)}: user=lambda context: context.user"
     )

@@ -15,6 +15,7 @@ from secrets import token_hex
 from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import expect_all, kind_of
+from factmem.errors import InputTypeError, InputValueError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Item, name_of
 from factmem.ledger._presentation import last_said, restated
@@ -173,7 +174,7 @@ class ConceptChanges:
             checked_concept(concept)
             checked_name(operation, "operation")
             if not callable(function):
-                raise TypeError(f"function must be a function, not {kind_of(function)}: int")
+                raise InputTypeError(f"function must be a function, not {kind_of(function)}: int")
         until = None if dry_run else stamp(await store.begin(operation))
 
         async def change(place: Place) -> PlaceChange | None:
@@ -460,11 +461,13 @@ def checked_former(
     keyword = checked_concept(concept).keyword
     former = expect_all(keywords, str, "keywords", example)
     if keyword in former or not former:
-        raise ValueError(f"keywords must be those of other concepts than {keyword!r}: {example}")
+        raise InputValueError(
+            f"keywords must be those of other concepts than {keyword!r}: {example}"
+        )
     if if_both == "both" and concept.fact_type is FactType.SINGLE:
-        raise ValueError(f"{keyword!r} has one value: pass if_both='later' or a function")
+        raise InputValueError(f"{keyword!r} has one value: pass if_both='later' or a function")
     if not (if_both in (None, "later", "both") or callable(if_both)):
-        raise ValueError("if_both must be 'later', 'both' or a function of two lists")
+        raise InputValueError("if_both must be 'later', 'both' or a function of two lists")
     return tuple(checked_name(each, "keyword") for each in former)
 
 

@@ -18,6 +18,7 @@ from pydantic_core import CoreSchema
 
 from factmem._arguments import expect
 from factmem.detection.report import RejectedItem, RejectionReason
+from factmem.errors import InputValueError
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.ledger._items import name_of
 from factmem.ledger.entries import Amendment, Entry, SourceEntry, StoredFact
@@ -307,7 +308,9 @@ class MemoryConsolidation:
             _check_mergeable([concept.keyword], self._instructions)
             chat_model = self._parts.chat_model
             if chat_model is None:
-                raise ValueError("propose needs a chat model: AgentMemory(..., chat_model=...)")
+                raise InputValueError(
+                    "propose needs a chat model: AgentMemory(..., chat_model=...)"
+                )
             operation.places = self._parts.selection.places()
             report = await self._propose(concept, operation, chat_model)
             operation.count = report.count
@@ -383,7 +386,7 @@ class MemoryConsolidation:
 def _check_multiple(concept: Concept[Any, Any]) -> None:
     checked_concept(concept)
     if concept.fact_type is not FactType.MULTIPLE:
-        raise ValueError(
+        raise InputValueError(
             f"{concept.keyword!r} has one value, so nothing can be merged: propose needs a "
             "concept of FactType.MULTIPLE"
         )
@@ -421,7 +424,7 @@ def _check_mergeable(keywords: Iterable[str], followed: Mapping[str, Concept[Any
     """Raise for instructions: a value from a page would get the user's message as a source."""
     named = next((keyword for keyword in keywords if keyword in followed), None)
     if named is not None:
-        raise ValueError(
+        raise InputValueError(
             f"{named!r} is one of the memory's instructions, whose values cannot be merged: update "
             "one with memory.contents.update and forget the others"
         )

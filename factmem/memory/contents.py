@@ -5,8 +5,7 @@ Maintenance of contents: tidying, moving and exporting, with their reports.
 Updates and histories of single records of a memory.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,15 +15,16 @@ from typing import Any
 from pydantic import JsonValue
 from typing_extensions import TypeVar, Unpack
 
-from factmem._arguments import expect_all, expect_within
-from factmem.errors import MemoryAccessError
+from factmem._arguments import expect, expect_all, expect_within
+from factmem.errors import ChangedError, InputValueError, MemoryAccessError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Condition, name_of
-from factmem.ledger._presentation import last_said
+from factmem.ledger._presentation import facts_of, last_said
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.resolution import PlacedFact
+from factmem.ledger.resolution import PlacedFact, is_version
+from factmem.memory._unchanged import Expected, changed, expected_version
 from factmem.memory.concept_changes import ConceptChanges
 from factmem.memory.listing import (
     ConceptCounts,
@@ -90,7 +90,7 @@ async def move_place(store: FactStore, source: Place, target: Place) -> MoveRepo
     round. The source is erased only if it is empty.
     """
     if source.identity == target.identity:
-        raise ValueError("source and target must be two places: move(guest, account)")
+        raise InputValueError("source and target must be two places: move(guest, account)")
     new = 0
     while True:
         while entries := await store.entries(source.subject, source.scope):
@@ -218,7 +218,7 @@ class MemoryContents(ContentsUpkeep):
             example = "within=['acme']"
             first = None if within is None else expect_all(within, str, "within", example)
             if first == ():
-                raise ValueError(f"within must contain at least one level: {example}")
+                raise InputValueError(f"within must contain at least one level: {example}")
         found = await store.places()
         if first is None:
             return found
@@ -302,10 +302,14 @@ class MemoryContents(ContentsUpkeep):
 
     async def get(self, fact_id: str) -> PlacedFact | None:
         """Return the current fact with this id, from any place of the memory; or None."""
-        async with aclosing(self._all_facts()) as found:
-            async for placed in found:
-                if placed.fact.id == fact_id:
-                    return placed
+        async with self._events.before(MemoryOperation.LIST):
+            store = fact_store(self._provider)
+            expect(fact_id, str, "fact_id", "get(placed.fact.id)")
+        known = self._parts.reader.concepts.values()
+        for place in await store.list_places():
+            fact = await store.find(fact_id, place, concepts=known)
+            if fact is not None:
+                return PlacedFact(place, fact)
         return None
 
     async def update(
@@ -318,6 +322,7 @@ class MemoryContents(ContentsUpkeep):
         importance: float | EllipsisType = ...,
         expires_at: datetime | EllipsisType | None = ...,
         source: FactSource | EllipsisType | None = ...,
+        if_unchanged: Expected | None = None,
     ) -> PlacedFact | None:
         """Change a fact in one atomic step and return it; None if no current fact has the id.
 
@@ -332,9 +337,12 @@ class MemoryContents(ContentsUpkeep):
             importance: From 0 to 1.
             expires_at: When the fact expires; None for never.
             source: The source of the new values.
+            if_unchanged: The fact that was read, or its `version`: what somebody changed since is
+                not overwritten.
 
         Raises:
             ValueError: A value does not fit the concept, or no change was passed.
+            ChangedError: The fact is not as it was read, or was deleted. Nothing was written.
             MemoryAccessError: The view is read-only.
         """
         async with self._events.before(MemoryOperation.SAVE):
@@ -347,26 +355,93 @@ class MemoryContents(ContentsUpkeep):
                 expires_at=expires_at,
                 source=source,
             )
+            wanted = None if if_unchanged is None else expected_version(if_unchanged)
         placed = await self.get(fact_id)
-        if placed is None or not await update_record(store, placed, changes):
+        if placed is None and wanted is not None:
+            raise await self._deleted(fact_id)
+        check = None if wanted is None or placed is None else self._check(placed, wanted)
+        if placed is None or not await update_record(store, placed, changes, check):
             return None
         return await self.get(fact_id)
 
-    async def delete(self, *fact_ids: str, purge: Purge = False) -> Forgotten:
+    async def delete(
+        self, *fact_ids: str, purge: Purge = False, if_unchanged: Expected | None = None
+    ) -> Forgotten:
         """Forget facts by their ids, in all places of the memory.
 
         Returns the number of forgotten values. `purge` also removes them from history; see
-        `forget`.
+        `forget`. With `if_unchanged`, the fact that was read or its `version`, one fact is
+        forgotten only if nobody has changed it since.
+
+        Raises:
+            ChangedError: The fact is not as it was read, or was deleted. Nothing was forgotten.
+            ValueError: `if_unchanged` was passed with several ids.
         """
         async with self._events.before(MemoryOperation.FORGET):
             store = fact_store(self._provider)
-        places = await store.places() if fact_ids else []
+            wanted = None if if_unchanged is None else expected_version(if_unchanged)
+            if wanted is not None and len(fact_ids) != 1:
+                raise InputValueError(
+                    "if_unchanged is about one fact: delete(id, if_unchanged=...)"
+                )
+        count = 0 if wanted is None else await self._delete_unchanged(fact_ids[0], wanted)
+        if wanted is not None and not purge:
+            return Forgotten(count)
+        places = await store.list_places() if fact_ids else []
         return Forgotten.total(
             [
-                await store.forget(info.subject, info.scope, fact_ids=fact_ids, purge=purge)
-                for info in places
+                Forgotten(count),
+                *[
+                    await store.forget(place.subject, place.scope, fact_ids=fact_ids, purge=purge)
+                    for place in places
+                ],
             ]
         )
+
+    async def _delete_unchanged(self, fact_id: str, wanted: str) -> int:
+        """Forget a fact that is as it was read, and return the number of its values."""
+        placed = await self.get(fact_id)
+        if placed is None:
+            raise await self._deleted(fact_id)
+        check, count = self._check(placed, wanted), 0
+
+        def change(ledger: Ledger, now: str) -> Entry:
+            nonlocal count
+            check(ledger, now)
+            names = ledger.matching(Condition(fact_ids=frozenset([fact_id])), now)
+            count = len(names)
+            return {"at": now, "forget": names}
+
+        store = fact_store(self._provider)
+        await store.amend_current(change, placed.place.subject, placed.place.scope)
+        return count
+
+    def _check(self, placed: PlacedFact, wanted: str) -> Callable[[Ledger, str], None]:
+        """Return what raises `ChangedError` unless a fact is as it was read."""
+        place, concept, fact_id = placed.place, placed.fact.concept, placed.fact.id
+        known = self._parts.reader.concepts.get(concept.keyword)
+
+        def check(ledger: Ledger, now: str) -> None:
+            every = facts_of(
+                ledger.at(now), concept.keywords, [] if known is None else [known], now
+            )
+            found = [each for each in every if each.id == fact_id]
+            if not any(is_version(wanted, each) for each in found):
+                raise changed(found or every, place)
+
+        return check
+
+    async def _deleted(self, fact_id: str) -> ChangedError:
+        """Return the error for a fact that is not current any more, with what replaced it."""
+        store, known = fact_store(self._provider), self._parts.reader.concepts.values()
+        places = await store.list_places()
+        for place in places:
+            concept = _concept_of(await store.entries(place.subject, place.scope), fact_id)
+            if concept is not None:
+                every = await store.load_all(place.subject, place.scope, concepts=known)
+                of_it = [each for each in every if each.concept.keyword == concept.keyword]
+                return changed(of_it, place)
+        return ChangedError("No place of this memory has or had the fact: it was erased or purged")
 
     async def history(self, fact_id: str) -> History:
         """Return the history of one record, oldest first; empty if no place ever had it.
@@ -452,7 +527,7 @@ class MemoryContents(ContentsUpkeep):
 
     def _check_erasable(self, *, confirm: bool, everything: bool) -> None:
         if self._selection.boundary == UNBOUNDED and not everything:
-            raise ValueError(
+            raise InputValueError(
                 "This would erase the whole store: create a view of the places to erase, as in "
                 "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True), or pass "
                 "everything=True"
@@ -479,7 +554,7 @@ def checked_changes(**given: object) -> dict[str, Any]:
     """
     changes = {name: value for name, value in given.items() if value is not ...}
     if not changes:
-        raise ValueError("update needs a field to change: update(id, value='dark')")
+        raise InputValueError("update needs a field to change: update(id, value='dark')")
     return changes
 
 
@@ -492,7 +567,7 @@ def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:
     """
     right, wrong = ("value", "values") if isinstance(fact, SingleFact) else ("values", "value")
     if wrong in changes:
-        raise ValueError(
+        raise InputValueError(
             f"The concept {fact.concept.keyword!r} needs {right}, not {wrong}: update(id, {right}=...)"
         )
     # The old quote does not prove a new value.
@@ -502,7 +577,10 @@ def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:
 
 
 async def update_record(
-    store: FactStore, placed: PlacedFact[AnyFact], changes: Mapping[str, Any]
+    store: FactStore,
+    placed: PlacedFact[AnyFact],
+    changes: Mapping[str, Any],
+    check: Callable[[Ledger, str], None] | None = None,
 ) -> bool:
     """Write an update as one entry; False if the fact is no longer current.
 
@@ -513,6 +591,8 @@ async def update_record(
 
     def change(entries: Sequence[Entry], now: str) -> list[Entry]:
         ledger, keyword = Ledger(entries), new.concept.keyword
+        if check is not None:
+            check(ledger, now)
         names = ledger.matching(
             Condition(fact_ids=frozenset([new.id]), keywords=frozenset(new.concept.keywords)), now
         )

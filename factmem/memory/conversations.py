@@ -17,7 +17,13 @@ from anyio.lowlevel import checkpoint
 
 from factmem._arguments import expect_within
 from factmem.detection.report import Detection, DetectionReport
-from factmem.errors import ChatModelError, ExtractionError, FactmemError, StorageError
+from factmem.errors import (
+    ChatModelError,
+    ExtractionError,
+    FactmemError,
+    InputValueError,
+    StorageError,
+)
 from factmem.llm.messages import OWN_MESSAGES
 from factmem.memory._chat_detection import detect_in_chat
 from factmem.memory._parts import MemoryParts
@@ -285,7 +291,7 @@ class Conversation:
             StorageError: The store failed. Nothing was stored.
         """
         if ids is not None and len(ids) != len(messages):
-            raise ValueError(f"ids must have one id for each message, {len(messages)} in all")
+            raise InputValueError(f"ids must have one id for each message, {len(messages)} in all")
         named: Iterable[str | None] = [None] * len(messages) if ids is None else ids
         given = zip(messages, named, strict=True)
         checked = [new_turn(message, said_at, name) for message, name in given]

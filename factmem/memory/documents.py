@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from factmem._arguments import expect, expect_function
+from factmem.errors import InputValueError
 from factmem.ledger._items import Condition, name_of
 from factmem.ledger.entries import Entry, ForgottenItem, stored
 from factmem.ledger.history import HistoryEntry
@@ -189,7 +190,7 @@ def _checked(path: str) -> str:
     parts = [part for part in path.split("/") if part not in {"", "."}]
     tidy = "/" + "/".join(parts)
     if not path.startswith("/") or not parts or ".." in parts or len(tidy) > MAX_NAME:
-        raise ValueError(
+        raise InputValueError(
             f"path must be absolute, without '..' and of at most {MAX_NAME} characters: {_EXAMPLE}"
         )
     return checked_name(tidy, "path")  # in NFC, like keywords

@@ -9,13 +9,16 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import expect
+from factmem.errors import InputValueError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger._items import Condition, digest_of
+from factmem.ledger._presentation import facts_of
 from factmem.ledger._undo import undoing
 from factmem.ledger.entries import Amendment, Entry, RetractedValue, stored
 from factmem.ledger.history import FactChange, change_ids, changes_of, place_digits
 from factmem.ledger.ledger import Ledger, Proposal
-from factmem.ledger.resolution import PlacedFact
+from factmem.ledger.resolution import PlacedFact, is_version, version_of
+from factmem.memory._unchanged import changed, expected_version
 from factmem.models._display import Displayed
 from factmem.models._values import canonical
 from factmem.models.facts import (
@@ -54,6 +57,12 @@ class InboxItem(Displayed):
     """The current fact that a proposal contradicts."""
     is_ending: bool = False
     """Whether a model found that `current` is no longer true: `keep` it, or `forget` it."""
+
+    @property
+    def version(self) -> str:
+        """A string that changes with what has to be decided, for `if_unchanged`."""
+        against = "" if self.current is None else version_of(self.current)
+        return version_of(self.fact) + against
 
     @property
     def quote(self) -> str | None:
@@ -174,7 +183,7 @@ class MemoryReview:
                 found.append(InboxItem(kind, place, fact, at, fact.actor, fact.source))
         return found
 
-    async def keep(self, fact: Reviewed) -> str:
+    async def keep(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Confirm a fact, and return the id of the change.
 
         A proposal becomes current, in the place of the value that it contradicts. If the concept
@@ -182,15 +191,21 @@ class MemoryReview:
 
         Args:
             fact: An item of the inbox, or a current fact, with or without its place.
+            if_unchanged: The item or the fact that was shown, or its `version`: what somebody
+                else has decided since is not decided again.
 
         Raises:
-            ValueError: It is neither current nor proposed any more.
+            ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
         confirmed: Any = replace(_fact_of(fact), state=FactState.CONFIRMED)
-        return await self._decide(fact, lambda _, now: {"at": now, "facts": [stored(confirmed)]})
+        return await self._decide(
+            fact, lambda _, now: {"at": now, "facts": [stored(confirmed)]}, if_unchanged
+        )
 
-    async def correct(self, fact: Reviewed, value: object) -> str:
+    async def correct(
+        self, fact: Reviewed, value: object, *, if_unchanged: Reviewed | str | None = None
+    ) -> str:
         """Replace the value of a fact by a confirmed one, and return the id of the change.
 
         The new value has no source. Of a concept with many values, only those of this fact are
@@ -199,10 +214,11 @@ class MemoryReview:
         Args:
             fact: An item of the inbox, or a current fact.
             value: The right value; for a concept with many values one of them, or a list.
+            if_unchanged: See `keep`.
 
         Raises:
-            ValueError: The value does not fit the concept, or the fact is neither current nor
-                proposed any more.
+            ValueError: The value does not fit the concept.
+            ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
         old: Any = _fact_of(fact)
@@ -217,7 +233,7 @@ class MemoryReview:
                     entry["retract"] = _retracted(old, gone, ledger, now)
                 return entry
 
-            return await self._decide(fact, one)
+            return await self._decide(fact, one, if_unchanged)
         values = value if isinstance(value, list | tuple) else [value]
         new = replace(old, values=tuple(values), timestamp=self._clock(), **changed)
         kept = set(_digests(new))
@@ -229,16 +245,21 @@ class MemoryReview:
                 "facts": [stored(new)],
                 "retract": _retracted(old, gone, ledger, now),
             },
+            if_unchanged,
         )
 
-    async def forget(self, fact: Reviewed) -> str:
+    async def forget(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Forget a fact, or reject a proposal, and return the id of the change.
 
         A model that states the value again only proposes it. The history keeps it: to remove it
         from there too, use `memory.contents.forget(..., purge=True)`.
 
+        Args:
+            fact: An item of the inbox, or a current fact.
+            if_unchanged: See `keep`.
+
         Raises:
-            ValueError: The fact is neither current nor proposed any more.
+            ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
         old = _fact_of(fact)
@@ -248,6 +269,7 @@ class MemoryReview:
                 "at": now,
                 "retract": _retracted(old, _digests(old), ledger, now),
             },
+            if_unchanged,
         )
 
     async def changes(
@@ -334,24 +356,38 @@ class MemoryReview:
             if change_id.startswith(place_digits(place.identity)):
                 found.append(place)  # noqa: PERF401 - two places may share the digits
         if not found:
-            raise ValueError(
+            raise InputValueError(
                 f"No place of this memory has a change {change_id!r}: it has another spelling, or "
                 "its place was erased, which cannot be undone"
             )
         return await self._amended(found[-1], undoing(found[-1].identity, change_id))
 
-    async def _decide(self, fact: Reviewed, made: Callable[[Ledger, str], Entry]) -> str:
+    async def _decide(
+        self,
+        fact: Reviewed,
+        made: Callable[[Ledger, str], Entry],
+        if_unchanged: Reviewed | str | None,
+    ) -> str:
         """Append the entry of a decision about a fact that is current or proposed."""
         async with self._events.before(MemoryOperation.SAVE):
-            place, about = await self._place_of(fact), _fact_of(fact)
+            about = _fact_of(fact)
+            wanted = None if if_unchanged is None else expected_version(if_unchanged)
+            place = await self._place_of(fact)
+        concepts, keywords = self._reader.concepts.values(), about.concept.keywords
 
         def change(entries: Sequence[Entry], now: str) -> list[Entry]:
-            names = frozenset(about.concept.keywords)
             ledger = Ledger(entries)
-            if not ledger.matching(Condition(fact_ids=frozenset([about.id]), keywords=names), now):
-                raise ValueError(
-                    f"The fact {about.id!r} is neither current nor proposed any more: read it again"
-                )
+            named = Condition(fact_ids=frozenset([about.id]), keywords=frozenset(keywords))
+            facts = facts_of(ledger.at(now), keywords, concepts, now)
+            if not ledger.matching(named, now):
+                raise changed(facts, place)
+            if wanted is not None:
+                waiting = [proposed_item(place, each) for each in ledger.proposals(concepts, now)]
+                shown = [each for each in waiting if each.fact.id == about.id]
+                present = [*(each.fact for each in shown), *(f for f in facts if f.id == about.id)]
+                is_shown = any(wanted == each.version for each in shown)
+                if not (is_shown or any(is_version(wanted, each) for each in present)):
+                    raise changed(facts, place)
             return [made(ledger, now)]
 
         return await self._amended(place, change)
@@ -377,7 +413,7 @@ class MemoryReview:
             waits = await self._provider.proposals(subject, scope)
             if any(each.id == fact.id for each in (*held, *(each.fact for each in waits))):
                 return place
-        raise ValueError(f"No place of this memory has the fact {fact.id!r}")
+        raise InputValueError(f"No place of this memory has the fact {fact.id!r}")
 
     async def _each(
         self,

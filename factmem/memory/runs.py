@@ -11,6 +11,8 @@ from factmem._arguments import expect, expect_function, expect_within
 from factmem.detection.report import Detection, DetectionReport
 from factmem.errors import (
     FactmemError,
+    InputTypeError,
+    InputValueError,
     KeyRequiredError,
     MemoryAccessError,
     MissingExtraError,
@@ -128,7 +130,7 @@ class MemoryRuns(Generic[C]):
         """Whether `learn` does anything: an adapter without it need not call it."""
         self._is_detecting, self._is_keeping, self._is_queueing = auto_detect, conversations, learn
         if auto_detect and memory.chat_model is None:
-            raise ValueError(
+            raise InputValueError(
                 "auto_detect needs a model to detect facts: AgentMemory(..., chat_model=...)"
             )
         if conversations:
@@ -172,7 +174,7 @@ class MemoryRuns(Generic[C]):
         if not isinstance(memory, MemoryRuns):
             return cls(memory, **options)
         if options:
-            raise TypeError(
+            raise InputTypeError(
                 f"{next(iter(options))} must be set on the MemoryRuns that you pass: "
                 f"MemoryRuns(memory, {next(iter(options))}=...)"
             )
@@ -293,7 +295,7 @@ class MemoryRuns(Generic[C]):
             ValueError: It has none.
         """
         if conversation is None and self._is_keeping:
-            raise ValueError(
+            raise InputValueError(
                 "conversations=True stores messages under the name of their conversation: "
                 "agent.run(text, conversation='chat-7'), or runs.learn(..., conversation='chat-7')"
             )
@@ -322,7 +324,7 @@ def _check_effects(*options: tuple[str, bool, str]) -> None:
     """Raise for an option that has no effect without another one."""
     for option, is_idle, needed in options:
         if is_idle:
-            raise ValueError(f"{option} has no effect without {needed}")
+            raise InputValueError(f"{option} has no effect without {needed}")
 
 
 def _ignore(report: DetectionReport) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from factmem._arguments import expect, expect_all
+from factmem.errors import InputValueError
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
 
@@ -51,10 +52,10 @@ def concepts_by_keyword(
         given += [each] if fields is None else fields().values()
     for concept in expect_all(given, Concept, argument, f"{argument}=[AGE]"):
         if found.setdefault(concept.keyword, concept) != concept:
-            raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
+            raise InputValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
     for concept in found.values():
         if again := [keyword for keyword in concept.was if keyword in found]:
-            raise ValueError(
+            raise InputValueError(
                 f"{again[0]!r} is a former keyword of {concept.keyword!r} and declared as well: "
                 "keep one"
             )

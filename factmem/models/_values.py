@@ -24,6 +24,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from factmem._arguments import expect
+from factmem.errors import InputValueError
 
 Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
@@ -93,18 +94,18 @@ def checked_name(name: str, what: str) -> str:
     if name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME and not name.isspace():
         return str.__str__(name)  # an Enum's own __str__ names its class
     if not is_text(name):
-        raise ValueError(
+        raise InputValueError(
             f"{with_article(what)} contains a lone surrogate: it cannot be encoded as UTF-8"
         )
     name = normalized("NFC", name)
     if not name.strip():
-        raise ValueError(f"{with_article(what)} is empty: give it a name")
+        raise InputValueError(f"{with_article(what)} is empty: give it a name")
     if len(name) > MAX_NAME:
-        raise ValueError(
+        raise InputValueError(
             f"{with_article(what)} has {len(name)} characters: at most {MAX_NAME} are allowed"
         )
     if any(category(char) == "Cc" for char in name):
-        raise ValueError(f"{with_article(what)} contains control characters: remove them")
+        raise InputValueError(f"{with_article(what)} contains control characters: remove them")
     return str.__str__(name)
 
 
@@ -112,7 +113,7 @@ def checked_text(text: str, what: str) -> str:
     """Return a string that can be encoded as UTF-8; raises the same errors as `checked_name`."""
     expect(text, str, what, '"words"')
     if not is_text(text):
-        raise ValueError(
+        raise InputValueError(
             f"{with_article(what)} contains a lone surrogate: it cannot be encoded as UTF-8"
         )
     return text
@@ -191,12 +192,12 @@ class ValueCodec:
         """
         if self.is_plain_text and type(value) is str:
             if not (value.isascii() or is_text(value)):  # a call costs as much as the rest
-                raise ValueError(f"The value for {keyword!r} contains a lone surrogate")
+                raise InputValueError(f"The value for {keyword!r} contains a lone surrogate")
             return value
         try:
             return self._adapter.validate_python(value, strict=True)
         except ValidationError as exc:
-            raise ValueError(self._mismatch(keyword, exc)) from None
+            raise InputValueError(self._mismatch(keyword, exc)) from None
 
     def dump(self, value: object, keyword: str) -> JsonValue:
         """Return `value` as plain JSON that loads as an equal value.
@@ -216,7 +217,7 @@ class ValueCodec:
         except (PydanticSerializationError, ValueError, RecursionError, TypeError):
             back, plain = _NOTHING, None
         if not _is_same(value, back):
-            raise ValueError(
+            raise InputValueError(
                 f"The value for {keyword!r} cannot be stored: its JSON does not load as an equal "
                 f"{self._name}. Use a value_type whose values can be stored as JSON"
             )
@@ -236,13 +237,13 @@ class ValueCodec:
         except ValidationError as exc:
             reason = f"is not a valid {self._name} ({_kinds(exc)})"
         except RecursionError:
-            raise ValueError("is nested too deeply") from None
+            raise InputValueError("is nested too deeply") from None
         if self._read is not None:
             try:
                 return self.check(self._read(pydantic_core.from_json(text)), "")
             except Exception as exc:  # noqa: BLE001 - the application's; its text may be a value
                 reason += f", and its concept's read raised {type(exc).__name__}"
-        raise ValueError(reason)
+        raise InputValueError(reason)
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON schema of the type, as models see it."""

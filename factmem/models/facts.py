@@ -11,8 +11,7 @@ Who changes facts, and how certain they are: actors, reasons and the states of v
 
 Concepts: what a fact is about, and of which type its values are.
 
-The codec of a concept validates its values, and reads stored ones. The overloads are for type
-checkers: they infer the kind of fact that a load returns.
+The codec of a concept validates its values, and reads stored ones.
 
 Sources of facts: a message, a tool, a document, the application.
 
@@ -52,6 +51,7 @@ from pydantic_core import SchemaError
 from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
 from factmem._arguments import expect, expect_all, expect_member, expect_within, kind_of
+from factmem.errors import InputTypeError, InputValueError
 from factmem.models._display import Displayed, Sheet, fact_cells, fact_text, summary
 from factmem.models._values import (
     JsonValue,
@@ -136,11 +136,11 @@ def checked_metadata(given: object) -> Metadata:
             value.
     """
     if not isinstance(given, Mapping):
-        raise TypeError(f"metadata must be a mapping, not {kind_of(given)}: {_EXAMPLE}")
+        raise InputTypeError(f"metadata must be a mapping, not {kind_of(given)}: {_EXAMPLE}")
     if not given:
         return NO_METADATA
     if len(given) > MAX_KEYS:
-        raise ValueError(f"metadata has {len(given)} keys: at most {MAX_KEYS} are allowed")
+        raise InputValueError(f"metadata has {len(given)} keys: at most {MAX_KEYS} are allowed")
     named = {checked_name(key, "metadata key"): value for key, value in given.items()}
     try:
         text = orjson.dumps(named)
@@ -148,12 +148,12 @@ def checked_metadata(given: object) -> Metadata:
     except (TypeError, ValueError, RecursionError):
         plain = text = None
     if plain is None or text is None or plain != named:
-        raise ValueError(
+        raise InputValueError(
             "metadata values must be JSON (strings, numbers below 2**63, booleans, None, lists "
             f"and dictionaries): {_EXAMPLE}"
         )
     if len(text) > MAX_METADATA_BYTES:
-        raise ValueError(
+        raise InputValueError(
             f"metadata has {len(text)} bytes as JSON: at most {MAX_METADATA_BYTES} are allowed"
         )
     return Metadata(plain)
@@ -231,9 +231,9 @@ def acting_unless_named(actor: str) -> Generator[None]:
 
 def _checked(text: str, name: str) -> str:
     if not checked_text(text, name).strip():
-        raise ValueError(f"{name} must not be empty: acting('jane', reason='the customer called')")
+        raise InputValueError(f"{name} must not be empty: acting('jane', reason='he called')")
     if len(text) > MAX_REASON:
-        raise ValueError(f"{name} has {len(text)} characters: at most {MAX_REASON} are allowed")
+        raise InputValueError(f"{name} must have at most {MAX_REASON} characters")
     return text
 
 
@@ -362,7 +362,7 @@ class Concept(Generic[T, F]):
         put(self, "description", checked_text(description, "description"))
         put(self, "fact_type", expect_member(fact_type, FactType, "fact_type", _BY_NAME))
         if value_type is not str and isinstance(value_type, _VALUES):
-            raise TypeError(
+            raise InputTypeError(
                 f"The value_type of {self.keyword!r} must be a type, not a value of "
                 f"{type(value_type).__name__}: value_type=int or value_type=list[int]"
             )
@@ -372,9 +372,9 @@ class Concept(Generic[T, F]):
         former = expect_all(was, str, "was", example) if was else ()
         put(self, "was", tuple(checked_name(each, "keyword in was") for each in former))
         if self.keyword in self.was:
-            raise ValueError(f"was must not contain the keyword itself, {keyword!r}: {example}")
+            raise InputValueError(f"was must not contain the keyword {keyword!r}: {example}")
         if read is not None and not callable(read):
-            raise TypeError(f"read must be a function, not {kind_of(read)}: read=int")
+            raise InputTypeError(f"read must be a function, not {kind_of(read)}: read=int")
         put(self, "read", read)
         put(self, "review", bool(review))
 
@@ -398,7 +398,7 @@ class Concept(Generic[T, F]):
         try:
             return codec_of(self.value_type, self.read)
         except (PydanticUserError, SchemaError, NameError) as exc:
-            raise TypeError(
+            raise InputTypeError(
                 f"The value_type of {self.keyword!r} is not a type that pydantic can validate "
                 f"({type(exc).__name__}): use a type, an annotation or a BaseModel"
             ) from None
@@ -540,7 +540,7 @@ class FactSource:
             doubts = expect_all(self.doubts, str, "doubts", "doubts=['hedge']")
             object.__setattr__(self, "doubts", tuple(map(str, doubts)))
         if self.before is not None and len(self.before) > MAX_BEFORE:
-            raise ValueError(
+            raise InputValueError(
                 f"before has {len(self.before)} characters: at most {MAX_BEFORE} are allowed, "
                 f"before=text[-{MAX_BEFORE}:]"
             )
@@ -632,7 +632,7 @@ class AnyFact(Displayed):
         if type(given) is not float or not 0 <= given <= 1:
             # Checked last, because isinstance with an abstract class such as Real is slow.
             if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= 1:
-                raise ValueError("importance must be a number from 0 to 1: importance=0.8")
+                raise InputValueError("importance must be a number from 0 to 1: importance=0.8")
             put(self, "importance", float(given))
         if self.source is not None:
             expect(self.source, FactSource, "source", "FactSource(SourceKind.USER)")
@@ -648,7 +648,7 @@ class AnyFact(Displayed):
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, When.of(given, name))
         if self.since is not None and self.until is not None and self.until.end <= self.since.begin:
-            raise ValueError("until must not be before since: since='2026-05', until='2026-08'")
+            raise InputValueError("until must be after since: since='2026-05', until='2026-08'")
 
     def _sheet(self) -> Sheet:
         return Sheet(type(self).__name__, ("field", "value"), [*fact_cells(self).items()])
@@ -669,11 +669,11 @@ class _Fields(TypedDict, total=False):
     state: FactState
 
 
-def _misfit(concept: Concept[Any, Any], fact: str, other: str) -> ValueError:
+def _misfit(concept: Concept[Any, Any], fact: str, other: str) -> InputValueError:
     """Return the error for a concept of the other kind; raise `TypeError` if it is no concept."""
     expect(concept, Concept, "concept", f'{fact}(Concept("theme", "The IDE theme"), ...)')
     many = "many values" if fact == "SingleFact" else "one value"
-    return ValueError(f"The concept {concept.keyword!r} has {many}: use {other}")
+    return InputValueError(f"The concept {concept.keyword!r} has {many}: use {other}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -744,7 +744,7 @@ class MultipleFacts(AnyFact, Generic[T]):
         given = expect_all(given, object, f"The values for {keyword!r}", "[value]")
         values = tuple(codec.check(value, keyword) for value in given)
         if not values:
-            raise ValueError(f"The fact about {keyword!r} needs at least one value")
+            raise InputValueError(f"The fact about {keyword!r} needs at least one value")
         object.__setattr__(self, "values", values)
         self._check_fields()
 

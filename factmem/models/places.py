@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 from factmem._arguments import expect, expect_all, expect_member, kind_of
-from factmem.errors import UnboundSubjectError
+from factmem.errors import InputTypeError, InputValueError, UnboundSubjectError
 from factmem.models._values import checked_name, checked_text
 
 __all__ = [
@@ -59,7 +59,7 @@ class MemorySubject:
         if self.entity is not None:
             self._check_entities()
             if self.entity.startswith(EVERY):  # no user's name may mean every user
-                raise ValueError('entity must not begin with "///": see MemorySubject.every')
+                raise InputValueError('entity must not begin with "///": see MemorySubject.every')
             put(self, "entity", checked_name(self.entity, "entity"))
 
     def of(self, entity: str, *levels: str) -> "MemorySubject":
@@ -76,7 +76,7 @@ class MemorySubject:
             parts = [checked_name(each, "entity") for each in (entity, *levels)]
             entity = _LEVELS + "/".join(map(_quoted, parts))
         elif expect(entity, str, "entity", '"alice"').startswith(_LEVELS):
-            raise ValueError(
+            raise InputValueError(
                 'An entity begins with "//": give its levels, USER.of("acme", "alice")'
             )
         return self._bound(entity)
@@ -94,7 +94,7 @@ class MemorySubject:
 
     def _check_entities(self) -> None:
         if not self.per_entity:
-            raise ValueError(
+            raise InputValueError(
                 f"The subject {self.name!r} has no entities: create it with per_entity=True"
             )
 
@@ -233,7 +233,9 @@ class MemoryScope:
         kind, slash, name = text.partition("/")
         if not slash or kind not in MemoryScopeType.__members__.values():
             kinds = ", ".join(MemoryScopeType)
-            raise ValueError(f"text must have the form type/name, with one of these types: {kinds}")
+            raise InputValueError(
+                f"text must have the form type/name, with one of these types: {kinds}"
+            )
         return cls(MemoryScopeType(kind), name)
 
     def __str__(self) -> str:
@@ -259,7 +261,7 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
             subject.check_bound()
         identity = (scope.type.value, scope.name, subject.name, subject.entity)
     except AttributeError:
-        raise TypeError(
+        raise InputTypeError(
             f"subject and scope must be a MemorySubject and a MemoryScope, in this order, not "
             f'{type(subject).__name__} and {type(scope).__name__}: USER.of("alice") and '
             f'MemoryScope.Product("my-app"), or MemoryScope.parse("product/my-app"). '
@@ -298,7 +300,7 @@ class Place:
         """
         given: object = identity
         if not isinstance(given, tuple | list) or len(given) != 4:
-            raise TypeError(
+            raise InputTypeError(
                 f"identity must be a tuple of four, not {kind_of(given)}: "
                 f"Place.of_identity(place.identity)"
             )
@@ -369,7 +371,7 @@ def checked_choice(choice: ScopeChoice) -> ScopeChoice:
     try:
         return MemoryScopeType(choice)
     except ValueError:
-        raise TypeError(
+        raise InputTypeError(
             "scope must be a MemoryScope or a MemoryScopeType: MemoryScope.Product('my-app') or "
             "MemoryScope.parse('product/my-app')"
         ) from None
@@ -432,7 +434,7 @@ class MemoryScopesProfile:
         """
         scope = self.scope(choice)
         if scope is None:
-            raise ValueError(
+            raise InputValueError(
                 f"Nothing can be saved in the scope {str(choice)!r}, because it has no name: set "
                 f"it with MemoryScopesProfile({choice}=...)"
             )

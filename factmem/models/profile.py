@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typing_extensions import TypeVar
 
-from factmem.errors import StoredFactError
+from factmem.errors import InputTypeError, InputValueError, StoredFactError
 from factmem.models._values import checked_text
 from factmem.models.facts import AnyConcept, AnyFact, Concept, FactType
 
@@ -92,7 +92,7 @@ class Profile(BaseModel):
         try:
             cls.model_rebuild()
         except PydanticUndefinedAnnotation as exc:
-            raise TypeError(
+            raise InputTypeError(
                 f"{cls.__name__} has a field of a type that is not defined yet, {exc.name}: define "
                 "the type before the class"
             ) from None
@@ -119,7 +119,7 @@ class Profile(BaseModel):
             ValueError: There is no such remembered field.
         """
         if field not in self._concepts:
-            raise ValueError(f"{type(self).__name__} has no remembered field {field!r}")
+            raise InputValueError(f"{type(self).__name__} has no remembered field {field!r}")
         return self._origin.facts.get(field, ())
 
     @property
@@ -211,7 +211,7 @@ def _has_new_default(
     if annotation is Any or NoneType in get_args(annotation):
         return False
     if concept.fact_type is FactType.SINGLE:
-        raise TypeError(
+        raise InputTypeError(
             f"The field {name!r} of {profile.__name__} needs a value for a user without one: "
             f"`{name}: ... | None`, or remembered(..., default=...)"
         )

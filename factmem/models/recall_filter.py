@@ -8,6 +8,7 @@ from typing import Any, cast
 import orjson
 
 from factmem._arguments import expect_all
+from factmem.errors import InputValueError
 from factmem.models._values import JsonValue
 from factmem.models.facts import NO_METADATA, AnyFact, Concept, checked_metadata
 from factmem.models.when import When, WhenLike, utc
@@ -53,7 +54,7 @@ class RecallFilter:
         if self.valid_at is not None:
             put("valid_at", When.of(self.valid_at, "valid_at"))
         if self.since is not None and self.until is not None and self.since >= self.until:
-            raise ValueError("since must be before until; the time range is empty")
+            raise InputValueError("since must be before until; the time range is empty")
         if self.metadata is not NO_METADATA:
             put("metadata", checked_metadata(self.metadata))
 

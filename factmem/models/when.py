@@ -14,6 +14,7 @@ from typing import TypeAlias
 import orjson
 
 from factmem._arguments import expect
+from factmem.errors import InputValueError
 from factmem.models._values import with_article
 
 __all__ = ["TimeProvider", "When", "system_clock"]
@@ -31,13 +32,13 @@ def utc(when: datetime, what: str) -> datetime:
     if when.tzinfo is UTC:
         return when
     if when.utcoffset() is None:
-        raise ValueError(
+        raise InputValueError(
             f"{with_article(what)} is naive: give it a time zone, as in datetime.now(UTC)"
         )
     try:
         return when.astimezone(UTC)
     except OverflowError:
-        raise ValueError(
+        raise InputValueError(
             f"{with_article(what)} must be between the years 1 and 9999 in UTC"
         ) from None
 
@@ -135,12 +136,12 @@ class When:
             try:
                 return cls(given)
             except ValueError as exc:
-                raise ValueError(f"{name}: {exc}") from None
+                raise InputValueError(f"{name}: {exc}") from None
         expect(given, (date, datetime), name, f"{name}='2026-05-03'")
         if not isinstance(given, datetime):
             return cls(given.isoformat())
         if given.utcoffset() is None:
-            raise ValueError(f"{name} is naive: give it a time zone, or pass a date")
+            raise InputValueError(f"{name} is naive: give it a time zone, or pass a date")
         zone = getattr(given.tzinfo, "key", None)
         return cls(given.isoformat() if zone in {None, "UTC"} else f"{given.isoformat()}[{zone}]")
 
@@ -177,7 +178,7 @@ def _bounds(text: str) -> tuple[datetime, datetime]:
         last = last.replace(day=day or monthrange(last.year, last.month)[1])
         return _midnight(first, place), _midnight(last, place, days=1)
     except (ValueError, OverflowError):
-        raise ValueError(f"A time must be {_EXAMPLE}") from None
+        raise InputValueError(f"A time must be {_EXAMPLE}") from None
 
 
 def _midnight(day: date, place: tzinfo | None, *, days: int = 0) -> datetime:
@@ -192,7 +193,9 @@ def _zone(bracketed: str) -> tzinfo:
     try:
         return zone_named(bracketed.removesuffix("]") if bracketed.endswith("]") else "")
     except ValueError:  # the name may come from a user's message
-        raise ValueError("The time zone is unknown: '2026-05-03[Asia/Seoul]' has one") from None
+        raise InputValueError(
+            "The time zone is unknown: '2026-05-03[Asia/Seoul]' has one"
+        ) from None
 
 
 @lru_cache(maxsize=64)
@@ -208,7 +211,7 @@ def zone_named(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):
         message = f"There is no time zone {name!r}: use a name such as 'Asia/Seoul'"
-        raise ValueError(message) from None
+        raise InputValueError(message) from None
 
 
 @lru_cache(maxsize=4096)

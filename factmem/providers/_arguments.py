@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from factmem._arguments import expect, expect_all, expect_within
+from factmem.errors import InputTypeError, InputValueError
 from factmem.ledger._items import digest_of
 from factmem.ledger.entries import RetractedValue, StoredFact, source_entry, stored
 from factmem.models._checked import checked_concept
@@ -36,7 +37,9 @@ def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
         ValueError: A value would change in a round trip through JSON.
     """
     if isinstance(facts, SingleFact | MultipleFacts):
-        raise TypeError("facts must be a list, not one fact: save_many([fact], ...) or save(fact)")
+        raise InputTypeError(
+            "facts must be a list, not one fact: save_many([fact], ...) or save(fact)"
+        )
     given = expect_all(facts, object, "facts", "[SingleFact(concept, value)]")
     return [stored_fact(fact) for fact in given]
 
@@ -78,7 +81,7 @@ def check_purge(purge: Purge) -> None:
         ValueError: It is another string.
     """
     if not isinstance(purge, bool) and expect(purge, str, "purge", "purge=True") != "quotes":
-        raise ValueError("purge must be True, False or 'quotes': forget(..., purge='quotes')")
+        raise InputValueError("purge must be True, False or 'quotes': forget(..., purge='quotes')")
 
 
 def check_span(keep_history: timedelta) -> None:

@@ -178,6 +178,11 @@ class StoreView(_View, FactStore):
     )
     load = _restricted(FactStore, "load", _Rule(_LOAD))
     load_all = _restricted(FactStore, "load_all", _Rule(_LOAD))
+    find = _restricted(
+        FactStore,
+        "find",
+        _Rule(_LOAD, nothing=lambda: None, counts=lambda fact, _: len(fact.values) if fact else 0),
+    )
     load_by_description = _restricted(FactStore, "load_by_description", _Rule(_LOAD))
     proposals = _restricted(
         FactStore,

@@ -17,6 +17,7 @@ from uuid import uuid4
 import orjson
 
 from factmem._arguments import expect, expect_within, kind_of
+from factmem.errors import InputTypeError, InputValueError
 from factmem.llm.messages import content_text
 from factmem.models._display import Displayed
 from factmem.models._values import JsonValue, checked_name
@@ -161,18 +162,18 @@ def new_turn(
         ValueError: It has no role, a value would change in JSON, or the time is naive.
     """
     if not isinstance(message, Mapping):
-        raise TypeError(f"A message must be a dict, not {kind_of(message)}: {_EXAMPLE}")
+        raise InputTypeError(f"A message must be a dict, not {kind_of(message)}: {_EXAMPLE}")
     if not isinstance(message.get("role"), str):
-        raise ValueError(f"A message must have a role: {_EXAMPLE}")  # noqa: TRY004 - a dict is right
+        raise InputValueError(f"A message must have a role: {_EXAMPLE}")
     given = dict(message)
     try:
         same = orjson.loads(orjson.dumps(given)) == given
     except TypeError as exc:
-        raise TypeError(
+        raise InputTypeError(
             f"A message must have JSON values only: message.model_dump(exclude_none=True), or {_EXAMPLE}"
         ) from exc
     if not same:  # a tuple, NaN
-        raise ValueError(f"A message would change when it is stored as JSON: {_EXAMPLE}")
+        raise InputValueError(f"A message would change when it is stored as JSON: {_EXAMPLE}")
     body: dict[str, Any] = {"id": uuid4().hex if given_id is None else checked_name(given_id, "id")}
     body["message"] = given
     if said_at is not None:
@@ -246,7 +247,7 @@ def named_places(within: Boundary) -> list[Identity] | None:
     """
     found = within.identities(_MOST_PLACES)
     if found is None and (within.subjects, within.places) != (None, None):
-        raise ValueError(
+        raise InputValueError(
             "This view does not name its places: learn with the whole memory, or with a view of "
             "named subjects and scopes"
         )
@@ -265,7 +266,7 @@ def checked_span(span: timedelta, argument: str) -> timedelta:
     """
     example = f"{argument}=timedelta(seconds=30)"
     if expect(span, timedelta, argument, example) <= timedelta(0):
-        raise ValueError(f"{argument} must be positive: {example}")
+        raise InputValueError(f"{argument} must be positive: {example}")
     return span
 
 

@@ -20,7 +20,7 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias
 from typing_extensions import TypedDict, TypeVar
 
 from factmem._arguments import expect, expect_all, expect_within
-from factmem.errors import PlaceFullError
+from factmem.errors import InputValueError, PlaceFullError
 from factmem.ledger._items import Condition, values_of
 from factmem.ledger.entries import StoredFact
 from factmem.ledger.ledger import Ledger
@@ -259,10 +259,10 @@ def condition_of(
     """
     has_value = value is not ...
     if concept is None and has_value:
-        raise ValueError("value needs its concept: forget(..., concept=CONCEPT, value=value)")
+        raise InputValueError("value needs its concept: forget(..., concept=CONCEPT, value=value)")
     several = (concepts, fact_ids, metadata or None)
     if all(each is None for each in (concept, source, older_than, *several)):
-        raise ValueError(
+        raise InputValueError(
             "forget needs a condition: concept, value, concepts, fact_ids, metadata, source or "
             "older_than. To remove the whole place with its history, call erase"
         )
@@ -317,7 +317,7 @@ def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:
     try:
         _ = datetime.now(UTC) - older_than
     except OverflowError:
-        raise ValueError(
+        raise InputValueError(
             f"older_than reaches back beyond the year 1: pass a shorter span, {_OLDER}"
         ) from None
     return lambda now: before(now, older_than)
@@ -432,7 +432,7 @@ class PlaceLimit:
     def __post_init__(self) -> None:
         given = [each for each in (self.values, self.bytes) if each is not None]
         if not given or min(given) < 1:
-            raise ValueError("PlaceLimit needs positive limits: PlaceLimit(values=10_000)")
+            raise InputValueError("PlaceLimit needs positive limits: PlaceLimit(values=10_000)")
 
     def check_values(
         self, identity: Identity, ledger: Ledger, facts: Iterable[StoredFact], now: str
@@ -508,7 +508,7 @@ def checked_page(after: Place | None, limit: int | None) -> tuple[Identity | Non
     """
     first = None if after is None else expect(after, Place, "after", "after=page[-1]").identity
     if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
-        raise ValueError("limit must be at least 1: limit=1000")
+        raise InputValueError("limit must be at least 1: limit=1000")
     return first, limit
 
 

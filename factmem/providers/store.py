@@ -14,6 +14,7 @@ from factmem._arguments import expect, expect_function
 from factmem._concurrency.garbage import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
+from factmem.ledger._presentation import found_fact
 from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, encoded_entry
 from factmem.ledger.history import FactChange, Histories, History, history
 from factmem.ledger.ledger import Ledger, Proposal
@@ -227,6 +228,18 @@ class FactStore:
         if until is None:
             return await self._presented(identity, present, most=_FEW)
         return await self._backend.present(identity, present, until=until)
+
+    async def find(
+        self, fact_id: str, place: Place, *, concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> AnyFact | None:
+        """Return the fact of a place with this id, of those of `load_all`; None if there is none."""
+        named = checked_concepts(concepts)
+
+        def present(ledger: Ledger, now: str) -> list[AnyFact]:
+            return found_fact(ledger.at(now), fact_id, named, now)
+
+        found = await self._presented(self._enter_place(place), present, most=_FEW)
+        return found[0] if found else None
 
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope

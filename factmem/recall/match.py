@@ -10,6 +10,7 @@ from math import exp, isfinite
 from typing import Any
 
 from factmem._arguments import expect, expect_within
+from factmem.errors import InputValueError
 from factmem.ledger.resolution import UnreadableConcept
 from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyFact
@@ -208,7 +209,7 @@ class RecallWeights:
             weight = getattr(self, each.name)
             expect_within(weight, float, each.name, f"{each.name}=0.2", least=0)
         if not self.relevance or not isfinite(self.relevance + self.recency + self.importance):
-            raise ValueError("weights must be finite, and `lexical` or `semantic` above 0")
+            raise InputValueError("weights must be finite, and `lexical` or `semantic` above 0")
 
     @property
     def relevance(self) -> float:
@@ -260,7 +261,9 @@ class RecallQuery:
             TypeError: An argument has the wrong type.
         """
         if not checked_question(text).strip():
-            raise ValueError("question must have at least one word; current() returns all facts")
+            raise InputValueError(
+                "question must have at least one word; current() returns all facts"
+            )
         expect_within(limit, int, "limit", "limit=5", least=1)
         if where is not None:
             expect(where, RecallFilter, "where", "where=RecallFilter(concepts=['city'])")

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar, Unpack
 
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
+from factmem.memory._unchanged import Expected
 from factmem.memory.concept_changes import BothRule, ChangeReport, Progress
 from factmem.memory.contents import MemoryContents, MoveReport, TidyReport
 from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
@@ -87,11 +88,13 @@ class ContentsSync(Wraps[MemoryContents]):
         importance: float | EllipsisType = ...,
         expires_at: datetime | EllipsisType | None = ...,
         source: FactSource | EllipsisType | None = ...,
+        if_unchanged: Expected | None = None,
     ) -> PlacedFact | None:
         """Change a fact in one atomic step and return it; None if no current fact has the id.
 
         Raises:
             ValueError: A value does not fit the concept, or no change was passed.
+            ChangedError: The fact is not as it was read, or was deleted. Nothing was written.
             MemoryAccessError: The view is read-only.
         """
         return self._portal.call(
@@ -103,11 +106,21 @@ class ContentsSync(Wraps[MemoryContents]):
             importance=importance,
             expires_at=expires_at,
             source=source,
+            if_unchanged=if_unchanged,
         )
 
-    def delete(self, *fact_ids: str, purge: Purge = False) -> Forgotten:
-        """Forget facts by their ids, in all places of the memory."""
-        return self._portal.call(self._wrapped.delete, *fact_ids, purge=purge)
+    def delete(
+        self, *fact_ids: str, purge: Purge = False, if_unchanged: Expected | None = None
+    ) -> Forgotten:
+        """Forget facts by their ids, in all places of the memory.
+
+        Raises:
+            ChangedError: The fact is not as it was read, or was deleted. Nothing was forgotten.
+            ValueError: `if_unchanged` was passed with several ids.
+        """
+        return self._portal.call(
+            self._wrapped.delete, *fact_ids, purge=purge, if_unchanged=if_unchanged
+        )
 
     def history(self, fact_id: str) -> History:
         """Return the history of one record, oldest first; empty if no place ever had it."""

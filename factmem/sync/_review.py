@@ -32,33 +32,35 @@ class ReviewSync(Wraps[MemoryReview]):
         """
         return self._portal.call(self._wrapped.inbox, since=since, subjects=subjects, limit=limit)
 
-    def keep(self, fact: Reviewed) -> str:
+    def keep(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Confirm a fact, and return the id of the change.
 
         Raises:
-            ValueError: It is neither current nor proposed any more.
+            ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
-        return self._portal.call(self._wrapped.keep, fact)
+        return self._portal.call(self._wrapped.keep, fact, if_unchanged=if_unchanged)
 
-    def correct(self, fact: Reviewed, value: object) -> str:
+    def correct(
+        self, fact: Reviewed, value: object, *, if_unchanged: Reviewed | str | None = None
+    ) -> str:
         """Replace the value of a fact by a confirmed one, and return the id of the change.
 
         Raises:
-            ValueError: The value does not fit the concept, or the fact is neither current nor
-                proposed any more.
+            ValueError: The value does not fit the concept.
+            ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
-        return self._portal.call(self._wrapped.correct, fact, value)
+        return self._portal.call(self._wrapped.correct, fact, value, if_unchanged=if_unchanged)
 
-    def forget(self, fact: Reviewed) -> str:
+    def forget(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Forget a fact, or reject a proposal, and return the id of the change.
 
         Raises:
-            ValueError: The fact is neither current nor proposed any more.
+            ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
-        return self._portal.call(self._wrapped.forget, fact)
+        return self._portal.call(self._wrapped.forget, fact, if_unchanged=if_unchanged)
 
     def changes(
         self,

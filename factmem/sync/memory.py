@@ -6,6 +6,7 @@ Written by tests/sync/generate.py: change the async class.
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from types import EllipsisType
 from typing import Any, Self, overload
 
 from factmem._arguments import expect
@@ -13,6 +14,7 @@ from factmem.detection.report import Detection, DetectionReport
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._selection import Scopes, Subjects, Who
+from factmem.memory._unchanged import Expected
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.listing import CurrentFacts, FactOrigin
 from factmem.models.boundary import Boundary
@@ -199,12 +201,22 @@ class MemorySync(WrapsContext[AgentMemory]):
 
     @overload
     def save(
-        self, concept: Concept[V, SingleFact[V]], value: V, *, confirmed: bool = ...
+        self,
+        concept: Concept[V, SingleFact[V]],
+        value: V,
+        *,
+        confirmed: bool = ...,
+        if_unchanged: Expected | EllipsisType | None = ...,
     ) -> SingleFact[V]: ...
 
     @overload
     def save(
-        self, concept: Concept[V, MultipleFacts[V]], value: Iterable[V], *, confirmed: bool = ...
+        self,
+        concept: Concept[V, MultipleFacts[V]],
+        value: Iterable[V],
+        *,
+        confirmed: bool = ...,
+        if_unchanged: Expected | EllipsisType | None = ...,
     ) -> MultipleFacts[V]: ...
 
     @overload
@@ -214,17 +226,29 @@ class MemorySync(WrapsContext[AgentMemory]):
         value: V | Iterable[V],
         *,
         confirmed: bool = ...,
+        if_unchanged: Expected | EllipsisType | None = ...,
     ) -> AnyFact: ...
 
     @overload
     def save(self, concept: Profile) -> None: ...
 
     def save(
-        self, concept: Concept[Any, Any] | Profile, value: object = None, *, confirmed: bool = False
+        self,
+        concept: Concept[Any, Any] | Profile,
+        value: object = None,
+        *,
+        confirmed: bool = False,
+        if_unchanged: Expected | EllipsisType | None = ...,
     ) -> AnyFact | None:
-        """Save the value of a concept, or a list of values for one with many. No call to a model."""
+        """Save the value of a concept, or a list of values for one with many. No call to a model.
+
+        Raises:
+            ChangedError: The concept does not have that state any more. Nothing was saved.
+        """
         any_call: Any = self._wrapped.save
-        result: AnyFact | None = self._portal.call(any_call, concept, value, confirmed=confirmed)
+        result: AnyFact | None = self._portal.call(
+            any_call, concept, value, confirmed=confirmed, if_unchanged=if_unchanged
+        )
         return result
 
     def edit(self, profile: type[P]) -> AbstractContextManager[P]:

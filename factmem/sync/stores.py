@@ -153,6 +153,12 @@ class StoreSync(WrapsContext[S]):
             valid_at=valid_at,
         )
 
+    def find(
+        self, fact_id: str, place: Place, *, concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> AnyFact | None:
+        """Return the fact of a place with this id, of those of `load_all`; None if there is none."""
+        return self._portal.call(self._wrapped.find, fact_id, place, concepts=concepts)
+
     def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:

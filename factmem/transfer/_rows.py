@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NoReturn, TypeAlias
 import orjson
 
 from factmem._arguments import expect, kind_of
+from factmem.errors import InputTypeError, InputValueError
 from factmem.ledger._items import values_of
 from factmem.ledger.entries import Entry, StoredFact, stored
 from factmem.ledger.resolution import PlacedFact
@@ -31,7 +32,7 @@ from factmem.transfer.reports import ImportReport
 def check_store(store: object, name: str) -> None:
     """Raise `TypeError` if an argument is not a `FactStore`."""
     if not isinstance(store, FactStore):
-        raise TypeError(
+        raise InputTypeError(
             f"{name} must be a FactStore, not {kind_of(store)}: LocalFileMemoryProvider(path)"
         )
     fact_store(store)
@@ -103,7 +104,7 @@ def _by_place(
     found: dict[Identity, tuple[Place, list[StoredFact]]] = {}
     for row in rows:
         if not isinstance(row, PlacedFact):
-            raise TypeError(
+            raise InputTypeError(
                 f"rows must be PlacedFacts, not {kind_of(row)}: "
                 f"[PlacedFact(Place(scope, subject), SingleFact(concept, value, timestamp=when))]"
             )
@@ -161,7 +162,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     number = 1
     while line := file.readline(MOST_BYTES + 1):
         if len(line) > MOST_BYTES:
-            raise ValueError(f"Line {number} has more than {MOST_BYTES:,} bytes")
+            raise InputValueError(f"Line {number} has more than {MOST_BYTES:,} bytes")
         yield line
         number += 1
 
@@ -178,7 +179,7 @@ def parsed_json(text: bytes) -> object:
         ValueError: It is not JSON, or too large to be parsed. The message quotes nothing of it.
     """
     if not is_small(text):
-        raise ValueError(f"has more than {MOST_BYTES:,} bytes or {_MOST_PARTS:,} parts")
+        raise InputValueError(f"has more than {MOST_BYTES:,} bytes or {_MOST_PARTS:,} parts")
     try:
         if not _LONG_INTEGER.search(text):
             found: object = orjson.loads(text)
@@ -186,7 +187,7 @@ def parsed_json(text: bytes) -> object:
         found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         json.dumps(found, ensure_ascii=False).encode()  # raises for a lone surrogate
     except (ValueError, RecursionError):
-        raise ValueError("is not JSON") from None
+        raise InputValueError("is not JSON") from None
     return found
 
 
@@ -196,4 +197,4 @@ def _finite(text: str) -> float:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant[:8]} is not a number of JSON")
+    raise InputValueError(f"{constant[:8]} is not a number of JSON")

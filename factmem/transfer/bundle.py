@@ -58,7 +58,7 @@ from typing_extensions import TypeIs
 
 from factmem._arguments import expect_function, expect_methods
 from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
-from factmem.errors import StorageError
+from factmem.errors import InputTypeError, InputValueError, StorageError
 from factmem.ledger._removal import compacted
 from factmem.ledger._trace import KINDS
 from factmem.ledger.entries import Entry, check_entry
@@ -134,7 +134,7 @@ async def open_target(target: BundleFile) -> AsyncGenerator[BinaryIO]:
 
 def _check_binary(file: object, *methods: str) -> None:
     if isinstance(file, TextIOBase):
-        raise TypeError("file must be open in binary mode: open(path, 'rb')")
+        raise InputTypeError("file must be open in binary mode: open(path, 'rb')")
     expect_methods(file, methods, "file", "a path, 'facts.jsonl', or io.BytesIO()")
 
 
@@ -244,9 +244,9 @@ def stored_turn(fields: dict[str, Any], before: Sequence[int]) -> StoredTurn:
     number, said, body = fields["number"], fields["said"], fields["turn"]
     count, least = before
     if type(number) is not int or not least <= number <= count + _LONGEST_GAP:
-        raise ValueError("its number is wrong")
+        raise InputValueError("its number is wrong")
     if str(body["id"]).startswith(_GAP):
-        raise ValueError("its id is reserved")
+        raise InputValueError("its id is reserved")
     said_at = datetime.fromisoformat(said)
     return StoredTurn(number, said_at, new_turn(body["message"], said_at, body["id"]))
 
@@ -389,7 +389,9 @@ def _entry_line(entry: Entry) -> bytes:
         line = pydantic_core.to_json(plain) + b"\n"
     if not is_small(line):
         keywords = {fact["keyword"] for fact in entry.get("facts", ())}
-        raise ValueError(f"A save of {', '.join(map(repr, keywords))} is too large for a bundle")
+        raise InputValueError(
+            f"A save of {', '.join(map(repr, keywords))} is too large for a bundle"
+        )
     return line
 
 
@@ -397,7 +399,7 @@ def _turn_line(turn: Turn) -> bytes:
     body = {"id": turn.id, "message": turn.message}
     line = _line({"number": turn.number, "said": turn.said_at.isoformat(), "turn": body})
     if not is_small(line):
-        raise ValueError(f"Message {turn.number} of a conversation is too large for a bundle")
+        raise InputValueError(f"Message {turn.number} of a conversation is too large for a bundle")
     return line
 
 
@@ -436,7 +438,7 @@ class BundleReader:
         if header.get("format") != FORMAT or type(version) is not int or version < 1:
             self._fail("is not the header of a factmem bundle")
         if version > VERSION:
-            raise ValueError(
+            raise InputValueError(
                 f"The bundle has version {version}, and this factmem reads versions up to "
                 f"{VERSION}: update factmem. Nothing was imported"
             )
@@ -489,7 +491,7 @@ class BundleReader:
         if len(self._line) > MOST_BYTES:
             self._fail(f"has more than {MOST_BYTES:,} bytes")
         if not self._line.endswith(b"\n"):
-            raise ValueError(
+            raise InputValueError(
                 f"The bundle ends in line {self._number}, before its end mark: it was truncated. "
                 f"Nothing was imported; copy the bundle again"
             )
@@ -523,7 +525,7 @@ class BundleReader:
             self._fail("comes after the end mark")
 
     def _fail(self, what: str) -> NoReturn:
-        raise ValueError(
+        raise InputValueError(
             f"Line {self._number} of the bundle {what}: it was damaged or edited. Nothing was "
             f"imported; copy or export it again"
         ) from None

@@ -22,6 +22,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 from anyio import to_thread
 
 from factmem._arguments import expect
+from factmem.errors import InputValueError
 from factmem.models._values import checked_name
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import utc
@@ -75,9 +76,9 @@ def chats_of(path: str | PathLike[str]) -> Generator[Chat | tuple[str, str]]:
                 except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
                     yield f"conversation {number}", "It is not as ChatGPT or Claude exports it"
         except UnicodeDecodeError:
-            raise ValueError("The file is not UTF-8: is it conversations.json?") from None
+            raise InputValueError("The file is not UTF-8: is it conversations.json?") from None
         except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error):
-            raise ValueError("The archive is damaged, or has a password") from None
+            raise InputValueError("The archive is damaged, or has a password") from None
 
 
 def _files(path: Path, opened: ExitStack) -> Iterator[TextIO]:
@@ -87,7 +88,7 @@ def _files(path: Path, opened: ExitStack) -> Iterator[TextIO]:
     archive = opened.enter_context(ZipFile(path))
     names = sorted(name for name in archive.namelist() if _NAME.fullmatch(name))
     if not names:
-        raise ValueError("The archive has no conversations.json: is it an export?")
+        raise InputValueError("The archive has no conversations.json: is it an export?")
     for name in names:
         file = opened.enter_context(archive.open(name))
         yield io.TextIOWrapper(file, encoding="utf-8-sig")
@@ -98,7 +99,7 @@ def _items(file: TextIO) -> Iterator[Any]:
     decoder = json.JSONDecoder()
     text = file.read(_CHUNK).lstrip()
     if not text.startswith("["):
-        raise ValueError("The file is not a list of conversations: is it conversations.json?")
+        raise InputValueError("The file is not a list of conversations: is it conversations.json?")
     at = 1
     while True:
         found = _BETWEEN.match(text, at)
@@ -106,13 +107,15 @@ def _items(file: TextIO) -> Iterator[Any]:
         try:
             item, at = decoder.raw_decode(text, at)
         except RecursionError:
-            raise ValueError("The file is nested too deeply") from None
+            raise InputValueError("The file is nested too deeply") from None
         except ValueError:
             if text.startswith("]", at):
                 return
             more = file.read(max(_CHUNK, len(text) - at))  # doubled, as the item is read anew
             if not more or len(text) - at > _MOST:
-                raise ValueError("The file is cut off or damaged, or a chat is too large") from None
+                raise InputValueError(
+                    "The file is cut off or damaged, or a chat is too large"
+                ) from None
             text, at = text[at:] + more, 0
         else:
             yield item

@@ -42,6 +42,7 @@ from factmem._arguments import expect_path
 from factmem._concurrency.file_lock import ORDINARY
 from factmem.encryption._ciphers import NONCE_BYTES, Aead
 from factmem.encryption.key import Key
+from factmem.errors import InputValueError
 from factmem.ledger.entries import Entry, stored
 from factmem.models._checked import checked_subjects
 from factmem.models._values import checked_name
@@ -83,13 +84,13 @@ def store_in(root: Path) -> Path:
         ValueError: There is none, or more than one.
     """
     if not root.is_dir():
-        raise ValueError(
+        raise InputValueError(
             f"{str(root)!r} is not a folder: pass the root of Koog's LocalFileMemoryProvider"
         )
     children = [child for child in sorted(root.iterdir()) if not child.is_symlink()]
     found = [root] if _is_store(root) else [child for child in children if _is_store(child)]
     if len(found) != 1:
-        raise ValueError(
+        raise InputValueError(
             f"{str(root)!r} contains {'several stores' if found else 'no store'} of Koog: pass the "
             f"folder with the folders agent, feature, product or organization"
         )
@@ -131,13 +132,15 @@ def place_names(parts: tuple[str, ...]) -> tuple[MemoryScope, str]:
     else:
         marks = [at for at in range(1, len(rest) - 1) if rest[at] == "subject"]
     if len(marks) != 1:
-        raise ValueError("names no place, or several: Koog writes .../<name>/subject/<subject>")
+        raise InputValueError(
+            "names no place, or several: Koog writes .../<name>/subject/<subject>"
+        )
     # Koog's CrossProduct scope has no name.
     name, subject = "/".join(rest[: marks[0]]) or "default", "/".join(rest[marks[0] + 1 :])
     try:
         return MemoryScope(MemoryScopeType(kind), name), subject
     except ValueError as exc:
-        raise ValueError(f"has an invalid name: {exc}") from None
+        raise InputValueError(f"has an invalid name: {exc}") from None
 
 
 def content_of(path: Path, unseal: Unseal | None) -> object:
@@ -149,17 +152,17 @@ def content_of(path: Path, unseal: Unseal | None) -> object:
     try:
         with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError("is not a regular file")
+                raise InputValueError("is not a regular file")
             data = file.read(MOST_BYTES + 1).strip()
     except OSError as exc:
         if exc.errno == ELOOP:
-            raise ValueError("is a symbolic link, which is not followed") from None
-        raise ValueError(f"cannot be read: {exc.strerror or type(exc).__name__}") from None
+            raise InputValueError("is a symbolic link, which is not followed") from None
+        raise InputValueError(f"cannot be read: {exc.strerror or type(exc).__name__}") from None
     if unseal is not None:
         try:
             data = unseal(binascii.a2b_base64(data, strict_mode=True))
         except ValueError:  # binascii.Error is one too
-            raise ValueError(
+            raise InputValueError(
                 "cannot be decrypted with this key: the key is wrong, or the file is not encrypted, "
                 "truncated or damaged"
             ) from None
@@ -167,7 +170,7 @@ def content_of(path: Path, unseal: Unseal | None) -> object:
         return parsed_json(data)
     except ValueError as exc:
         or_sealed = "" if unseal else ", or encrypted: pass its key then"
-        raise ValueError(f"{exc}: it is empty, truncated or damaged{or_sealed}") from None
+        raise InputValueError(f"{exc}: it is empty, truncated or damaged{or_sealed}") from None
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -225,7 +228,7 @@ async def import_koog(
     for subject in checked_subjects(subjects):
         subject.check_bound()
         if known.setdefault(normalize("NFC", subject.name), subject) != subject:
-            raise ValueError(
+            raise InputValueError(
                 f"subjects contains two subjects for Koog's {subject.name!r}: pass one"
             )
     folder = await run_sync(store_in, Path(root))
@@ -262,7 +265,9 @@ def _unseal(key: str | bytes | Key | None) -> Unseal | None:
         key = Key.from_base64(key) if isinstance(key, str) else Key(key)
     secret = key.secret(None)
     if secret is None:
-        raise ValueError("key must be the 32-byte key of Koog's files, not a passphrase: Key(key)")
+        raise InputValueError(
+            "key must be the 32-byte key of Koog's files, not a passphrase: Key(key)"
+        )
     aead = Aead(secret)
     return lambda sealed: aead.open(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
 
@@ -279,7 +284,7 @@ def _entries(content: object, identity: Identity) -> tuple[list[Entry], list[str
     """
     saved = content.items() if isinstance(content, dict) else [("", None)]
     if not all(isinstance(saves, list) for _, saves in saved):
-        raise ValueError("is JSON, but does not map keywords to lists of facts")
+        raise InputValueError("is JSON, but does not map keywords to lists of facts")
     facts: list[AnyFact] = []
     flaws: list[str] = []
     for keyword, saves in saved:

@@ -20,6 +20,7 @@ import orjson
 from pydantic import JsonValue
 
 from factmem._arguments import expect, expect_all, kind_of
+from factmem.errors import InputTypeError, InputValueError
 from factmem.ledger._items import digest_of, values_of
 from factmem.ledger.entries import Entry, StoredFact, stored
 from factmem.models._values import canonical, checked_name, checked_text
@@ -198,13 +199,13 @@ def _string(fields: Mapping[str, Any], name: str) -> str | None:
 def _user(fields: Mapping[str, Any], name: str) -> str | None:
     user, given = _string(fields, name), fields.get(name)
     if user is None and given is not None and not isinstance(given, str):
-        raise ValueError(f"{name!r} is not the name of one user")
+        raise InputValueError(f"{name!r} is not the name of one user")
     return user
 
 
 def _text_memory_records(fields: Mapping[str, Any], name: str) -> str:
     if (text := _string(fields, name)) is None:
-        raise ValueError(f"has no text in {name!r}")
+        raise InputValueError(f"has no text in {name!r}")
     return text
 
 
@@ -216,7 +217,7 @@ def _datetime(fields: Mapping[str, Any], *names: str) -> datetime:
                 return _utc(datetime.fromisoformat(text))
             except (ValueError, OverflowError):  # not a time, or outside the years 1 to 9999 in UTC
                 continue
-    raise ValueError(f"has no time in {' or '.join(map(repr, names))}")
+    raise InputValueError(f"has no time in {' or '.join(map(repr, names))}")
 
 
 def _moment(fields: Mapping[str, Any], name: str) -> datetime | None:
@@ -234,7 +235,7 @@ def _end_of_day(day: str | None) -> datetime | None:
     try:
         return _utc(datetime.fromisoformat(day) + timedelta(days=1))
     except ValueError:
-        raise ValueError("has an 'expiration_date' that is not a date") from None
+        raise InputValueError("has an 'expiration_date' that is not a date") from None
     except OverflowError:  # 9999-12-31, which some applications write for "never"
         return None
 
@@ -399,7 +400,7 @@ class _Import:
                 self._problems.append(fields)
                 continue
             if not isinstance(fields, Mapping):
-                raise TypeError(
+                raise InputTypeError(
                     f"memories must be mappings, not {kind_of(fields)}: [{{'id': ...}}]"
                 )
             try:

@@ -176,7 +176,7 @@ async def test_a_failure_is_reported_as_failed(
     assert failed == [
         (OP.CHAT, "ChatModelError"),
         (OP.DETECT, "ChatModelError"),
-        (OP.FORGET, "ValueError"),
+        (OP.FORGET, "InputValueError"),
     ]
 
 

@@ -165,22 +165,22 @@ async def test_a_call_without_an_entity_is_one_failed_event(
 
 
 MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] = [
-    (lambda m: m.recall(" "), OP.RECALL, "ValueError"),
-    (lambda m: m.recall("theme", limit=0), OP.RECALL, "ValueError"),
-    (lambda m: m.recall("theme", where={}), OP.RECALL, "TypeError"),
-    (lambda m: m.recall_facts_to_agent([], "theme", limit=0), OP.RECALL, "ValueError"),
-    (lambda m: m.why("theme"), OP.HISTORY, "TypeError"),
+    (lambda m: m.recall(" "), OP.RECALL, "InputValueError"),
+    (lambda m: m.recall("theme", limit=0), OP.RECALL, "InputValueError"),
+    (lambda m: m.recall("theme", where={}), OP.RECALL, "InputTypeError"),
+    (lambda m: m.recall_facts_to_agent([], "theme", limit=0), OP.RECALL, "InputValueError"),
+    (lambda m: m.why("theme"), OP.HISTORY, "InputTypeError"),
     (lambda m: m.remember(TEXT), OP.REMEMBER, "ValueError"),
-    (lambda m: m.remember(7), OP.REMEMBER, "TypeError"),
-    (lambda m: m.remember(TEXT, source=7), OP.REMEMBER, "TypeError"),
-    (lambda m: m.auto_detect_facts([], detection={}), OP.DETECT, "TypeError"),
-    (lambda m: m.consolidation.propose(THEME), OP.CONSOLIDATE, "ValueError"),
-    (lambda m: m.consolidation.merge([]), OP.CONSOLIDATE, "TypeError"),
-    (lambda m: m.contents.records(-1), OP.LIST, "ValueError"),
-    (lambda m: m.contents.reset(), OP.ERASE, "ValueError"),
-    (lambda m: m.contents.forget(concept=THEME, scopes=AGENT), OP.FORGET, "TypeError"),
-    (lambda m: m.store.save(theme("dark"), AGENT, ALICE), OP.SAVE, "TypeError"),
-    (lambda m: m.store.save_many(theme("dark"), ALICE, AGENT), OP.SAVE, "TypeError"),
+    (lambda m: m.remember(7), OP.REMEMBER, "InputTypeError"),
+    (lambda m: m.remember(TEXT, source=7), OP.REMEMBER, "InputTypeError"),
+    (lambda m: m.auto_detect_facts([], detection={}), OP.DETECT, "InputTypeError"),
+    (lambda m: m.consolidation.propose(THEME), OP.CONSOLIDATE, "InputValueError"),
+    (lambda m: m.consolidation.merge([]), OP.CONSOLIDATE, "InputTypeError"),
+    (lambda m: m.contents.records(-1), OP.LIST, "InputValueError"),
+    (lambda m: m.contents.reset(), OP.ERASE, "InputValueError"),
+    (lambda m: m.contents.forget(concept=THEME, scopes=AGENT), OP.FORGET, "InputTypeError"),
+    (lambda m: m.store.save(theme("dark"), AGENT, ALICE), OP.SAVE, "InputTypeError"),
+    (lambda m: m.store.save_many(theme("dark"), ALICE, AGENT), OP.SAVE, "InputTypeError"),
 ]
 
 

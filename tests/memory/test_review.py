@@ -101,7 +101,7 @@ async def test_keep_and_forget_decide_proposals() -> None:
     assert await memory.review.inbox() == []
     await memory.auto_detect_facts(CHAT)
     (again,) = await memory.review.inbox()
-    with pytest.raises(ValueError, match="neither current nor proposed"):
+    with pytest.raises(ValueError, match="no longer in"):
         await memory.review.keep(waiting)
     await memory.review.keep(again)
 

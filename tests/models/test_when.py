@@ -87,7 +87,7 @@ def test_a_fact_takes_any_form_and_checks_their_order() -> None:
     fact = SingleFact(HOME, "Busan", since=date(2026, 5, 1), until="2026-08")
     assert (fact.since, fact.until) == (When("2026-05-01"), When("2026-08"))
     assert SingleFact(HOME, "Busan", since="2026-05", until="2026-05").until == When("2026-05")
-    with pytest.raises(ValueError, match="until must not be before since"):
+    with pytest.raises(ValueError, match="until must be after since"):
         SingleFact(HOME, "Busan", since="2026-05", until="2026-04")
 
 

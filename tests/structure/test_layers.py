@@ -46,7 +46,7 @@ SHARED = {
     "evaluation": {"_checks", "_draft", "_report"},
     "ledger": {"_items", "_merging", "_presentation", "_purging", "_removal", "_trace", "_undo"},
     "llm": {"_answer", "_api_errors"},
-    "memory": {"_selection"},
+    "memory": {"_selection", "_unchanged"},
     "models": {"_checked", "_definition_changes", "_display", "_values"},
     "prompt": {"_escaping", "_transcript"},
     "providers": {"_four_methods", "_reader", "_sql.store", "_view"},

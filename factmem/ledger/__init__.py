@@ -1,6 +1,29 @@
 """The ledger of a place: its entries, its current items, its history.
 
 Pure functions and values. Imports `models`.
+
+One fact on its way to the store and back:
+
+    SingleFact, MultipleFacts   what a program saves
+            |  entries.stored
+            v
+    StoredFact                  plain JSON: one part of an entry, as are
+            |                   forgotten items and retractions
+            |  entries.encoded
+            v
+    Entry                       one save, forgetting or detection, with its time;
+            |                   the store keeps a place as a list of these
+            |  Ledger.apply
+            v
+    Item                        one current, proposed or planned value;
+            |                   a KeywordItems has all those of a keyword
+            |  _presentation.presented
+            v
+    SingleFact, MultipleFacts   what a program loads
+
+`Trace` folds the same entries and keeps a `Life` for each item that ever was: history, changes,
+compaction and purges read those. `_removal.Rest` goes the other way: it writes the entries again
+without some lives. `_merging` puts the entries of two copies of a place into one order.
 """
 
 from typing import TYPE_CHECKING

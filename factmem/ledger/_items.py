@@ -1,21 +1,19 @@
-"""The current values of a ledger: Item, and KeywordItems for the items of one keyword.
+"""The current values of a ledger: `Item`, and `KeywordItems` for the items of one keyword.
 
-Only `Ledger` and `PlanningLedger` change items, while they fold an entry; all others read them,
-under the lock of whoever owns the ledger. One class serves current, proposed and planned values. A
-large place has 100,000 of them in memory: hence slots, strings and lists that are shared until one
-changes, and no dictionary for a single item. Forgettings and retractions name a value by its
-digest; digests are computed only for keywords that were asked for one.
+Only `Ledger` changes items, while it folds an entry; all others read them, under the lock of
+whoever owns the ledger. One class serves current, proposed and planned values. A large place has
+100,000 of them in memory: hence slots, strings and lists that are shared until one changes, and no
+dictionary for a single item. Forgettings and retractions name a value by its digest; digests are
+computed only for keywords that were asked for one.
 
-The order of statements: of two statements, the one that was said later is current.
-
-Each save is a statement, and so are a retraction and a forgetting. It may be recorded long after it
-was said, even after a later statement. So a save never replaces a value that was said after it, and
+Each save is a statement, and so are a retraction and a forgetting. `Told` is the order of
+statements: of two, the one that was said later is current. It may be recorded long after it was
+said, even after a later statement. So a save never replaces a value that was said after it, and
 never brings back a value that was retracted or forgotten after it. Of equal times the greater id
 counts, so that every copy of a store decides alike.
 
-Conditions of forgettings: which current items they remove.
-
-Which facts of a ledger changed, for readers that follow a place without loading it again.
+A `Condition` selects the items that a forgetting removes. A `ChangeLog` lists which facts changed,
+for readers that follow a place without loading it again.
 """
 
 from collections import deque
@@ -45,8 +43,8 @@ def said_at(said: StoredFact | RetractedValue, at: str) -> str:
 def told(fact: StoredFact, at: str) -> Told:
     """Return the place of a save in the order.
 
-    A decision of a person counts as said when it is recorded: it settles what was said before. A value
-    that begins later counts as said when it begins.
+    A decision of a person counts as said when it is recorded: it settles what was said before. A
+    value that begins later counts as said when it begins.
     """
     said = at if "confirmed" in fact else said_at(fact, at)
     return max(said, begin_of(fact["since"])) if "since" in fact else said, fact["id"]
@@ -286,7 +284,7 @@ def _source_key(source: SourceEntry | None) -> str:
 
 
 class Plan(NamedTuple):
-    """One value that begins later; see `PlanningLedger`."""
+    """One value that begins later; see `Ledger`."""
 
     fact: StoredFact
     """Its save, with no other value. Without any it replaces others, and was purged itself."""
@@ -345,8 +343,8 @@ class Proposals:
 class KeywordItems:
     """The items of one keyword, by the canonical form of their values, oldest first.
 
-    Most keywords have one item, which is stored without a dictionary: 100,000 dictionaries take 20 MB
-    more. The second item creates a dictionary, which then stays.
+    Most keywords have one item, which is stored without a dictionary: 100,000 dictionaries take 20
+    MB more. The second item creates a dictionary, which then stays.
     """
 
     __slots__ = (
@@ -472,7 +470,7 @@ def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
 
 
 def with_values(fact: StoredFact, kept: Sequence[int]) -> StoredFact:
-    """Return a MULTIPLE fact with some of its values, by their positions, and the marks of these."""
+    """Return a MULTIPLE fact with the values at some positions, and their marks."""
     rest: Any = fact.copy()
     rest["values"] = [rest["values"][number] for number in kept]
     for name in ("superseded", "proposed"):
@@ -516,7 +514,7 @@ class Condition:
         return all(each is None for each in others)
 
     def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
-        """Return whether an item meets all conditions. A source must be the only one of the item."""
+        """Return whether an item meets all fields. A source must be the only one of the item."""
         return (
             (self.keyword is None or keyword == self.keyword)
             and (self.keywords is None or keyword in self.keywords)
@@ -538,7 +536,7 @@ class Condition:
 
 
 _MOST_MARKS = 1024
-"""The most changed facts that are kept. Readers that follow a place ask at every turn of an agent."""
+"""The most changed facts that are kept. Readers ask at every turn of an agent."""
 
 
 class Touched:
@@ -572,7 +570,7 @@ class ChangeLog:
         """The last entry whose change was discarded."""
 
     def note(self, entry: int, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
-        """Record a fact changed by an entry, with the added or removed value; None means all facts."""
+        """Record a fact that an entry changed, with the value; None means all facts."""
         marks = self._marks
         if len(marks) == _MOST_MARKS:
             self._lost = marks.popleft()[0]

@@ -1,15 +1,13 @@
 """Merging of the entries of other copies of a place. Pure.
 
-All copies have one order of entries, whatever the order in which these arrived: that of the times at
-which they were first recorded; at one time that of their numbers (`tie`), then of what they name. So
-copies that have exchanged everything have the same log, and whatever is folded from it is the same.
+All copies have one order of entries, whatever the order in which these arrived: that of the times
+at which they were first recorded; at one time that of their numbers (`tie`), then of what they
+name. So copies that have exchanged everything have the same log, and whatever is folded from it is
+the same. What one copy has purged, the others lose with the next exchange: the save without its
+value wins.
 
-What one copy has purged, the others lose with the next exchange: the save without its value wins.
-
-Entries from outside the store, which are checked before they are recorded.
-
-Imports use `received`. The functions of an application that add or edit entries go through `amended`
-and `edited`.
+Entries from outside the store are checked before they are recorded: imports by `received`, the
+functions of an application that add or edit entries by `amended` and `edited`.
 """
 
 from collections import deque
@@ -28,6 +26,7 @@ from factmem.ledger.entries import (
     Edit,
     Entry,
     StoredFact,
+    check_entry,
     decoded,
     encoded_entry,
     sign,
@@ -50,9 +49,9 @@ class Merged(NamedTuple):
     new: list[Entry]
     """The entries that the place does not have."""
     order: list[Entry] | None
-    """All entries of the place afterwards; None if the new ones are the last and nothing else changes."""
+    """All entries of the place afterwards; None if the new ones are only appended."""
     purged: QuotedValues | None
-    """The values that the place had until now, and another copy has purged; None if there are none."""
+    """The values that another copy has purged and the place still had; None if there are none."""
 
     def edit(self, entries: Sequence[Entry]) -> Sequence[Entry | None]:
         """Return all entries of the place, the new ones at its end, in their order."""
@@ -98,6 +97,8 @@ class _Merge:
     def of(self, given: Sequence[Entry], by: By) -> Merged:
         """Add the entries of another copy."""
         new: list[Entry] = []
+        # Part by part, as the same parts may be one entry in a copy and several in another: bundles
+        # split long entries, and a purge removes some parts.
         for entry, tie in zip(given, list(_ties(given)), strict=True):
             rest = self._unknown(entry, tie)
             if rest is not None:
@@ -143,6 +144,7 @@ class _Merge:
     def _home(self, kind: _Kind, part: Any, entry: Entry) -> _Home | None:
         mark, digest = _mark(kind, part, entry)
         homes = self._homes.get(mark, {})
+        # A copy without the digest was purged: it is the same part as one that still has it.
         names = [digest, ""] if digest else ["", *homes]
         return next((homes[name].popleft() for name in names if homes.get(name)), None)
 
@@ -156,6 +158,7 @@ class _Merge:
         if kind == "facts":
             joined = _joined(joined, old, part)
             if "purged" in joined:
+                # This copy brings a purge: the words must leave the quotes and messages here, too.
                 left = set(map(canonical, _values(joined)))
                 gone = [value for value in _values(old) if canonical(value) not in left]
                 self._purged += gone
@@ -166,7 +169,7 @@ class _Merge:
             self._after[number] = entry
 
     def _join_entry(self, number: int, other: Entry, tie: int) -> None:
-        """Take the greater number among the entries of one time, and the greater name of an actor."""
+        """Take the greater number of the two entries, and the greater name of an actor."""
         self._ties[number] = max(self._ties[number], tie)
         entry = self._after[number]
         actor = other.get("actor", "")
@@ -235,7 +238,7 @@ def _is_blank(part: Any) -> bool:
 
 
 def _rank(part: Any) -> tuple[bool, bool, int, bytes]:
-    """Return the order in which two copies of a part win: that which was purged of a value, or of words."""
+    """Sort key of the copies of one part: a purged copy wins, then the shorter one."""
     is_fact = isinstance(part, dict) and "id" in part and "type" in part
     is_whole = "purged" not in part if is_fact else not _is_blank(part)
     holder: Any = {"at": "", "facts": [part]}
@@ -333,8 +336,6 @@ def received(entries: Sequence[Entry]) -> list[Entry]:
 
 def _checked_entry(entry: Entry, number: int) -> Entry:
     """Return a copy of an entry as a store would read it back."""
-    from factmem.ledger.entries import check_entry  # slow to import
-
     try:
         check_entry(entry)
         body = encoded_entry(entry)

@@ -126,7 +126,7 @@ def in_order_of_statement(
 
 
 def _order(items: Iterable[Item]) -> Callable[[Item], tuple[object, ...]]:
-    """Return the key of the order in which items were said, but what people confirmed after models."""
+    """Return the sort key of items: when they were said, what people confirmed after models."""
     is_decided = any(item.state == "confirmed" and item.expires_at is None for item in items)
     return _decided if is_decided else _said
 
@@ -315,7 +315,7 @@ def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
 
 @lru_cache(maxsize=16)
 def _confirmation(at: str) -> datetime:
-    """Return the datetime of a confirmation; the same object for values that were saved together."""
+    """Return the time of a confirmation: one object for all values that were saved together."""
     return moment(at)
 
 

@@ -1,9 +1,8 @@
 """Purging: removal of values from a ledger and from all its history. Pure.
 
-Facts that quote or mention purged values: finding the values, and removing them from quotes.
-
-`QuotedValues` is a tree of the words of all purged values, so that each quote is searched once,
-whatever the number of values.
+`purged` removes the values themselves, as lives of a trace. `QuotedValues` finds their words in
+other texts: quotes, messages, reasons. It is a tree of the words of all purged values, so that
+each text is searched once, whatever the number of values.
 """
 
 import re
@@ -28,13 +27,13 @@ _WORD = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u9fff\uac00-\ud7
 """Compiled at the first purge, because that takes 3 ms, a tenth of the first save."""
 
 _SHORTEST_CODE = 3
-"""The fewest characters of a word with a digit that is searched by itself: a model may write "PIN 1234"
-for "my PIN is 1234"."""
+"""The fewest characters of a word with a digit that is searched by itself: a model may write "PIN
+1234" for "my PIN is 1234"."""
 
 
 _LONGEST = 64
-"""The most words compared at once; longer values are searched in parts of this size. Otherwise a quote
-that repeats one word would take quadratic time."""
+"""The most words compared at once; longer values are searched in parts of this size. Otherwise a
+quote that repeats one word would take quadratic time."""
 
 
 class _Node:
@@ -237,10 +236,10 @@ def purged(
 ) -> Purged:
     """Return a ledger without the values that meet a condition and are not current at `now`.
 
-    It removes every such value from the history, and the same value elsewhere in the history of the
-    same keyword. It also removes the quotes of their sources, and the `before` of all later sources
-    in the same conversations, which may contain the words of a purged fact. Other current values are
-    unchanged: forget them first. Reads with `as_of` change only by these values.
+    It removes every such value from the history, and the same value elsewhere in the history of
+    the same keyword. It also removes the quotes of their sources, and the `before` of all later
+    sources in the same conversations, which may contain the words of a purged fact. Other current
+    values are unchanged: forget them first. Reads with `as_of` change only by these values.
 
     Args:
         entries: The ledger.

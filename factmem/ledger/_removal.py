@@ -4,9 +4,9 @@ Pure functions on entries. A changed entry keeps its position and its time, so t
 rewrite it alone.
 
 Each function traces the entries, chooses the lives of values to remove, and lets `Rest` write the
-entries without them. What other entries depend on stays: the stub of a save that replaced something,
-the floor of a retraction, the mark of a superseded value. Each purged save leaves its stub, so that no
-import brings it back: see `_merging`.
+entries without them. What other entries depend on stays: the stub of a save that replaced
+something, the floor of a retraction, the mark of a superseded value. Each purged save leaves its
+stub, so that no import brings it back: see `_merging`.
 """
 
 from bisect import bisect_right
@@ -30,13 +30,13 @@ from factmem.models._values import Canonical
 def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
     """Return a ledger's entries without values that ended by `cutoff`, a stamp; None keeps all.
 
-    Values that were replaced, forgotten or expired by that time are removed, with their saves unless
-    these contain something else. Forgettings stay, so that no import brings a value back. All later
-    reads, now or as of any moment from `cutoff` on, are unchanged.
+    Values that were replaced, forgotten or expired by that time are removed, with their saves
+    unless these contain something else. Forgettings stay, so that no import brings a value back.
+    All later reads, now or as of any moment from `cutoff` on, are unchanged.
 
     Returns:
-        For each entry the same object if nothing of it was removed, a changed entry, or None if all of
-        it was. Entries of unknown kinds are unchanged.
+        For each entry the same object if nothing of it was removed, a changed entry, or None if
+        all of it was. Entries of unknown kinds are unchanged.
     """
     if cutoff is None:
         return list(entries)
@@ -64,7 +64,7 @@ def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) ->
 def _without(
     entries: Sequence[Entry], trace: Trace, gone: set[Life], *, cutoff: str, since: str
 ) -> list[Entry | None]:
-    """Return the entries without some lives, but with all of a keyword that would be read otherwise.
+    """Return the entries without some lives, but leave keywords that would be read otherwise.
 
     What a keyword shows may depend on what it was in many ways, and nothing brings back what is
     removed: the rest is folded and compared before it takes the place of the entries.
@@ -199,8 +199,8 @@ class Rest:
     def _retract(self, number: int, entry: Entry) -> list[RetractedValue]:
         """Return the retractions: each still refuses statements made before it.
 
-        If the life that it ended was removed, the retraction itself has the floor. Nothing else of a
-        purged value stays. A life that stays keeps its end.
+        If the life that it ended was removed, the retraction itself has the floor. Nothing else of
+        a purged value stays. A life that stays keeps its end.
         """
         records: list[RetractedValue] = []
         ended = self._trace.retracted[number]
@@ -215,7 +215,7 @@ class Rest:
         return records
 
     def _forget(self, entry: Entry) -> list[ForgottenItem]:
-        """Return the forgettings: each still ends statements made before it; without purged digests."""
+        """Return the forgettings without purged digests: each still ends what was said before it."""
         return [
             (keyword, fact_id, "" if (keyword, digest) in self._nameless else digest)
             for keyword, fact_id, digest in entry.get("forget", ())
@@ -248,8 +248,8 @@ class Rest:
     def _is_needed(self, saved: SavedFact) -> bool:
         """Return whether current items still depend on a save whose values are all removed.
 
-        They do if values that the save replaced are still present, and for the keyword's description
-        and type while other values of the keyword are visible.
+        They do if values that the save replaced are still present, and for the keyword's
+        description and type while other values of the keyword are visible.
         """
         keyword, at = saved.fact["keyword"], saved.at
         if saved.values and all(each.is_superseded or each.is_proposed for each in saved.values):
@@ -261,6 +261,7 @@ class Rest:
         is_last = any(last.get(keyword) is saved for last in self._last)
         if at <= self._cutoff and not is_last and keyword not in self._waiting:
             return False
+        # Some value of the keyword was visible then, so the save had set what was shown of it.
         born = bisect_right(self._births.get(keyword, []), at)
         return born > bisect_right(self._deaths.get(keyword, []), at)
 

@@ -6,11 +6,9 @@ disagree with what is current. While a save is applied, `_saving` is set: what i
 replaced, else withdrawn. Each life has two spans: recorded (`born`, `died`) and held (`holds_from`,
 `holds_until`). A life is found by the `id` of its item, which it keeps alive.
 
-The entries about some keywords or facts, and the entries that depend on them.
-
-The effect of a keyword's entries depends on another keyword only through entries with facts of several
-keywords, and through facts saved under several. A purge of one keyword therefore traces only these
-entries: of 100,000 entries usually a hundred.
+The effect of a keyword's entries depends on another keyword only through entries with facts of
+several keywords, and through facts saved under several. `RelatedEntries` finds these, so that a
+purge of one keyword traces only them: of 100,000 entries usually a hundred.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -101,7 +99,7 @@ class Life:
 
     @property
     def name(self) -> tuple[str, str]:
-        """What a forgetting of it names: the keyword, and the digest of the value."""
+        """The keyword and value digest that a `forget` entry uses for this value."""
         return self.keyword, digest_of(self.key)
 
     @property
@@ -247,7 +245,7 @@ class Trace(Ledger):
             self._saving.values.append(SavedValue(life, is_new=True, is_superseded=True))
 
     def _followed(self, life: Life) -> str | None:
-        """Return until when a value holds that was superseded at once; empty if it was retracted."""
+        """Return the end of a value that was superseded at once; empty if it was retracted."""
         item, held = life.item, self._by_keyword.get(life.keyword)
         if held is None or (item.until is not None and end_of(item.until) <= item.said):
             return None
@@ -316,7 +314,7 @@ class RelatedEntries:
         return self.to(names)
 
     def at(self, numbers: Iterable[int]) -> list[Entry]:
-        """Return entries with the times at which they count as recorded; unknown kinds unchanged."""
+        """Return entries with the times at which they count as recorded, but unknown kinds as is."""
         found: list[Entry] = []
         for number in numbers:
             entry, at = self._entries[number], self.recorded[number]
@@ -342,8 +340,8 @@ def refolded(
 ) -> Ledger | None:
     """Return a ledger after an edit of its entries, by folding only the changed parts again.
 
-    None if the edit added something: items are in the order of their saves, which a part of the entries
-    cannot determine. The passed ledger must not be used any more.
+    None if the edit added something: items are in the order of their saves, which a part of the
+    entries cannot determine. The passed ledger must not be used any more.
 
     Args:
         ledger: The fold of all entries before.

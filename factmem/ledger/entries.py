@@ -5,10 +5,8 @@ removes, by keyword, fact id and digest, never by value), or the result of one d
 that are statements, and retractions (`retract`). Each carries the time at which it was recorded.
 Times are strings in UTC, always with six digits and a Z, so that they sort as strings.
 
-Validation of entries that come from outside: bundles and other stores.
-
-A separate module, because the parts of pydantic for its schema take longer to import than the rest of
-the ledger, and no save or load needs them.
+`check_entry` validates entries that come from outside: bundles and other stores. Its schema is
+built at the first call, because that takes longer than to import the rest of the ledger.
 """
 
 import json
@@ -120,15 +118,15 @@ the value was purged."""
 
 
 class Entry(TypedDict):
-    """One entry of a ledger: a save, a forgetting, or a kind of a later version, which is ignored."""
+    """One entry of a ledger. Kinds of later versions are ignored."""
 
     at: str
     tie: NotRequired[int]
-    """Its place among the entries of this time, if that is not the one after the entry before it."""
+    """Its number among the entries of this time, if it does not follow the entry before it."""
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
     whole: NotRequired[Literal[True]]
-    """Whether all of the forgotten keywords is forgotten: what had been replaced or had ended, too."""
+    """Whether the forgotten keywords also lose what had been replaced or had ended."""
     retract: NotRequired[list[RetractedValue]]
     operations: NotRequired[list[str]]
     """The operations over a whole store that have changed it: a repeated one skips it."""
@@ -224,8 +222,9 @@ def encoded(
 ) -> bytes:
     """Return an entry without its time as one line of JSON; `stamped` puts the time in.
 
-    It names the present actor unless `by` names another. Fast JSON parsers round integers beyond 64 bits. An entry with such an integer begins with
-    `"wide":true`, so that `decoded` uses an exact parser.
+    It names the present actor unless `by` names another. Fast JSON parsers round integers beyond
+    64 bits. An entry with such an integer begins with `"wide":true`, so that `decoded` uses an
+    exact parser.
     """
     entry: dict[str, Any] = {}
     if facts := list(facts):

@@ -1,13 +1,10 @@
-"""The history of a concept: every save, confirmation, supersession and forgetting. Pure.
+"""The past of a place: the history of a concept, the changes, and what held at some time. Pure.
 
-The entries about the keyword are traced, and each effect becomes a `HistoryEntry`.
-
-The changes of a place: what each entry added, removed, confirmed and proposed. Pure.
-
-A change is an entry, seen by its effects. Its id is a digest of what it names, so it stays the same
-when other history is removed, and needs no room in a store.
-
-Valid time: which values held at some time, as far as it was known at another.
+All three read a `Trace`. `history` shows each effect on one concept as a `HistoryEntry`.
+`changes_of` shows what each entry added, removed, confirmed and proposed. A change is an entry,
+seen by its effects; its id is a digest of what it names, so it stays the same when other history
+is removed, and needs no room in a store. `held_at` answers in valid time: which values held at
+some time, as far as it was known at another.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +48,7 @@ class HistoryAction(StrEnum):
     PROPOSED = "proposed"
     """A value that waits for a decision of a person or the application."""
     PLANNED = "planned"
-    """A value that begins later: it becomes current at its `since`, unless it is forgotten before."""
+    """A value that begins later: current from its `since`, unless it is forgotten before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +74,8 @@ class History(list[HistoryEntry], Displayed):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each value: `pandas.DataFrame(history.to_rows())`.
 
-        A forgetting is a row without a value. Times are datetimes. The values have one type: strings,
-        numbers or booleans if all are of that type, otherwise JSON.
+        A forgetting is a row without a value. Times are datetimes. The values have one type:
+        strings, numbers or booleans if all are of that type, otherwise JSON.
         """
         return one_kind(row for entry in self for row in _rows_of(entry))
 
@@ -240,7 +237,7 @@ def _names(entry: Entry) -> Iterator[tuple[str, str | None]]:
 
 
 def _concerning(entries: Iterable[Entry], keywords: frozenset[str]) -> Iterator[Entry]:
-    """Yield the parts of entries about keywords, and about facts that share an id with its facts."""
+    """Yield the parts of entries about keywords, and about facts that share an id with theirs."""
     entries = list(entries)
     ids = {
         fact["id"]
@@ -323,8 +320,8 @@ class FactChange(Displayed):
     def kind(self) -> str:
         """What it did mainly, in a word.
 
-        "undone", "replaced", "saved", "planned", "forgotten", "confirmed", "proposed", "rejected" or
-        "superseded".
+        "undone", "replaced", "saved", "planned", "forgotten", "confirmed", "proposed", "rejected"
+        or "superseded".
         """
         if self.undoes is not None:
             return "undone"
@@ -516,12 +513,12 @@ def _part_of(is_superseded: bool, is_proposed: bool, is_new: bool) -> str:
 def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
     """Return a ledger of the values that held at a time; read it with an empty `now`.
 
-    A value holds from its `since`, or from when it was said, until its `until`, or until what was said
-    later ended it: its retraction, or for a SINGLE keyword the begin of the next value. What was
-    forgotten has never held, also if it was over when it was forgotten. If several values held in a
-    day, month or year, a SINGLE keyword shows the last of them, and of overlapping ones that which was
-    said last. Of a time `between` two moments all are shown, as a MULTIPLE keyword, and what was
-    replaced has the time of that as its `until`.
+    A value holds from its `since`, or from when it was said, until its `until`, or until what was
+    said later ended it: its retraction, or for a SINGLE keyword the begin of the next value. What
+    was forgotten has never held, also if it was over when it was forgotten. If several values held
+    in a day, month or year, a SINGLE keyword shows the last of them, and of overlapping ones that
+    which was said last. Of a time `between` two moments all are shown, as a MULTIPLE keyword, and
+    what was replaced has the time of that as its `until`.
 
     Args:
         entries: The entries of a place.
@@ -562,7 +559,7 @@ def former_values(entries: Sequence[Entry], condition: Condition, now: str) -> l
 
 
 def _traced(entries: Sequence[Entry], now: str) -> Trace:
-    """Trace entries until `now`; what was over when its value or keyword was forgotten is withdrawn."""
+    """Trace entries until `now`. Values that were over when they were forgotten never held."""
     trace = Trace(entries)
     trace.advance(max(now, trace.recorded_at))
     forgettings = [n for n, each in enumerate(entries) if "forget" in each and "undoes" not in each]

@@ -1,8 +1,8 @@
 """Resolution: selects the facts that apply from several places. Pure.
 
 A SINGLE concept has the value of the subject with the lowest priority level; on a tie that of the
-narrower scope; on a tie that of the place that confirmed it last. The values of a MULTIPLE concept are
-combined, and a value in several places counts once, in the first of them.
+narrower scope; on a tie that of the place that confirmed it last. The values of a MULTIPLE concept
+are combined, and a value in several places counts once, in the first of them.
 
 `resolve` does this for one user's places. `resolve_entities` does it for places of several users:
 facts of different users never hide each other, so it resolves once for each of them.
@@ -115,8 +115,8 @@ def resolve(
     An unreadable value hides less specific ones: if Alice's own value cannot be read, that of her
     organisation is not shown instead.
 
-    Facts of one keyword with different types are resolved in the type of the most specific place. The
-    result does not depend on the order of places; the facts of a place keep their order.
+    Facts of one keyword with different types are resolved in the type of the most specific place.
+    The result does not depend on the order of places; the facts of a place keep their order.
     """
     by_keyword: dict[str, list[PlacedFact[F]]] = {}
     for placed in found:

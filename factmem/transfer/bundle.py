@@ -4,23 +4,14 @@
     report = await import_facts("backup.jsonl", other_store)
 
 A bundle contains everything: values, ids, times, importance, sources, expiry, confirmations,
-conversations and, unless you omit it, the history. Any `FactStore` can import a bundle of any other without loss.
+conversations and, unless you omit it, the history. Any `FactStore` can import a bundle of any
+other without loss. An import reads a bundle twice: first to verify all of it, then to write place
+by place.
 
 **A bundle is not encrypted**, even if its store is. Its digest detects damage, not forgery. Protect
 it like the facts themselves.
 
-`_bundle_files` opens the files, `_bundle_lines` writes and reads the lines, and `rows` imports facts
-that are no bundle. An import reads a bundle twice: first to verify all of it, then to write place
-by place. `_Contents.marks` ties the second reading to the first.
-
-Bundle files: opening for reading, and atomic writing.
-
-`open_source` and `open_target` accept a path or a file object. A new file at a path is a `_Draft`
-until it is complete: a bundle is plain text, so a killed export must leave nothing behind.
-
-The conversations of a bundle: read from a store, checked, and appended to another one.
-
-The line format of a bundle: a writer, and a reader that validates it.
+The lines of a bundle:
 
     {"format":"factmem-bundle","version":1,"written_at":"...","history":true}
     {"place":["product","my-app","user","alice"],"entries":2}
@@ -31,8 +22,9 @@ The line format of a bundle: a writer, and a reader that validates it.
     {"end":{"places":1,"entries":2,"sha256":"..."}}
 
 A place line contains the number of entry lines that follow it, so an entry cannot be mistaken for
-another kind of line. The conversations of a place follow it. The digest covers all bytes before the last line. Every line ends with a line
-feed, so that a reader notices even one missing byte at the end.
+another kind of line. The conversations of a place follow it. The digest covers all bytes before
+the last line. Every line ends with a line feed, so that a reader notices even one missing byte at
+the end.
 """
 
 import os
@@ -89,8 +81,8 @@ BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file object in binary mode."""
 
 _MOST_IN_MEMORY = 64 * 1024 * 1024
-"""A larger bundle is copied to an unnamed file in the folder for temporary files. The bytes that are
-verified are the bytes that are imported, whatever happens to the file in between."""
+"""A larger bundle is copied to an unnamed file in the folder for temporary files. The verified bytes
+are the imported bytes, whatever happens to the file in between."""
 
 _DRAFT, _SUFFIX = ".factmem-", ".tmp"
 _OPEN_FILES = "/proc/self/fd"
@@ -221,7 +213,7 @@ def _remove_unlocked(path: str) -> None:
 
 
 _LONGEST_GAP = 100_000
-"""The most numbers of removed messages that a conversation of a bundle may skip: an import fills them."""
+"""The most removed messages that a conversation of a bundle may skip."""
 _GAP = "factmem-gap-"
 """The beginning of the ids of messages that keep the numbers of the others for a moment."""
 
@@ -615,9 +607,9 @@ async def import_facts(
     nothing.
 
     Existing entries of a place stay. What is current is decided by when it was said, whatever was
-    imported when. Uses as much memory as the largest place and up to 64 MiB of the bundle. A larger bundle is read a second time, and a place
-    that changed in the file since the verification is not written. No LLM calls. File I/O runs in
-    worker threads.
+    imported when. Uses as much memory as the largest place and up to 64 MiB of the bundle. A
+    larger bundle is read a second time, and a place that changed in the file since the
+    verification is not written. No LLM calls. File I/O runs in worker threads.
 
     What was recorded, or said in a conversation, before the store erased the place is skipped, so
     that nobody comes back: `skipped` of the result counts the entries. Imported conversations are
@@ -630,8 +622,8 @@ async def import_facts(
 
     Args:
         source: A path, or a file object open for reading in binary mode, which is read from its
-            current position to its end. Or an iterable of `PlacedFact`. A bundle of more than 64 MiB is
-            copied to an unnamed file in the folder for temporary files.
+            current position to its end. Or an iterable of `PlacedFact`. A bundle of more than 64
+            MiB is copied to an unnamed file in the folder for temporary files.
         into: The store to import into.
         places: Import only these places; all by default.
         erased: Receipts of erasures that the store does not know, to skip these too.
@@ -642,7 +634,8 @@ async def import_facts(
             `places` is not a list of `Place`.
         MemoryAccessError: `into` is a view that does not permit writing to one of the places.
             Nothing was imported.
-        ValueError: The bundle is damaged, truncated or of a later version. The message names the line
+        ValueError: The bundle is damaged, truncated or of a later version. The message names the
+        line
             and quotes none of its content.
         OSError: The file cannot be read, or not be copied.
         StorageError: The store failed.

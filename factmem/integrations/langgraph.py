@@ -23,6 +23,7 @@ from langgraph.store.base import (
     BaseStore,
     GetOp,
     IndexConfig,
+    InvalidNamespaceError,
     Item,
     ListNamespacesOp,
     MatchCondition,
@@ -154,8 +155,8 @@ class FactmemStore(BaseStore):
     reads the namespaces below its prefix and no others.
 
     The async methods run in the caller's loop. The sync methods run in a portal and can be called
-    anywhere; in a coroutine they block its loop. The reads of a batch see the state before it. The
-    puts of a batch into one namespace are saved all or none.
+    anywhere; in a coroutine they block its loop. A batch is checked whole before its first write.
+    Its reads see the state before it, and its puts into one namespace are saved all or none.
 
     Args:
         memory: The memory, with its embedder and recall settings. Its subjects are not used.
@@ -170,8 +171,11 @@ class FactmemStore(BaseStore):
 
     Raises:
         TypeError: `memory` has the wrong type, or its provider is not a `FactStore`.
+        InvalidNamespaceError: (from every method) A label is empty, no string, or has a period, or
+            an item has no namespace.
         ValueError: (from puts) A value cannot be written as JSON, or a key or a namespace has more
-            than 200 characters.
+            than 200 characters. (from searches) A limit or an offset is negative, or an operator
+            of a filter is unknown.
         StorageError: (from every method) The store failed.
     """
 
@@ -212,26 +216,30 @@ class FactmemStore(BaseStore):
     async def _run(self, ops: Iterable[Op]) -> list[Result]:
         results: list[Result] = []
         puts: dict[Namespace, dict[str, PutOp]] = {}
-        for op in ops:
+        for op in (given := list(ops)):
+            _check(op)
+        for op in given:
             if isinstance(op, PutOp):
                 puts.setdefault(op.namespace, {})[op.key] = op
                 results.append(None)
             else:
                 results.append(await self._read(op))
-        for namespace, by_key in puts.items():
-            await self._put(namespace, by_key.values())
+        writes = [await self._prepared(each, by_key.values()) for each, by_key in puts.items()]
+        for subject, gone, facts in writes:
+            for concept in gone:
+                await self._store.forget(subject, self._scope, concept=concept)
+            if facts:
+                await self._store.save_many(facts, subject, self._scope)
         return results
 
-    async def _read(self, op: Op) -> Result:
+    async def _read(self, op: GetOp | SearchOp | ListNamespacesOp) -> Result:
         match op:
             case GetOp():
                 return await self._get(op)
             case SearchOp():
                 return await self._search(op)
-            case ListNamespacesOp():
-                return await self._namespaces(op)
             case _:
-                raise ValueError(f"The operation {type(op).__name__} is not supported")
+                return await self._namespaces(op)
 
     async def _get(self, op: GetOp) -> Item | None:
         if not op.namespace:
@@ -244,18 +252,16 @@ class FactmemStore(BaseStore):
             await self._refresh(found, subject)
         return Item(**_fields(op.namespace, found[0]))
 
-    async def _put(self, namespace: Namespace, ops: Iterable[PutOp]) -> None:
+    async def _prepared(
+        self, namespace: Namespace, ops: Iterable[PutOp]
+    ) -> tuple[MemorySubject, list[Concept[Any, Any]], list[AnyFact]]:
+        """Return what to forget and to save in a namespace."""
         subject = self.subject(namespace)
         current = await self._store.load_all(subject, self._scope)
         known = {fact.concept.keyword: fact for fact in current}
-        facts: list[AnyFact] = []
-        for op in ops:
-            if op.value is not None:
-                facts.append(_fact(op, known.get(op.key)))
-            elif op.key in known:
-                await self._store.forget(subject, self._scope, concept=_concept(op.key))
-        if facts:
-            await self._store.save_many(facts, subject, self._scope)
+        facts: list[AnyFact] = [_fact(op, known.get(op.key)) for op in ops if op.value is not None]
+        gone = [_concept(op.key) for op in ops if op.value is None and op.key in known]
+        return subject, gone, facts
 
     async def _refresh(self, facts: Iterable[AnyFact], subject: MemorySubject) -> None:
         """Confirm facts and renew their expiry, with the time to live of their last save."""
@@ -330,6 +336,29 @@ class FactmemStore(BaseStore):
         return sorted((place.subject for place in places), key=lambda subject: subject.levels)
 
 
+def _check(op: Op) -> None:
+    """Refuse what LangGraph's own stores refuse, and negative limits, before anything is done."""
+    match op:
+        case GetOp() | PutOp():
+            paths = [op.namespace]
+        case SearchOp():
+            paths = [op.namespace_prefix]
+        case ListNamespacesOp():
+            paths = [each.path for each in op.match_conditions or ()]
+        case _:
+            raise ValueError(f"The operation {type(op).__name__} is not supported")
+    for label in (label for path in paths for label in path):
+        if not isinstance(label, str) or not label or "." in label:
+            raise InvalidNamespaceError(
+                "Each label of a namespace must be a string with no period, and not empty: "
+                "('users', 'alice')"
+            )
+    if isinstance(op, PutOp) and not op.namespace:
+        raise InvalidNamespaceError("An item needs a namespace: put(('users',), key, value)")
+    if isinstance(op, SearchOp | ListNamespacesOp) and min(op.limit, op.offset) < 0:
+        raise ValueError("limit and offset must not be negative: search(namespace, limit=10)")
+
+
 def _concept(key: str) -> Concept[Any, Any]:
     value_type: object = JsonValue
     return Concept(key, _ABOUT, _ONE_VALUE, value_type=value_type)
@@ -400,17 +429,25 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _meets(value: Any, wanted: Any) -> bool:
-    if not isinstance(wanted, dict) or not all(each.startswith("$") for each in wanted):
+    """Return whether a field meets a condition: an object by its parts, a list item by item."""
+    if isinstance(wanted, list | tuple):
+        is_long = isinstance(value, list) and len(value) == len(wanted)
+        return is_long and all(map(_meets, value, wanted))
+    if not isinstance(wanted, dict):
         return bool(value == wanted)
-    for name, operand in wanted.items():
-        if name in _EQUAL:
-            if not _EQUAL[name](value, operand):
-                return False
-        elif name not in _ORDER:
-            raise ValueError(f"Unknown operator {name}: use $eq, $ne, $gt, $gte, $lt or $lte")
-        elif isinstance(value, str) and isinstance(operand, str):  # times in ISO 8601, for example
-            if not _ORDER[name](value, operand):
-                return False
-        elif value is None or not _ORDER[name](float(value), float(operand)):
-            return False
-    return True
+    if any(name.startswith("$") for name in wanted):
+        return all(_compared(value, name, operand) for name, operand in wanted.items())
+    return isinstance(value, dict) and _has(value, wanted)
+
+
+def _compared(value: Any, name: str, operand: Any) -> bool:
+    if name in _EQUAL:
+        return _EQUAL[name](value, operand)
+    if name not in _ORDER:
+        raise ValueError(f"Unknown operator {name}: use $eq, $ne, $gt, $gte, $lt or $lte")
+    if isinstance(value, str) and isinstance(operand, str):  # times in ISO 8601, for example
+        return _ORDER[name](value, operand)
+    try:
+        return _ORDER[name](float(value), float(operand))
+    except (TypeError, ValueError):  # of another type
+        return False

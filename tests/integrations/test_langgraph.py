@@ -13,7 +13,17 @@ from langchain.agents import create_agent
 from langchain.tools import ToolRuntime, tool
 from langchain_core.embeddings import Embeddings
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.base import BaseStore, GetOp, IndexConfig, PutOp, SearchOp
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    SearchOp,
+)
 from langgraph.store.memory import InMemoryStore
 
 from factmem import (
@@ -74,6 +84,12 @@ FILTERS: list[dict[str, Any] | None] = [
     {"n": {"$ne": 1}},
     {"s": "x"},
     {"s": {"$eq": "y"}},
+    {"deep": {}},
+    {"deep": {"list": [1, "가"]}},
+    {"deep": {"list": [{"n": 1}, "가"]}},
+    {"deep": {"list": [1]}},
+    {"n": {"n": 1}},
+    {"deep": {"other": None}},
 ]
 
 
@@ -314,6 +330,48 @@ async def test_filters_look_into_objects_and_compare_strings() -> None:
     assert await found(**{"user.level": 9}) == ["y"]  # a field of this name comes first
     assert await found(**{"dotted.key": 1}) == ["x"]
     assert await found(at={"$gt": "2026-02"}) == ["y"]
+
+
+async def test_a_range_leaves_out_items_of_other_types() -> None:
+    """One note without a number does not make the filter useless for all others."""
+    store = store_of()
+    values: list[Any] = [10, "high", None, [10], {"n": 10}, True, "20"]
+    for number, value in enumerate(values):
+        await store.aput(("a",), str(number), {"score": value})
+    for operator, wanted in (("$gt", ["0", "6"]), ("$gte", ["0", "6"]), ("$lt", ["5"])):
+        found = await store.asearch(("a",), filter={"score": {operator: 5}})
+        assert [each.key for each in found] == wanted, operator
+    assert await store.asearch(("a",), filter={"score": {"$gt": []}}) == []
+
+
+INVALID: list[Op] = [
+    PutOp(("foo.bar",), "k", {}),
+    PutOp(("foo", ""), "k", None),
+    PutOp((), "k", {}),
+    PutOp((), "k", None),
+    GetOp(("foo", 1), "k"),  # type: ignore[arg-type]
+    SearchOp(("foo.bar",)),
+    ListNamespacesOp((MatchCondition("suffix", ("foo", "")),)),
+    SearchOp(("foo",), limit=-1),
+    SearchOp(("foo",), offset=-1),
+    ListNamespacesOp(limit=-1),
+    PutOp(("foo",), "k" * 300, {"n": 1}),
+    PutOp(("foo",), "k", {"at": datetime(2026, 1, 1, tzinfo=UTC)}),
+    PutOp(("f" * 300,), "k", {"n": 1}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(INVALID)))
+async def test_a_batch_is_checked_whole_before_its_first_write(number: int) -> None:
+    """Also what is valid in it, in other namespaces and whatever the order, is not done."""
+    store, op = store_of(), INVALID[number]
+    await store.aput(("kept",), "k", {"n": 1})
+    is_label = number < 7
+    with pytest.raises(InvalidNamespaceError if is_label else ValueError) as error:
+        await store.abatch([PutOp(("new",), "k", {}), op, PutOp(("kept",), "k", None)])
+    assert "namespace" in str(error.value) or not is_label
+    assert await store.aget(("new",), "k") is None
+    assert await store.aget(("kept",), "k") is not None
 
 
 async def test_a_batch_saves_all_puts_or_none() -> None:

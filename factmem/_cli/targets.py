@@ -187,6 +187,7 @@ def target_of(
     kind: Kind | None = None,
     description: str | None = None,
     multiple: bool = False,
+    remedy: str = "pass --type",
 ) -> Target:
     """Return the target for a keyword: the application's concept, that of `facts`, or a new one.
 
@@ -197,6 +198,7 @@ def target_of(
         kind: The kind of a new keyword, or one of the kinds that its values have.
         description: The description; by default that of the last fact, or the keyword.
         multiple: Whether a new keyword has many values.
+        remedy: How to pass the kind of a new keyword.
 
     Raises:
         CommandError: `kind` contradicts the stored values, or is missing for a new keyword.
@@ -206,7 +208,7 @@ def target_of(
     if not facts:
         if kind is None:
             raise CommandError(
-                f"The keyword {keyword!r} is new: pass --type "
+                f"The keyword {keyword!r} is new: {remedy} "
                 f"{'|'.join(each for each in Kind if each is not Kind.NULL)}"
             )
         fact_type = FactType.MULTIPLE if multiple else FactType.SINGLE
@@ -216,7 +218,7 @@ def target_of(
         raise CommandError(f"{keyword!r} has {' or '.join(sorted(kinds))} values, not {kind}")
     last = facts[-1].concept
     if multiple and last.fact_type is FactType.SINGLE:
-        raise CommandError(f"{keyword!r} has one value: omit --multiple")
+        raise CommandError(f"{keyword!r} has one value, not several")
     concept = _concept(keyword, description or last.description, last.fact_type)
     return Target(concept, frozenset(kinds if kind is None else {kind}))
 

@@ -5,7 +5,7 @@ the open store, so that wrong arguments are refused before a store is opened.
 
 Rows of CSV and JSON Lines as facts.
 
-`csv_rows` and `json_rows` read the lines, and `records_in` the records of other libraries.
+`csv_rows` and `json_rows` read the rows, and `records_in` the records of other libraries.
 `RowReader` finds the place and the concept of each row and parses its value as the kind of that
 concept. The id of a fact is a hash of its row, so that a second import recognises it.
 """
@@ -13,14 +13,14 @@ concept. The id of a fact is a hash of its row, so that a second import recognis
 import csv
 import json
 import os
-from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import Annotated, Any, TypeAlias
+from itertools import islice
+from typing import IO, Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
@@ -48,7 +48,8 @@ from factmem.models.facts import (
 )
 from factmem.models.places import Place
 from factmem.providers.results import ErasureReceipt
-from factmem.transfer._rows import lines_of, parsed_json
+from factmem.transfer._inputs import DamagedError, json_values, opened
+from factmem.transfer._rows import lines_of
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.reports import ImportProblem, ImportReport
 
@@ -72,57 +73,63 @@ _MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of a file: its number and its columns."""
+    """A row of a file: its position and its columns."""
 
-    line: int
+    where: str
     columns: Mapping[str, Any]
     is_typed: bool
     """Whether the value is JSON already; otherwise it is a string to parse."""
 
 
-def csv_rows(path: str) -> Iterator[Row]:
+def csv_rows(file: IO[bytes]) -> Iterator[Row]:
     """Yield the rows of a CSV file; the first line has the names of the columns."""
-    with open(path, "rb") as file:
-        reader = csv.DictReader((line.decode("utf-8-sig") for line in lines_of(file)), strict=True)
-        try:
-            for columns in reader:
-                if None in columns or None in columns.values():
-                    raise CommandError(f"Line {reader.line_num} must have one cell for each column")
-                given = {name: cell for name, cell in columns.items() if cell or name == "value"}
-                yield Row(reader.line_num, given, is_typed=False)
-        except csv.Error as exc:
-            raise CommandError(f"Line {reader.line_num} is not CSV ({exc})") from None
-        except UnicodeDecodeError:
-            raise CommandError(f"Line {reader.line_num + 1} is not UTF-8") from None
+    reader = csv.DictReader((line.decode("utf-8-sig") for line in lines_of(file)), strict=True)
+    try:
+        if missing := _NEEDED - {*(reader.fieldnames or ())}:
+            raise CommandError(
+                f"Line 1 must name the columns, and {min(missing)!r} is missing: "
+                f"the columns are {', '.join(COLUMNS)}"
+            )
+        for columns in reader:
+            if None in columns or None in columns.values():
+                raise CommandError(f"Line {reader.line_num} must have one cell for each column")
+            given = {name: cell for name, cell in columns.items() if cell or name == "value"}
+            yield Row(f"Line {reader.line_num}", given, is_typed=False)
+    except csv.Error as exc:
+        raise CommandError(f"Line {max(reader.line_num, 1)} is not CSV ({exc})") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"Line {reader.line_num + 1} is not UTF-8") from None
 
 
-def json_rows(path: str) -> Iterator[Row]:
-    """Yield the rows of a JSON Lines file, which has an object on each line."""
-    for number, columns in _json_lines(path):
-        if isinstance(columns, ValueError):
-            raise CommandError(f"Line {number} {columns}")
-        if not isinstance(columns, dict):
-            raise CommandError(f"Line {number} must be a JSON object")
-        yield Row(number, columns, is_typed=True)
+def json_rows(file: IO[bytes]) -> Iterator[Row]:
+    """Yield the rows of JSON Lines, or of a JSON list. A null is a column that is absent."""
+    try:
+        for position, columns in json_values(file):
+            where = position.capitalize()
+            if isinstance(columns, ValueError):
+                raise CommandError(f"{where} {columns}")
+            if not isinstance(columns, dict):
+                raise CommandError(f"{where} must be a JSON object")
+            is_null = columns.get("type") == Kind.NULL
+            present = {
+                name: cell
+                for name, cell in columns.items()
+                if cell is not None or (is_null and name == "value")
+            }
+            yield Row(where, present, is_typed=True)
+    except DamagedError as exc:
+        raise CommandError(str(exc)) from None
 
 
-def records_in(path: str) -> Iterator[Mapping[str, Any] | ImportProblem]:
-    """Yield the records of JSON Lines or of a JSON list, and a problem for each that is no object."""
-    for number, items in _json_lines(path):
-        for item in items if isinstance(items, list) else [items]:
+def records_in(file: IO[bytes]) -> Iterator[Mapping[str, Any] | ImportProblem]:
+    """Yield the records of a file, and a problem for each value that is none."""
+    try:
+        for where, item in json_values(file):
             reason = str(item) if isinstance(item, ValueError) else "is not a JSON object"
-            yield item if isinstance(item, dict) else ImportProblem(f"line {number}", reason)
-
-
-def _json_lines(path: str) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the value of each line, or a `ValueError` for one that is not JSON."""
-    with open(path, "rb") as file:
-        for number, line in enumerate(lines_of(file), 1):
-            try:
-                if line.strip():
-                    yield number, parsed_json(line.removeprefix(BOM_UTF8))
-            except ValueError as exc:
-                yield number, exc
+            yield item if isinstance(item, dict) else ImportProblem(where, reason)
+    except (DamagedError, UnicodeDecodeError) as exc:
+        what = str(exc) if isinstance(exc, DamagedError) else "The file is not UTF-16"
+        yield ImportProblem("the rest", what)
 
 
 class RowReader:
@@ -162,7 +169,7 @@ class RowReader:
                 target = await self._target(row, place)
                 found.append(PlacedFact(place, self._fact(row, target, place)))
             except (CommandError, ValueError, TypeError) as exc:
-                raise CommandError(f"Line {row.line}: {exc}; nothing was imported") from None
+                raise CommandError(f"{row.where}: {exc}; nothing was imported") from None
         return found
 
     def _fact(self, row: Row, target: Target, place: Place) -> AnyFact:
@@ -175,8 +182,8 @@ class RowReader:
             "source": FactSource(SourceKind.DOCUMENT),
             "id": _row_id(place, columns),
         }
-        if columns.get("importance") is not None:
-            fields["importance"] = float(columns["importance"])
+        if "importance" in columns:
+            fields["importance"] = _number(columns["importance"])
         value = columns["value"]
         value = target.json_value(value) if row.is_typed else target.value(value)
         if target.concept.fact_type is FactType.SINGLE:
@@ -184,11 +191,11 @@ class RowReader:
         return MultipleFacts(target.concept, [value], **fields)
 
     def _place_of(self, columns: Mapping[str, Any]) -> Place:
-        if (word := columns.get("place")) is None:
+        if "place" not in columns:
             if self._place is None:
                 raise CommandError("the row has no place: add a column 'place', or pass --place")
             return self._place
-        name = str(word)
+        name = _word(columns, "place")
         if name not in self._places:
             self._places[name] = parse_place(name)
         return self._places[name]
@@ -196,17 +203,18 @@ class RowReader:
     async def _target(self, row: Row, place: Place) -> Target:
         """Return the concept of a row and its kinds; cached, as a file has many rows of each."""
         columns = row.columns
-        keyword = str(columns["keyword"])
+        keyword = _word(columns, "keyword")
         if place not in self._held:
             self._held[place] = await held_in(self._store, place)
         if self._elsewhere is None:  # read only once: a file may have thousands of new keywords
             self._elsewhere = await held_anywhere(self._store)
         held = self._held[place].get(keyword, [])
         # In a place without the keyword, the columns and other places decide what it is.
-        said = (place if held else None, keyword, *map(columns.get, _TARGET))
+        given = [_word(columns, name) if name in columns else None for name in _TARGET]
+        said = (place if held else None, keyword, *given)
         if said in self._targets:
             return self._targets[said]
-        kind = Kind(columns["type"]) if "type" in columns else None
+        kind = None if given[0] is None else _kind(given[0])
         began = self._kinds.get(keyword, kind)
         if not held and kind not in (None, began):
             raise CommandError(f"{keyword!r} has {began} values, not {kind}")
@@ -218,8 +226,9 @@ class RowReader:
             keyword,
             known,
             kind=kind if known else began,
-            description=columns.get("description"),
-            multiple=columns.get("fact_type") == FactType.MULTIPLE,
+            description=given[1],
+            multiple=_is_multiple(given[2]),
+            remedy="add a column 'type' with",
         )
         if len(target.held) == 1:
             self._kinds.setdefault(keyword, min(target.held))
@@ -237,6 +246,34 @@ def _check_columns(columns: Mapping[str, Any]) -> None:
         raise CommandError(f"unknown column {min(unknown)!r}: the columns are {', '.join(COLUMNS)}")
     if missing := _NEEDED - columns.keys():
         raise CommandError(f"the column {min(missing)!r} is missing")
+
+
+def _word(columns: Mapping[str, Any], name: str) -> str:
+    if not isinstance(word := columns[name], str):
+        raise CommandError(f"{name} must be a string")
+    return word
+
+
+def _kind(word: str) -> Kind:
+    try:
+        return Kind(word.lower())
+    except ValueError:
+        raise CommandError(f"type must be one of {', '.join(Kind)}") from None
+
+
+def _is_multiple(word: str | None) -> bool:
+    if word is not None and word.upper() not in set(FactType):
+        raise CommandError(f"fact_type must be {' or '.join(FactType)}")
+    return word is not None and word.upper() == FactType.MULTIPLE
+
+
+def _number(cell: object) -> float:
+    try:
+        if isinstance(cell, str | int | float) and not isinstance(cell, bool):
+            return float(cell)
+    except (ValueError, OverflowError):
+        pass
+    raise CommandError("importance must be a number from 0 to 1") from None
 
 
 def _time(columns: Mapping[str, Any], name: str) -> datetime | None:
@@ -273,8 +310,11 @@ class Format(StrEnum):
     CREWAI = "crewai"
     MEM0 = "mem0"
     GRAPHITI = "graphiti"
+    MCP = "mcp"
     CHATS = "chats"
 
+
+_MEMORIES = (Format.CREWAI, Format.MEM0, Format.GRAPHITI, Format.MCP, Format.CHATS)
 
 _Work: TypeAlias = Callable[[Store], Awaitable[ImportReport]]
 
@@ -314,7 +354,9 @@ async def export(
 
 @command()
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or a folder of Koog.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file or pipe, or a folder of Koog or of chats.")
+    ],
     file_format: Annotated[
         Format | None, typer.Option("--format", help="By default detected from the file.")
     ] = None,
@@ -328,34 +370,48 @@ def import_(
         str | None, typer.Option(help="The environment variable with the key of Koog's files.")
     ] = None,
 ) -> Answer:
-    """Import facts from a bundle, CSV or JSON Lines, memories of Koog, CrewAI, mem0 or Graphiti, or chats.
+    """Import facts from a bundle, CSV, JSON Lines, the memories of another program, or chats.
+
+    The memories are those of Koog, CrewAI, mem0, Graphiti or the memory server of MCP. The chats are
+    those that ChatGPT and Claude export.
 
     Importing again changes nothing. For a bundle, `--place` selects places. For rows without a
-    column `place`, for memories of CrewAI, mem0 and Graphiti, and for the exported chats of ChatGPT and
-    Claude, it is the target.
+    column `place`, for memories and for chats it is the target. Exit code 1 means that something could
+    not be imported; it is named.
     """
-    chosen = file_format or _format_of(file)
-    only = [parse_place(each) for each in place or ()]
-    receipts = receipts_of(erased)
-    if receipts and chosen not in {Format.BUNDLE, Format.CSV, Format.JSONL}:
-        raise CommandError("--erased is for bundles and rows")
-    if chosen is Format.KOOG:
-        work = _koog(file, key_env)
-    elif chosen in {Format.CREWAI, Format.MEM0, Format.GRAPHITI, Format.CHATS}:
-        work = _memories(file, chosen, only, user_field)
-    else:
-        work = _facts(file, chosen, only, receipts)
-    # The collector would scan all rows repeatedly.
-    with acting("factmem import"), paused_collection(_MANY):
-        report = run(work, creates=True)
+    receipts, only = receipts_of(erased), [parse_place(each) for each in place or ()]
+    with ExitStack() as stack:
+        is_folder = os.path.isdir(file)
+        source: Any = file if is_folder else stack.enter_context(opened(file))
+        chosen = file_format or (_format_of_folder(file) if is_folder else _format_of(file, source))
+        if receipts and chosen not in {Format.BUNDLE, Format.CSV, Format.JSONL}:
+            raise CommandError("--erased is for bundles and rows")
+        if is_folder and chosen not in {Format.KOOG, Format.CHATS}:
+            raise CommandError(f"{chosen} is a file, and {file!r} is a folder")
+        if chosen is Format.KOOG:
+            work = _koog(file, key_env)
+        elif chosen in _MEMORIES:
+            work = _memories(source, chosen, only, user_field)
+        else:
+            work = _facts(source, chosen, only, receipts)
+        # The collector would scan all rows repeatedly.
+        with acting("factmem import"), paused_collection(_MANY):
+            report = run(work, creates=True)
     counts = {"read": report.entries, "new": report.new, "skipped": report.skipped}
     if chosen in {Format.BUNDLE, Format.CHATS}:
         counts["turns"] = report.turns
+    counts["failed"] = report.failed
     lines = [_counts(report, chosen)]
     if report.skipped:
         lines.append(f"Skipped {report.skipped:,}, recorded before their places were erased")
     problems = [Problem(each) for each in report.problems]
-    return Answer({"format": chosen.value, **counts, "problems": problems}, *lines, *problems)
+    if report.failed:
+        lines.append(f"Could not import {report.failed:,}")
+    if report.failed > len(problems):
+        problems.append(Problem(f"and {report.failed - len(problems):,} more"))
+    code = ExitCode.FAILED if report.failed else ExitCode.OK
+    record = {"format": chosen.value, **counts, "problems": problems}
+    return Answer(record, *lines, *problems, code=code)
 
 
 def _counts(report: ImportReport, chosen: Format) -> str:
@@ -366,24 +422,47 @@ def _counts(report: ImportReport, chosen: Format) -> str:
     return f"Read {entries}, {report.new:,} of them new{turns}"
 
 
-def _format_of(path: str) -> Format:
-    if os.path.isdir(path):
-        return Format.KOOG
-    if path.lower().endswith(".csv"):
-        return Format.CSV
-    if path.lower().endswith((".zip", "conversations.json")):
-        return Format.CHATS
-    with open(path, "rb") as file:
-        start = file.read(64)
+_LOOKED_AT = 20
+"""The records of a file of which one shows the format; the first may be damaged."""
+_SHOWN_BY = {
+    "mapping": Format.CHATS,
+    "chat_messages": Format.CHATS,
+    "keyword": Format.JSONL,
+    "observations": Format.MCP,
+    "relationType": Format.MCP,
+    "memory": Format.MEM0,
+    "fact": Format.GRAPHITI,
+    "content": Format.CREWAI,
+}
+"""The fields by which a record shows its program."""
+
+
+def _format_of(path: str, file: IO[bytes]) -> Format:
+    """Return the format of a file, which is read and left at its beginning."""
+    start = file.read(64)
+    file.seek(0)
     if start.startswith(b'{"format":"factmem-bundle"'):
         return Format.BUNDLE
-    records = (each for each in records_in(path) if not isinstance(each, ImportProblem))
-    names = next(records, {}).keys()
-    known = {"content": Format.CREWAI, "memory": Format.MEM0, "fact": Format.GRAPHITI}
-    return next((each for name, each in known.items() if name in names), Format.JSONL)
+    if start.startswith(b"PK"):
+        return Format.CHATS
+    if path.lower().endswith(".csv"):
+        return Format.CSV
+    records = islice(records_in(file), _LOOKED_AT)
+    found = [each for each in records if not isinstance(each, ImportProblem)]
+    file.seek(0)
+    shown = (_SHOWN_BY[name] for each in found for name in _SHOWN_BY if name in each)
+    return next(shown, Format.CHATS if path.endswith("conversations.json") else Format.JSONL)
 
 
-def _facts(path: str, chosen: Format, only: list[Place], erased: list[ErasureReceipt]) -> _Work:
+def _format_of_folder(path: str) -> Format:
+    from factmem.transfer.chats import chat_files
+
+    return Format.CHATS if chat_files(path) else Format.KOOG
+
+
+def _facts(
+    file: IO[bytes], chosen: Format, only: list[Place], erased: list[ErasureReceipt]
+) -> _Work:
     """Import a bundle, or rows."""
     if chosen is not Format.BUNDLE and len(only) > 1:
         raise CommandError(
@@ -391,9 +470,9 @@ def _facts(path: str, chosen: Format, only: list[Place], erased: list[ErasureRec
         )
 
     async def work(store: Store) -> ImportReport:
-        source: Any = path
+        source: Any = file
         if chosen is not Format.BUNDLE:
-            rows = csv_rows(path) if chosen is Format.CSV else json_rows(path)
+            rows = csv_rows(file) if chosen is Format.CSV else json_rows(file)
             source = await RowReader(store, GIVEN.get(), only[0] if only else None).facts(rows)
         places = only if only and chosen is Format.BUNDLE else None
         with _bar() as update:
@@ -409,7 +488,7 @@ def _koog(path: str, key_env: str | None) -> _Work:
     return lambda store: import_koog(path, store, key=key)
 
 
-def _memories(path: str, chosen: Format, only: list[Place], user_field: str | None) -> _Work:
+def _memories(file: Any, chosen: Format, only: list[Place], user_field: str | None) -> _Work:
     """Import the memories or chats of another program into the place that `--place` names."""
     if len(only) != 1:
         raise CommandError(
@@ -419,19 +498,20 @@ def _memories(path: str, chosen: Format, only: list[Place], user_field: str | No
     if user_field is not None and chosen not in {Format.CREWAI, Format.GRAPHITI}:
         raise CommandError("--user-field is for CrewAI and Graphiti: mem0 names users in user_id")
     from factmem.transfer.chats import import_chats
-    from factmem.transfer.memories import import_crewai, import_graphiti, import_mem0
+    from factmem.transfer.memories import import_crewai, import_graphiti, import_mcp, import_mem0
 
     scope, subject = only[0].scope, only[0].subject
     if chosen is Format.CHATS:
-        return lambda store: import_chats(path, store, scope=scope, subject=subject)
-    if subject.entity is None and (user_field is not None or chosen is not Format.CREWAI):
+        return lambda store: import_chats(file, store, scope=scope, subject=subject)
+    has_users = user_field is not None or chosen in {Format.MEM0, Format.GRAPHITI}
+    if subject.entity is None and has_users:
         subject = replace(subject, per_entity=True)
 
     given: dict[str, Any] = {} if user_field is None else {"user_field": user_field}
     given |= {"scope": scope, "subject": subject, "concepts": GIVEN.get().concepts}
-    readers = {Format.MEM0: import_mem0, Format.CREWAI: import_crewai}
+    readers = {Format.MEM0: import_mem0, Format.CREWAI: import_crewai, Format.MCP: import_mcp}
     read: Any = readers.get(chosen, import_graphiti)
-    return lambda store: read(records_in(path), store, **given)
+    return lambda store: read(records_in(file), store, **given)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Export and import of facts: bundles, imports from Koog, CrewAI, mem0 and Graphiti, chats of ChatGPT and Claude.
+"""Export and import of facts: bundles, imports from Koog, CrewAI, mem0, Graphiti and MCP, chats of ChatGPT and Claude.
 
 Imports providers.
 """
@@ -6,7 +6,7 @@ Imports providers.
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.chats import import_chats
 from factmem.transfer.koog import import_koog
-from factmem.transfer.memories import import_crewai, import_graphiti, import_mem0
+from factmem.transfer.memories import import_crewai, import_graphiti, import_mcp, import_mem0
 
 __all__ = [
     "export_facts",
@@ -15,5 +15,6 @@ __all__ = [
     "import_facts",
     "import_graphiti",
     "import_koog",
+    "import_mcp",
     "import_mem0",
 ]

@@ -10,9 +10,10 @@ before it is parsed, and a file of a few bytes cannot fill the memory.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, NoReturn, TypeAlias
+from typing import IO, Any, NoReturn, TypeAlias
 
 import orjson
 
@@ -22,6 +23,7 @@ from factmem.ledger._items import values_of
 from factmem.ledger.entries import Entry, StoredFact, stored
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
+from factmem.models.facts import FactType
 from factmem.models.places import Identity, Place
 from factmem.models.when import stamp
 from factmem.providers.results import ErasureReceipt
@@ -124,14 +126,42 @@ def _unknown(known: Sequence[Entry], facts: Sequence[StoredFact]) -> list[Entry]
     # A row with a future time is recorded now. Otherwise no later save could be recorded before it.
     now = stamp(datetime.now(UTC))
     saved = {_content(fact) for entry in known for fact in entry.get("facts", ())}
-    ids = {(fact["keyword"], fact["id"]) for entry in known for fact in entry.get("facts", ())}
+    ids = {(fact["keyword"], _own_id(fact)) for entry in known for fact in entry.get("facts", ())}
     entries: list[Entry] = []
-    for fact in facts:
-        content, name = _content(fact), (fact["keyword"], fact["id"])
+    for fact in _ranked(facts):
+        content, name = _content(fact), (fact["keyword"], _own_id(fact))
         if content not in saved and name not in ids:
-            saved.add(content)
             entries.append({"at": min(fact["timestamp"], now), "facts": [fact]})
     return entries
+
+
+_RANK = "~"
+"""Begins the ids of rows that are not the first of their keyword and time. It sorts after letters."""
+_RANK_WIDTH = 10
+
+
+def _ranked(facts: Sequence[StoredFact]) -> list[StoredFact]:
+    """Return the rows, each of equal content once, with ids by which the last of one time wins.
+
+    The greater id decides between values of equal times, in every copy of a store.
+    """
+    unique: dict[_Content, StoredFact] = {}
+    for fact in facts:
+        content = _content(fact)
+        unique.pop(content, None)
+        unique[content] = fact  # the place of the last
+    ranks: Counter[tuple[str, str]] = Counter()
+    for fact in unique.values():
+        rank = ranks[fact["keyword"], fact["timestamp"]]
+        ranks[fact["keyword"], fact["timestamp"]] += 1
+        if rank and fact["type"] == FactType.SINGLE:
+            fact["id"] = f"{_RANK}{rank:0{_RANK_WIDTH - 2}d}{_RANK}{fact['id']}"
+    return list(unique.values())
+
+
+def _own_id(fact: StoredFact) -> str:
+    """Return the id of a row without its rank."""
+    return fact["id"][_RANK_WIDTH:] if fact["id"].startswith(_RANK) else fact["id"]
 
 
 def _time(fact: StoredFact) -> str:
@@ -153,7 +183,7 @@ _LONG_INTEGER = re.compile(rb"\d{19}")
 """Such integers may have more than 64 bits. orjson would read them as floats."""
 
 
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
+def lines_of(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines of a file, with their line feeds.
 
     Raises:

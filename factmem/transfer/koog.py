@@ -66,7 +66,7 @@ from factmem.models.places import (
 from factmem.models.when import stamp
 from factmem.providers.store import FactStore
 from factmem.transfer._rows import MOST_BYTES, check_store, parsed_json
-from factmem.transfer.reports import ImportProblem, ImportReport
+from factmem.transfer.reports import ImportReport, Problems
 
 __all__ = ["import_koog"]
 
@@ -178,6 +178,7 @@ _SOURCE = FactSource(SourceKind.DOCUMENT, "koog")
 
 _NOTHING_FOUND = "No facts extracted"
 """The marker that Koog saved when its model found no fact. Imported, it would replace the value."""
+_SKIPPED = "records that the model found nothing; it was skipped"
 
 
 async def import_koog(
@@ -241,21 +242,23 @@ async def import_koog(
         return place, *_entries(content, place.identity)
 
     places: dict[Identity, Place] = {}
-    problems: list[ImportProblem] = []
+    problems = Problems()
     new = total = 0
     for path in await run_sync(lambda: [*paths_in(folder)]):
         try:
             place, entries, flaws = await run_sync(read, path)
         except ValueError as exc:
-            problems.append(ImportProblem(str(path), str(exc)))
+            problems.add(str(path), str(exc))
             continue
-        problems += [ImportProblem(str(path), flaw) for flaw in flaws]
+        for flaw in flaws:
+            problems.add(str(path), flaw, is_failure=not flaw.endswith(_SKIPPED))
         if entries:
             # A replay skips the entries whose facts the place has.
             new += await into.replay(entries, place.subject, place.scope)
             total += len(entries)
             places[place.identity] = place
-    return ImportReport(tuple(places.values()), total, new, tuple(problems))
+    found = tuple(places.values())
+    return ImportReport(found, total, new, problems.kept, failed=problems.failed)
 
 
 def _unseal(key: str | bytes | Key | None) -> Unseal | None:
@@ -289,7 +292,7 @@ def _entries(content: object, identity: Identity) -> tuple[list[Entry], list[str
     flaws: list[str] = []
     for keyword, saves in saved:
         for index, save in enumerate(saves or ()):
-            what = "records that the model found nothing; it was skipped"
+            what = _SKIPPED
             try:
                 fact = _fact(checked_name(keyword, "keyword"), index, save, identity)
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError):

@@ -1,16 +1,16 @@
-"""Imports of memories that mem0, CrewAI and Graphiti return.
+"""Imports of memories that mem0, CrewAI, Graphiti and the memory server of MCP return.
 
 `_memory_records` converts each record to a memory, and this module groups the memories by place and
 writes them as facts.
 
-Conversion of the records of mem0, CrewAI and Graphiti to memories.
+Conversion of their records to memories.
 
 A field of the wrong type raises `ValueError` with its name. Ignoring it could lose a time, or show
 a memory to all users.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -38,9 +38,9 @@ from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.when import When, stamp
 from factmem.providers.store import FactStore
 from factmem.transfer._rows import check_store
-from factmem.transfer.reports import ImportProblem, ImportReport
+from factmem.transfer.reports import ImportProblem, ImportReport, Problems
 
-__all__ = ["import_crewai", "import_graphiti", "import_mem0"]
+__all__ = ["import_crewai", "import_graphiti", "import_mcp", "import_mem0"]
 
 
 _RENAMED = frozenset(
@@ -96,7 +96,7 @@ def memory_of_mem0(fields: Mapping[str, Any]) -> Memory:
     agent, app = _string(fields, "agent_id"), _string(fields, "app_id")
     return Memory(
         _id(fields),
-        _text_memory_records(fields, "memory"),
+        _required(fields, "memory"),
         _datetime(fields, "updated_at", "created_at"),
         FactSource(SourceKind.DOCUMENT, _string(fields, "run_id") or "mem0"),
         _user({**metadata, **fields}, "user_id"),
@@ -127,7 +127,7 @@ def memory_of_crewai(fields: Mapping[str, Any], user_field: str | None) -> Memor
         importance = 0.5
     return Memory(
         _id(fields),
-        _text_memory_records(fields, "content"),
+        _required(fields, "content"),
         _datetime(fields, "created_at"),
         FactSource(SourceKind.DOCUMENT, "crewai"),
         user,
@@ -152,7 +152,7 @@ def memories_of_graphiti(fields: Mapping[str, Any], user_field: str) -> list[Mem
     episode = next(iter(fields.get("episodes") or ()), "graphiti")
     memory = Memory(
         _id({"id": fields.get("uuid"), **fields}),
-        _text_memory_records(fields, "fact"),
+        _required(fields, "fact"),
         said,
         FactSource(SourceKind.DOCUMENT, str(episode)),
         _user({**metadata, **fields}, user_field),
@@ -164,6 +164,41 @@ def memories_of_graphiti(fields: Mapping[str, Any], user_field: str) -> list[Mem
     if expired is None or end is None or end <= said:
         return [memory]
     return [replace(memory, until=None), replace(memory, said=max(expired, said))]
+
+
+def _parts_of_mcp(record: Any) -> Iterator[Any]:
+    """Yield the observations of an entity, each with its name; a relation is one."""
+    if not isinstance(record, Mapping) or "relationType" in record:
+        yield record
+        return
+    given = record.get("observations")
+    observations = [given] if isinstance(given, str) else given or [record.get("entityType")]
+    name, kind = record.get("name"), record.get("entityType")
+    if not isinstance(observations, list):
+        yield {"item": name, "name": name}
+        return
+    for number, text in enumerate(observations, 1):
+        item = f"{name}, observation {number}"
+        yield {"item": item, "name": name, "entityType": kind, "text": text}
+
+
+def memory_of_mcp(fields: Mapping[str, Any], said: datetime) -> Memory:
+    """Convert an observation or a relation.
+
+    Raises:
+        ValueError: A field is missing or of the wrong type.
+    """
+    if "relationType" in fields:
+        name, to = _required(fields, "from"), _required(fields, "to")
+        kind = _required(fields, "relationType")
+        text = f"{kind.replace('_', ' ')} {to}"
+        metadata: dict[str, Any] = {"relation": kind, "to": to}
+    else:
+        name, text = _required(fields, "name"), _required(fields, "text")
+        metadata = {"entity_type": _string(fields, "entityType")}
+    source = FactSource(SourceKind.DOCUMENT, "mcp")
+    fact_id = _id({"name": name, "text": text})
+    return Memory(fact_id, text, said, source, None, [name], _present(metadata))
 
 
 def _id(fields: Mapping[str, Any]) -> str:
@@ -180,11 +215,17 @@ def _present(metadata: dict[str, Any]) -> dict[str, JsonValue]:
 
 def _metadata(fields: Mapping[str, Any]) -> dict[str, Any]:
     own = fields.get("metadata")
+    if isinstance(own, str):  # some exports have it as JSON
+        try:
+            own = json.loads(own)
+        except (ValueError, RecursionError):
+            own = {"metadata": own}
     return {**own} if isinstance(own, Mapping) else {}
 
 
 def _categories(fields: Mapping[str, Any]) -> list[str]:
     given = fields.get("categories")
+    given = [given] if isinstance(given, str) else given
     return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
 
 
@@ -203,7 +244,7 @@ def _user(fields: Mapping[str, Any], name: str) -> str | None:
     return user
 
 
-def _text_memory_records(fields: Mapping[str, Any], name: str) -> str:
+def _required(fields: Mapping[str, Any], name: str) -> str:
     if (text := _string(fields, name)) is None:
         raise InputValueError(f"has no text in {name!r}")
     return text
@@ -357,6 +398,40 @@ async def import_graphiti(
     return await importing.run(edges, lambda fields: memories_of_graphiti(fields, user_field))
 
 
+async def import_mcp(
+    records: Iterable[Mapping[str, Any]],
+    into: FactStore,
+    *,
+    scope: MemoryScope,
+    subject: MemorySubject,
+    concepts: Iterable[Concept[Any, Any]] = (),
+) -> ImportReport:
+    """Import the knowledge graph of the memory server of MCP into a store.
+
+    Each observation of an entity, and each of its relations, becomes a value of a concept whose
+    keyword is the entity's name. An entity with neither has its type as the only value. The graph has
+    no times: what is new counts as said now. Repeated imports add what is new.
+
+    Args:
+        records: The lines of the server's `memory.jsonl`, or the entities and relations of `read_graph`.
+        into: The store to import into.
+        scope: Where the facts are visible.
+        subject: The subject of the facts, such as `USER.of("alice")`.
+        concepts: The application's concepts, as in `import_mem0`.
+
+    Raises:
+        UnboundSubjectError: `subject` is per entity and has no entity.
+        TypeError, StorageError: As `import_mem0`.
+    """
+    importing = _Import(into, scope, subject, concepts)
+    subject.check_bound()
+    now = datetime.now(UTC)
+    return await importing.run(
+        (part for each in records for part in _parts_of_mcp(each)),
+        lambda fields: [memory_of_mcp(fields, now)],
+    )
+
+
 class _Import:
     """One import of memories: the arguments of the call, and what it has done so far."""
 
@@ -374,7 +449,7 @@ class _Import:
         given = expect_all(concepts, Concept, "concepts", "concepts=[NOTES]")
         self._concepts = {concept.keyword: concept for concept in given}
         self._new = self._known = 0
-        self._problems: list[ImportProblem] = []
+        self._problems = Problems()
 
     async def run(
         self,
@@ -386,7 +461,9 @@ class _Import:
         for place, memories in by_place:
             await self._write(place, memories)
         places = tuple(place for place, _ in by_place)
-        return ImportReport(places, self._new + self._known, self._new, tuple(self._problems))
+        problems = self._problems
+        read = self._new + self._known
+        return ImportReport(places, read, self._new, problems.kept, failed=problems.failed)
 
     def _by_place(
         self,
@@ -397,7 +474,7 @@ class _Import:
         found: dict[Identity, tuple[Place, list[Memory]]] = {}
         for number, fields in enumerate(records, 1):
             if isinstance(fields, ImportProblem):  # a line of a file that could not be read
-                self._problems.append(fields)
+                self._problems.add(fields.item, fields.reason)
                 continue
             if not isinstance(fields, Mapping):
                 raise InputTypeError(
@@ -406,10 +483,12 @@ class _Import:
             try:
                 converted = memories_of(fields)
                 place = self._place_of(converted[0])
-            except ValueError as exc:
-                named = fields.get("id", fields.get("uuid"))
-                item = f"number {number}" if named is None else str(named)
-                self._problems.append(ImportProblem(item, str(exc)))
+            except (ValueError, TypeError, AttributeError) as exc:
+                given = map(fields.get, ("item", "id", "uuid", "name", "from"))
+                named = next((each for each in given if each is not None), f"number {number}")
+                is_told = isinstance(exc, ValueError)
+                reason = str(exc) if is_told else "has a field of the wrong type"
+                self._problems.add(str(named), reason)
             else:
                 found.setdefault(place.identity, (place, []))[1].extend(converted)
         for _, memories in found.values():  # entries of a place are recorded in order of time
@@ -434,7 +513,7 @@ class _Import:
             try:
                 entry = self._entry_of(memory, held)
             except (ValueError, TypeError) as exc:
-                self._problems.append(ImportProblem(memory.id, str(exc)))
+                self._problems.add(memory.id, str(exc))
                 continue
             if entry is None:
                 self._known += 1

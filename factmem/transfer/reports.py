@@ -33,6 +33,29 @@ class ImportProblem:
         return f"{self.item!r}: {self.reason}"
 
 
+MOST_PROBLEMS = 1_000
+"""A file of a few bytes may have a million flaws; more are only counted."""
+
+
+class Problems:
+    """The problems of an import, of which the first are kept."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self._kept: list[ImportProblem] = []
+
+    def add(self, item: str, reason: str, *, is_failure: bool = True) -> None:
+        """Add a problem."""
+        self.failed += is_failure
+        if len(self._kept) < MOST_PROBLEMS:
+            self._kept.append(ImportProblem(item, reason))
+
+    @property
+    def kept(self) -> tuple[ImportProblem, ...]:
+        """The first problems."""
+        return tuple(self._kept)
+
+
 @dataclass(frozen=True, slots=True)
 class ImportReport(Displayed):
     """The result of an import: from a bundle, from rows, or from another library.
@@ -46,12 +69,16 @@ class ImportReport(Displayed):
     new: int
     """How many of these entries were not in the store before."""
     problems: tuple[ImportProblem, ...] = ()
-    """What could not be imported from another library. An invalid bundle raises instead."""
+    """What could not be imported from another library, at most the first thousand problems. An
+    invalid bundle raises instead."""
 
     skipped: int = 0
     """How many of the entries were recorded before their place was erased, and not imported."""
     turns: int = 0
     """How many messages of conversations these places have from the import, now or before."""
+
+    failed: int = 0
+    """How many problems there were. What Koog's model had not found is no problem, but listed."""
 
     @property
     def known(self) -> int:

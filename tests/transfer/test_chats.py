@@ -198,12 +198,10 @@ FIRST = of_claude()["chat_messages"][0]
         {},
         7,
         None,
-        {"mapping": {}},
         {"id": "x", "mapping": {"a": {"message": {"author": 7}}}},
         {"uuid": "x", "chat_messages": [{"uuid": "1", "sender": "robot"}]},
         {"uuid": "x", "chat_messages": 7},
         {"uuid": "\n", "chat_messages": of_claude()["chat_messages"]},
-        {"uuid": "x", "chat_messages": [{**FIRST, "created_at": "2024-03-04T09:00:00"}]},
         {"uuid": "x", "chat_messages": [{**FIRST, "created_at": "0001-01-01T00:00:00+09:00"}]},
     ],
 )
@@ -217,9 +215,7 @@ async def test_a_damaged_chat_is_reported_and_the_others_imported(
     assert (len(report.problems), report.new) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"{}", b"[", b'[{"uuid": "x"', b"[[" * 100_000, b"[1 2", b'["\xff"]']
-)
+@pytest.mark.parametrize("text", [b"", b"[", b'[{"uuid": "x"', b"[[" * 100_000, b"[1 2"])
 async def test_another_file_is_an_error(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "conversations.json"
     path.write_bytes(text)

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from factmem import (
+    Concept,
     FactStore,
     MemoryAccessError,
     MultipleFacts,
@@ -88,3 +89,23 @@ async def test_a_wrong_row_writes_nothing(store: FactStore) -> None:
     with pytest.raises(MemoryAccessError):
         await import_facts(rows(), view.store)
     assert await store.places() == []
+
+
+async def test_of_rows_with_one_time_the_later_wins(store: FactStore) -> None:
+    """A hash of the row decided; a longer file of the same day goes on where the last one ended."""
+    place, when = Place(AGENT, ALICE), year(2024)
+    concepts: list[Concept[str, SingleFact[str]]] = [Concept(f"k{n}", "") for n in range(20)]
+
+    def said(*values: str) -> list[PlacedFact[Any]]:
+        return [
+            PlacedFact(
+                place, SingleFact(concept, value, timestamp=when, id=f"{concept.keyword}{value}")
+            )
+            for concept in concepts
+            for value in values
+        ]
+
+    for values in (["z", "b"], ["z", "b", "a"], ["z", "b", "a"], ["b", "a", "b"]):
+        await import_facts(said(*values), store)
+        found = [fact.values[0] for fact in await store.load_all(ALICE, AGENT)]
+        assert set(found) == {min(values)}, values

@@ -3,9 +3,11 @@
 from enum import IntEnum
 
 from factmem.errors import (
+    ChangedError,
     CorruptJournalError,
     DecryptionError,
     FactmemError,
+    InputError,
     KeyRequiredError,
     StoreBusyError,
     TamperedError,
@@ -45,8 +47,9 @@ def code_of(exc: Exception) -> ExitCode:
         return ExitCode.KEY
     if isinstance(exc, StoreBusyError):
         return ExitCode.BUSY
-    # A ValueError means a wrong argument; the library's own errors are failures of the store.
-    is_argument = isinstance(exc, ValueError) and not isinstance(exc, FactmemError)
+    # A ValueError of Python is one of a wrong argument, too.
+    is_argument = isinstance(exc, InputError | ChangedError) or not isinstance(exc, FactmemError)
+    is_argument = is_argument and isinstance(exc, ValueError | InputError)
     return ExitCode.USAGE if is_argument else ExitCode.FAILED
 
 

@@ -26,7 +26,9 @@ from factmem.models.places import DEFINITIONS, Identity, Place
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._arguments import check_span
 from factmem.providers._backend import Change, StoreClock
-from factmem.providers._sql.places import FACT_BYTES
+from factmem.providers._sql.anchors import check_erased
+from factmem.providers._sql.places import FACT_BYTES, PlaceReader
+from factmem.providers._sql.session import Session
 from factmem.providers._sql.store import SqlBackend, SqlStore
 from factmem.providers._sqlite.copies import Draft, Restoration, backup, check_new, readable
 from factmem.providers._sqlite.database import Database
@@ -189,6 +191,7 @@ class LocalFileMemoryProvider(SqlStore):
             count = await work(restoration.fill)
             folder, storage = restoration.folder, self._chosen
             async with LocalFileMemoryProvider(folder, storage=storage, clock=self._clock) as copy:
+                await copy._check_erased()
                 # Before `publish`, so that no reader sees a place that was erased.
                 count += await copy.replay_erasures(receipts)
             await work(restoration.publish)
@@ -228,6 +231,14 @@ class LocalFileMemoryProvider(SqlStore):
                 await work(draft.close)
         lost = sum(each.identity is None for each in found)
         return SalvagedStore(saved, lost, sum(each.missing for each in found))
+
+    async def _check_erased(self) -> None:
+        """Raise unless this store wrote the rows of the erasures that it knows."""
+
+        def check(session: Session, reader: PlaceReader) -> None:
+            check_erased(session, reader)
+
+        await self._database.work(lambda: self._places.read_store(check, None))
 
     async def _add(self, identity: Identity, entries: list[Entry]) -> None:
         """Add the entries of a place or of a conversation that this store does not have."""

@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from factmem.ledger.entries import Entry
 from factmem.providers._postgres.driver import Session
 from factmem.providers._sql.sealing import Extent
-from factmem.providers._sql.session import End, Head, Line, Row
+from factmem.providers._sql.session import COLUMNS, End, Head, Line, Row
 
 _READ = """
-SELECT k.place, p.made, p.snapshot, p.last, p.bytes,
+SELECT k.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at, p.purged, p.store,
+       CASE WHEN is_followed THEN NULL ELSE p.scope END,
+       CASE WHEN is_followed THEN NULL ELSE p.subject END,
+       CASE WHEN is_followed THEN NULL ELSE p.owner END,
        CASE WHEN is_followed THEN NULL ELSE p.names END,
        CASE WHEN is_same THEN NULL ELSE p.data_key END,
        CASE WHEN is_same THEN NULL ELSE p.tail END,
@@ -39,7 +42,7 @@ _READ_MANY = _READ.format(
     known="unnest(%s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])",
 )
 
-_HEADS = """
+_HEADS = f"""
     INSERT INTO factmem.places AS p
         (place, scope, subject, names, owner, made, last, bytes, mark, recorded_at, store)
     SELECT h.place, h.scope, h.subject, h.names, h.owner, h.made, h.last, h.bytes, q.mark, q.at, q.store
@@ -53,7 +56,7 @@ _HEADS = """
         mark = coalesce(nullif(excluded.mark, 0), p.mark),
         recorded_at = greatest(p.recorded_at, excluded.recorded_at)
     WHERE p.void_marks IS NULL OR NOT excluded.mark = ANY (p.void_marks)
-    RETURNING p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at, p.data_key, p.tail
+    RETURNING {", ".join(f"p.{name.strip()}" for name in COLUMNS.split(","))}
 """
 
 _APPEND = f"""

@@ -101,6 +101,7 @@ class Anchors:
             if reader is None:
                 return
             session.check_integrity()
+            check_erased(session, reader)
             report = _reporter(session, reader.store.number, progress)
             left = dict(ends)
             for row in _rows(session, reader.store.number):
@@ -153,14 +154,28 @@ def _rows(session: Session, store: int) -> Iterator[Row]:
         after = rows[-1][0]
 
 
+def check_erased(session: Session, reader: PlaceReader) -> None:
+    """Raise unless the rows about erased places verify, and none of these is still there.
+
+    Raises:
+        TamperedError: A row was inserted or changed: backups would leave out a place.
+        CorruptJournalError: The same, in a store that is not encrypted.
+    """
+    place, made, rows = b"", 0, []
+    while rows := session.rows(sql.LIST_ERASED, [reader.store.number, place, made, _MOST_LISTED]):
+        for *row, is_there in rows:
+            reader.check_erased(*row)
+            if is_there:
+                raise reader.damaged("A place that is there is noted as erased")
+        place, made = rows[-1][:2]
+
+
 def _read_place(session: Session, reader: PlaceReader, row: Row) -> None:
-    """Read a whole place, and compare the columns of its row that no read looks at."""
-    key, _, scope, subject, names, data_key, owner = row
+    """Read a whole place, whose key must be that of its names."""
+    key, _, names, data_key = row
     identity = reader.sealer(key, data_key).open_names(names)
-    expected = reader.new_row(identity)
-    known = reader.key(identity), expected.scope, expected.subject, expected.owner
-    if known != (key, scope, subject, owner):
-        raise _error("The row of a place has keys of other names", is_sealed=reader.store.is_sealed)
+    if reader.key(identity) != key:
+        raise reader.damaged("The row of a place has keys of other names")
     reader.whole(session, identity)
 
 

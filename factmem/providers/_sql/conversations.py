@@ -24,8 +24,8 @@ from factmem.models.places import Identity, Place
 from factmem.models.when import moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.places import PlaceReader, entries_of, micros, stamp_at
-from factmem.providers._sql.sealing import NO_TAG, Extent, UnknownGenerationError
-from factmem.providers._sql.session import Row, Session
+from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
+from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces, among
 from factmem.providers._sql.writing import PlaceRewriter, new_mark
 from factmem.providers.conversations import (
@@ -121,16 +121,14 @@ def read_turns(
     # Messages are counted from 0, their lines from 1.
     end = _EVERYTHING if before is None else before + 1
     most = _EVERYTHING if last is None else last + 1
-    head, rows, earlier = _head(session, key), list[Row](), None
+    head, rows, earlier = reader.row(session, identity), list[Row](), None
     while head is not None and head != earlier:  # a message came between the two statements
         most = most if after is None else head.last - after + 1
         rows = session.rows(sql.READ_LAST, [key, end, most])[::-1]
-        earlier, head = head, _head(session, key)
+        earlier, head = head, reader.row(session, identity)
     if head is None or not head.size:
         return []
     sealer = reader.sealer(key, head.data_key)
-    if sealer.open_names(head.names) != identity:
-        raise reader.damaged("The row of a conversation belongs to another one")
     tag = NO_TAG
     if len(rows) == most:  # the line before the first one proves that none is missing between
         tag = sealer.tag(rows.pop(0)[2])
@@ -139,7 +137,7 @@ def read_turns(
         bodies.append(sealer.open(number, at, tag, line))
         tag = sealer.tag(line)
     if before is None:
-        sealer.check_tail(Extent(head.made, head.snapshot, head.last), tag, head.tail)
+        sealer.check_tail(head.counters, tag, head.tail)
     entries = entries_of(bodies, [at for _, at, _ in rows])
     return [
         turn_of(number - 1, body_of(entry), moment(entry["at"]))
@@ -162,31 +160,15 @@ def name_of(reader: PlaceReader, identity: Identity, place: Identity) -> str:
     return named[1]
 
 
-class _Head(NamedTuple):
-    """The row of a conversation."""
-
-    made: int
-    snapshot: int
-    last: int
-    size: int
-    names: bytes
-    data_key: bytes | None
-    tail: bytes | None
-
-
-def _head(session: Session, key: bytes) -> _Head | None:
-    for row in session.rows(sql.READ_HEAD, [key]):
-        return _Head(*row)
-    return None
-
-
 def info_of(
     session: Session, reader: PlaceReader, place: Identity, row: Row
 ) -> ConversationInfo | None:
     """Return the conversation of a row of `LIST_OWNED`."""
-    key, recorded_at, names, data_key = row
-    sealer = reader.sealer(key, data_key)
-    name = name_of(reader, sealer.open_names(names), place)
+    head = PlaceRow(*row)
+    key, sealer = head.place, reader.sealer(head.place, head.data_key)
+    identity = sealer.open_names(head.names)
+    name = name_of(reader, identity, place)
+    reader.check_row(head, identity)
     ((count,),) = session.rows(sql.COUNT_LINES, [key])
     tag = NO_TAG
     bodies, ats = list[bytes](), list[int]()
@@ -203,7 +185,7 @@ def info_of(
         count,
         title,
         moment(stamp_at(ats[0])),
-        moment(stamp_at(recorded_at)),
+        moment(stamp_at(head.recorded_at)),
     )
 
 
@@ -246,7 +228,8 @@ class StoredConversations:
                 assert locked is not None  # noqa: S101 - locked or made
                 # Under the lock of the row, so that two calls with one message store it once.
                 new = _unknown(turns, lambda: _ids(session, reader, identity))
-                at = self._now(_recorded_at(session, key))
+                before = reader.row(session, identity)
+                at = self._now("" if before is None else stamp_at(before.recorded_at))
                 added[:] = _numbered(new, locked.extent.last, at)
                 if new:
                     entries: list[Entry] = [{"at": at, "turn": each.body} for each in new]
@@ -432,11 +415,6 @@ def _unknown(turns: Sequence[NewTurn], known: Callable[[], set[str]]) -> list[Ne
 def _ids(session: Session, reader: PlaceReader, identity: Identity) -> set[str]:
     answer = reader.whole(session, identity)
     return set() if answer is None else {str(body_of(each)["id"]) for each in answer.entries}
-
-
-def _recorded_at(session: Session, key: bytes) -> str:
-    ((at, *_),) = session.rows("SELECT recorded_at FROM factmem.places WHERE place = %s", [key])
-    return stamp_at(at) if at > 0 else ""
 
 
 def _name(session: Session, reader: PlaceReader, key: bytes) -> Identity | None:

@@ -24,6 +24,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from hashlib import blake2b
+from hmac import compare_digest
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
@@ -38,7 +39,7 @@ from factmem.models.places import Identity, levels_of
 from factmem.models.when import moment, stamp
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, Sealing
-from factmem.providers._sql.session import Row, Session
+from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stores import OpenStore
 from factmem.providers.conversations import owner_of
 
@@ -328,18 +329,20 @@ class PlaceReader:
     def _answer(
         self, identity: Identity, known: Position | None, row: Row, most: int, keyword: str | None
     ) -> Answer:
-        key, made, snapshot, end, size, names, data_key, tail, numbers, ats, lines = row
+        numbers, ats, lines = row[-3:]
+        head = PlaceRow(*row[:-3])
+        key, made, snapshot, end, size = head[:5]
         is_from_start = known is None or (made, snapshot) != known.extent[:2]
         if known is not None and not is_from_start and end == known.extent.last:
             return Answer(known, False, [], [], [])
         last, tag, read = 0, NO_TAG, 0
         if known is not None and not is_from_start:
             last, tag, read = known.extent.last, known.tag, known.read
-        if end == 0 and tail is None and not numbers:  # a row that was created as a lock
+        if end == 0 and head.tail is None and not numbers:  # a row that was created as a lock
             return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0, 0), True, [], [], [])
-        sealer = self.sealer(key, data_key)
-        if is_from_start and sealer.open_names(names) != identity:
-            raise StorageError("Two places have one key: nothing was read")
+        sealer = self.sealer(key, head.data_key)
+        if is_from_start:
+            self._check_names(head, sealer, identity)
         numbers, ats = numbers or [], ats or []
         bodies: list[bytes] = []
         for number, at, line in zip(numbers, ats, lines or (), strict=True):
@@ -351,13 +354,50 @@ class PlaceReader:
         last = end if len(bodies) < most else numbers[-1]
         extent = Extent(made, snapshot, last)
         if last == end:
-            sealer.check_tail(extent, tag, tail)
+            sealer.check_tail(head.counters, tag, head.tail)
             if read not in {size, UNKNOWN}:
                 raise self.damaged("Entries of a place are missing or were changed")
         with paused_collection(sum(sizes) // FACT_BYTES):
             entries = _about(keyword, bodies, ats) if keyword else entries_of(bodies, ats)
         position = Position(extent, end, tag, size, read)
         return Answer(position, is_from_start, entries, numbers, sizes)
+
+    def check_row(self, row: PlaceRow, identity: Identity) -> Sealer:
+        """Raise unless a row with lines is that of a place, as it was written; return its sealer."""
+        sealer = self.sealer(row.place, row.data_key)
+        self._check_names(row, sealer, identity)
+        sealer.check_tail(row.counters, (row.tail or NO_TAG)[: len(NO_TAG)], row.tail)
+        return sealer
+
+    def _check_names(self, row: PlaceRow, sealer: Sealer, identity: Identity) -> None:
+        if sealer.open_names(row.names) != identity:
+            raise StorageError("Two places have one key: nothing was read")
+        self.check_columns(row, identity)
+
+    def check_columns(self, row: PlaceRow, identity: Identity) -> None:
+        """Raise unless a row is found by the keys of its names: a listing would miss it."""
+        expected = self.new_row(identity)
+        found = row.store, row.scope, row.subject, row.owner
+        if found != (self.store.number, expected.scope, expected.subject, expected.owner):
+            raise self.damaged("The row of a place has keys of other names")
+
+    def erased_key(self, place: bytes, made: int, at: int) -> bytes:
+        """Return the key of a row that says when a place was erased, with a tag of the row."""
+        return place + self.store.sealing.key("erased", (place.hex(), str(made), str(at)))
+
+    def check_erased(self, key: bytes, made: int, at: int) -> None:
+        """Raise unless this store wrote a row of `erased`: backups leave out what it names."""
+        if not compare_digest(key, self.erased_key(key[:16], made, at)):
+            raise self.damaged("A row about an erased place does not verify")
+
+    def row(self, session: Session, identity: Identity) -> PlaceRow | None:
+        """Return the verified row of a place that has lines; None if there is none."""
+        for found in session.rows(sql.READ_ROW, [self.key(identity)]):
+            row = PlaceRow(*found)
+            if row.last or row.tail:
+                self.check_row(row, identity)
+                return row
+        return None
 
     def damaged(self, problem: str) -> FactmemError:
         """Return the error for a damaged place."""
@@ -393,22 +433,21 @@ class PlaceReader:
         checked when all of the place is read.
         """
         key, search = self.key(identity), KeywordSearch(keyword)
-        for size, recorded_at, names, data_key in session.rows(sql.FIND_HEAD, [key]):
-            if size <= _LARGE:
+        for found in session.rows(sql.READ_ROW, [key]):
+            row = PlaceRow(*found)
+            if row.size <= _LARGE:
                 return None
             if self.store.is_sealed:
                 answer = self.whole(session, identity, keyword=keyword)
                 search.take(() if answer is None else answer.entries)
                 return search.ledger()
-            sealer = self.sealer(key, data_key)
-            if sealer.open_names(names) != identity:
-                raise StorageError("Two places have one key: nothing was read")
+            sealer = self.check_row(row, identity)
             rows = session.rows(sql.FIND_BY_TOPIC, [key, topic_of(keyword)])
             if len(rows) > _MOST_LINES:
                 return None
             bodies = [sealer.open(number, at, NO_TAG, line) for number, at, line in rows]
             search.take(entries_of(bodies, [at for _, at, _ in rows]))
-            search.take([{"at": stamp_at(recorded_at)}])
+            search.take([{"at": stamp_at(row.recorded_at)}])
             return search.ledger()
         return None
 

@@ -10,7 +10,7 @@ The keys of a sealed store:
       └─ data key of a place, wrapped in its row
            ├─ names of the place
            ├─ lines, each bound to its place, number and time, and to the tag of the line before
-           └─ tail of the row: the last line's tag, bound to how far the place has come
+           └─ tail of the row: the last line's tag, bound to the numbers of the row
 
 Removed, swapped, moved and changed lines do not verify. Only an anchor detects that all of a place
 was put back to an older copy.
@@ -51,6 +51,23 @@ class Extent(NamedTuple):
     """The number of its last line."""
 
 
+class Counters(NamedTuple):
+    """The numbers in the row of a place, which its tail is bound to."""
+
+    extent: Extent
+    size: int
+    """The bytes of its lines, before they are sealed."""
+    at: int
+    """When its last line was recorded, or a later one that was removed."""
+    purged: int
+    """The number of the last purge, among the erasures of the store."""
+
+
+def time_in(tail: bytes) -> int:
+    """Return the time in a tail that is not verified: a save may have moved that of the row."""
+    return int.from_bytes(tail[TAG_BYTES : TAG_BYTES + 8], "big", signed=True)
+
+
 class UnknownGenerationError(Exception):
     """A data key is wrapped under a generation that this ring lacks: another process rotated it."""
 
@@ -75,12 +92,17 @@ class Sealer:
         """Return the tag that the next line follows."""
         return NO_TAG
 
-    def tail(self, extent: Extent, tag: bytes) -> bytes | None:
-        """Return the tail of a place that ends with the line of this tag."""
+    def tail(self, counters: Counters, tag: bytes) -> bytes | None:
+        """Return the tail of a place that ends with the line of this tag: tag, time and check."""
         return None
 
-    def check_tail(self, extent: Extent, tag: bytes, tail: bytes | None) -> None:
-        """Raise TamperedError unless a place ends where its row says."""
+    def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
+        """Raise unless a place ends where its row says.
+
+        Raises:
+            CorruptJournalError: It is damaged.
+            TamperedError: It does not verify.
+        """
 
     def seal_names(self, identity: Identity) -> bytes:
         """Return the names of the place as they are stored."""
@@ -112,6 +134,7 @@ class Sealer:
 
 
 _SUM = struct.Struct(">qq")
+_COUNTERS = struct.Struct(">qqqqqq")
 _SUM_END = len(b'{"sum":"00000000"')
 
 
@@ -137,6 +160,17 @@ class _CheckedLines(Sealer):
                 f"Entry {number} of a place is damaged: restore the place from a backup"
             )
         return b"{" + rest.removeprefix(b",")
+
+    def tail(self, counters: Counters, tag: bytes) -> bytes:
+        numbers = _COUNTERS.pack(*counters.extent, *counters[1:])
+        return tag + numbers[-16:-8] + crc32(numbers, self._seed).to_bytes(4, "big")
+
+    def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
+        if self.tail(counters, tag) != tail:
+            raise CorruptJournalError(
+                f"A place does not end with entry {counters.extent.last} as its row says: restore "
+                f"the place from a backup"
+            )
 
     def seal_index(self, index: bytes) -> bytes:
         return crc32(index, self._seed).to_bytes(4, "big") + index
@@ -257,14 +291,15 @@ class _SealedLines(Sealer):
     def tag(self, stored: bytes) -> bytes:
         return stored[-TAG_BYTES:]
 
-    def tail(self, extent: Extent, tag: bytes) -> bytes | None:
-        text = self._place + struct.pack(">qqq", *extent) + tag
-        return tag + hmac.new(self._mac_key, text, sha256).digest()[:16]
+    def tail(self, counters: Counters, tag: bytes) -> bytes:
+        numbers = _COUNTERS.pack(*counters.extent, *counters[1:])
+        check = hmac.new(self._mac_key, self._place + numbers + tag, sha256).digest()[:16]
+        return tag + numbers[-16:-8] + check
 
-    def check_tail(self, extent: Extent, tag: bytes, tail: bytes | None) -> None:
-        if not hmac.compare_digest(self.tail(extent, tag) or b"", tail or b""):
+    def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
+        if not hmac.compare_digest(self.tail(counters, tag), tail or b""):
             raise TamperedError(
-                f"A place does not end with entry {extent.last} as its row says: entries were "
+                f"A place does not end with entry {counters.extent.last} as its row says: entries were "
                 f"removed, or the row was changed. Restore the place from a backup"
             )
 

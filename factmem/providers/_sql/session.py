@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from factmem.ledger.entries import Entry
-from factmem.providers._sql.sealing import Extent
+from factmem.providers._sql.sealing import Counters, Extent
 
 K = TypeVar("K")
 
@@ -37,6 +37,35 @@ class Head(NamedTuple):
     """How many lines are added."""
     size: int
     """Their bytes, before they are sealed."""
+
+
+class PlaceRow(NamedTuple):
+    """The row of a place. `PlaceReader.check_row` verifies it."""
+
+    place: bytes
+    made: int
+    snapshot: int
+    last: int
+    size: int
+    recorded_at: int
+    purged: int
+    store: int
+    scope: bytes
+    subject: bytes
+    owner: bytes
+    names: bytes
+    data_key: bytes | None
+    tail: bytes | None
+
+    @property
+    def extent(self) -> Extent:
+        """How far the place has come."""
+        return Extent(self.made, self.snapshot, self.last)
+
+    @property
+    def counters(self) -> Counters:
+        """What its tail is bound to."""
+        return Counters(self.extent, self.size, self.recorded_at, self.purged)
 
 
 class Line(NamedTuple):
@@ -89,8 +118,8 @@ class Session(Protocol):
             known: The places by their keys, and how far each was read.
 
         Returns:
-            For each place: the key, `made`, `snapshot`, `last`, `bytes`, and names, data key and tail
-            where they may be needed; then the numbers, times and lines.
+            For each place the columns of `PlaceRow`, the bytes from the last four on only where they
+            may be needed; then the numbers, times and lines.
         """
         ...
 
@@ -102,8 +131,7 @@ class Session(Protocol):
         """Lock the rows of places, create missing ones, and increase their counters.
 
         Returns:
-            For each place: the key, `made`, `snapshot`, `last`, `bytes`, `recorded_at`, the data key
-            and the tail.
+            For each place the columns of `PlaceRow`. A new tail is up to the caller.
         """
         ...
 
@@ -179,9 +207,13 @@ SELECT p.place, p.made, p.purged, s.erasures FROM factmem.places p, factmem.stor
 WHERE s.store = %s AND p.place IN ({keys})
 """
 
-LOCK = """
-SELECT made, snapshot, last, names, data_key FROM factmem.places WHERE place = %s FOR UPDATE
-"""
+COLUMNS = """place, made, snapshot, last, bytes, recorded_at, purged, store, scope, subject, owner,
+    names, data_key, tail"""
+"""Those of `PlaceRow`."""
+
+READ_ROW = f"SELECT {COLUMNS} FROM factmem.places WHERE place = %s"  # noqa: S608
+
+LOCK = f"{READ_ROW} FOR UPDATE"
 
 FIND_BY_TOPIC = """
 SELECT e.number, e.at, e.line FROM factmem.topics t CROSS JOIN factmem.entries e
@@ -189,20 +221,16 @@ WHERE t.place = %s AND t.topic = %s AND e.place = t.place AND e.number = t.numbe
 """
 """A cross join, because SQLite would otherwise read all lines of the place first."""
 
-FIND_HEAD = """
-SELECT bytes, recorded_at, names, data_key FROM factmem.places WHERE place = %s
-"""
-
 SET_EDITED = """
 UPDATE factmem.places SET snapshot = snapshot + 1, bytes = %s WHERE place = %s
 """
 
-SET_PURGED = "UPDATE factmem.places SET purged = %s WHERE place = %s"
+SET_PURGED = "UPDATE factmem.places SET purged = %s, tail = %s WHERE place = %s"
 
-LIST_OWNED = """
-SELECT place, recorded_at, names, data_key FROM factmem.places
+LIST_OWNED = f"""
+SELECT {COLUMNS} FROM factmem.places
 WHERE store = %s AND owner = %s AND place <> owner AND bytes > 0 ORDER BY recorded_at DESC, place
-"""
+"""  # noqa: S608
 """The conversations of a place, by its key."""
 
 LIST_EXTENTS = """
@@ -220,10 +248,6 @@ WHERE owner IN ({keys}) AND place <> owner AND bytes > 0 GROUP BY owner
 """
 
 READ_NAMES = "SELECT names, data_key FROM factmem.places WHERE place = %s"
-
-READ_HEAD = """
-SELECT made, snapshot, last, bytes, names, data_key, tail FROM factmem.places WHERE place = %s
-"""
 
 READ_LAST = """
 SELECT number, at, line FROM factmem.entries
@@ -293,13 +317,20 @@ DELETE_ALL_TOPICS = "DELETE FROM factmem.topics WHERE place = %s"
 DELETE_INDEX = "DELETE FROM factmem.indexes WHERE place = %s"
 
 NOTE_ERASED = """
-INSERT INTO factmem.erased (place, made, store, at)
-SELECT place, made, store, %s FROM factmem.places WHERE place = %s AND bytes + CAST(%s AS bigint) > 0
-ON CONFLICT (place, made) DO UPDATE SET at = excluded.at
+INSERT INTO factmem.erased (place, made, store, at) VALUES (%s, %s, %s, %s)
+ON CONFLICT (place, made) DO NOTHING
 """
-"""So that no backup and no bundle brings the place back. Its key is a hash of its names."""
+"""So that no backup and no bundle brings the place back. `place` is its key, a hash of its names, and
+a tag of the row."""
 
-ERASED_AT = "SELECT max(at) FROM factmem.erased WHERE place = %s"
+READ_ERASED = "SELECT place, made, at FROM factmem.erased WHERE place > %s AND place < %s"
+
+LIST_ERASED = """
+SELECT e.place, e.made, e.at, p.place IS NOT NULL FROM factmem.erased e
+LEFT JOIN factmem.places p ON p.place = substr(e.place, 1, 16) AND p.made = e.made
+WHERE e.store = %s AND (e.place, e.made) > (%s, %s) ORDER BY e.place, e.made LIMIT %s
+"""
+"""Returns with each row whether the place is still there, which is a contradiction."""
 
 DELETE_PLACE = "DELETE FROM factmem.places WHERE place = %s"
 
@@ -337,7 +368,7 @@ WHERE p.store = %s AND p.place > %s ORDER BY p.place LIMIT %s
 """
 
 LIST_ROWS = """
-SELECT place, made, scope, subject, names, data_key, owner FROM factmem.places
+SELECT place, made, names, data_key FROM factmem.places
 WHERE store = %s AND place > %s ORDER BY place LIMIT %s
 """
 

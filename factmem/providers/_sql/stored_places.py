@@ -168,8 +168,11 @@ class PlaceReads(ABC):
         """Return when a place was last erased with something in it, as a stamp; None for never."""
 
         def read(session: Session, reader: PlaceReader) -> str | None:
-            ((at,),) = session.rows(sql.ERASED_AT, [reader.key(identity)])
-            return None if at is None else stamp_at(at)
+            key = reader.key(identity)
+            rows = session.rows(sql.READ_ERASED, [key, key + b"\xff" * 17])
+            for row in rows:
+                reader.check_erased(*row)
+            return stamp_at(max(at for _, _, at in rows)) if rows else None
 
         return self.read_store(read, None)
 

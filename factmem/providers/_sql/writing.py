@@ -38,8 +38,14 @@ from factmem.providers._sql.places import (
     split,
     topics_of,
 )
-from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, UnknownGenerationError
-from factmem.providers._sql.session import End, Head, Line, Row, Session
+from factmem.providers._sql.sealing import (
+    NO_TAG,
+    Counters,
+    Sealer,
+    UnknownGenerationError,
+    time_in,
+)
+from factmem.providers._sql.session import End, Head, Line, PlaceRow, Row, Session
 from factmem.providers._sql.stores import Opening
 from factmem.providers.conversations import conversation_of
 
@@ -178,14 +184,6 @@ class Batch:
         return heads
 
 
-class Locked(NamedTuple):
-    """The row of a place that the transaction has locked."""
-
-    extent: Extent
-    names: bytes
-    data_key: bytes | None
-
-
 class PlaceWriter:
     """Writes to places of one open store. Thread-safe."""
 
@@ -257,27 +255,37 @@ class PlaceWriter:
         ends: list[End] = []
         saved: dict[Identity, Saved] = {}
         for row in session.take_numbers(self._store, batch.heads(), mark, batch.now):
-            key, made, snapshot, last, size, at, data_key, tail = row
-            end, sealer = self._end(key, data_key, batch.identities[key])
+            head = PlaceRow(*row)
+            key, last, at, tail = head.place, head.last, head.recorded_at, head.tail
+            end, sealer = self._end(key, head.data_key, batch.identities[key])
             parts = batch.parts[key]
             first = last - len(parts) + 1
             before = tag = NO_TAG if tail is None else tail[: len(NO_TAG)]
-            if tail is not None:
-                # Nothing is appended to an end that does not verify.
-                sealer.check_tail(Extent(made, snapshot, first - 1), tag, tail)
+            if tail is not None or first > 1:
+                self._check_end(head, batch, sealer)
             for number, (body, topics) in enumerate(parts, first):
                 when = batch.times[number - first] if batch.times else at
                 stored = sealer.seal(number, when, tag, body)
                 tag = sealer.tag(stored)
                 lines.append(Line(key, number, when, mark, stored, topics))
-            extent = Extent(made, snapshot, last)
-            ends.append(end._replace(tail=sealer.tail(extent, tag)))
-            position = Position(extent, last, tag, size, size)
+            ends.append(end._replace(tail=sealer.tail(head.counters, tag)))
+            position = Position(head.extent, last, tag, head.size, head.size)
             saved[batch.identities[key]] = Saved(position, before, at, _bodies(parts))
         if any(end.data_key for end in ends):
             self.check_ring(session, makes_place=True)
-        session.insert(self._store, lines, ends if self._is_sealed else ())
+        session.insert(self._store, lines, [end for end in ends if end.tail])
         return saved
+
+    def _check_end(self, row: PlaceRow, batch: Batch, sealer: Sealer) -> None:
+        """Raise unless the row was sound before the batch: nothing is appended to another one."""
+        tail, parts = row.tail or b"", batch.parts[row.place]
+        self._reader.check_columns(row, batch.identities[row.place])
+        before = time_in(tail)
+        if row.tail and row.recorded_at != max(before, batch.now):
+            raise self._reader.damaged("The time of a place is not that of its last entry")
+        size = row.size - sum(len(part.body) for part in parts)
+        extent = row.extent._replace(last=row.last - len(parts))
+        sealer.check_tail(Counters(extent, size, before, row.purged), tail[: len(NO_TAG)], tail)
 
     def _end(self, key: bytes, data_key: bytes | None, identity: Identity) -> tuple[End, Sealer]:
         """Return the new columns of a place's row except its tail, and the sealer of its lines."""
@@ -304,10 +312,10 @@ class PlaceWriter:
 
     # Changes inside a transaction
 
-    def lock(self, session: Session, key: bytes) -> Locked | None:
+    def lock(self, session: Session, key: bytes) -> PlaceRow | None:
         """Lock the row of a place; None if it does not exist."""
-        for made, snapshot, last, names, data_key in session.rows(sql.LOCK, [key]):
-            return Locked(Extent(made, snapshot, last), names, data_key)
+        for row in session.rows(sql.LOCK, [key]):
+            return PlaceRow(*row)
         return None
 
     def lock_or_make(self, session: Session, identity: Identity) -> None:
@@ -334,9 +342,9 @@ class PlaceWriter:
 
 def _saved(row: Row, batch: Batch) -> Saved:
     """Return the result of a plain save, from the row of its place."""
-    key, made, snapshot, last, size, at, _, _ = row
-    position = Position(Extent(made, snapshot, last), last, NO_TAG, size, size)
-    return Saved(position, NO_TAG, at, _bodies(batch.parts[key]))
+    head = PlaceRow(*row)
+    position = Position(head.extent, head.last, NO_TAG, head.size, head.size)
+    return Saved(position, NO_TAG, head.recorded_at, _bodies(batch.parts[head.place]))
 
 
 def _bodies(parts: Sequence[Part]) -> list[bytes]:
@@ -394,16 +402,26 @@ class PlaceRewriter(PlaceWriter):
 
     def count_purge(self, session: Session, identity: Identity) -> None:
         """Let no detection write to a place that read its chat before now."""
-        purged = count_erasure(session, self._store)
-        session.rows(sql.SET_PURGED, [purged, self._reader.key(identity)])
+        purged, key = count_erasure(session, self._store), self._reader.key(identity)
+        row = self.lock(session, key)
+        if row is None:
+            return
+        tail = row.tail
+        if tail is not None:
+            sealer = self._reader.check_row(row, identity)
+            tail = sealer.tail(row.counters._replace(purged=purged), tail[: len(NO_TAG)])
+        session.rows(sql.SET_PURGED, [purged, tail, key])
 
     def erase(self, session: Session, identity: Identity, at: int) -> None:
         """Delete all rows of a place and of its conversations, and note the erasure and its time."""
         count_erasure(session, self._store)
         key = self._reader.key(identity)
         owned = [each for each, _ in session.rows(sql.LOCK_OWNED, [key])]
-        for each in (*owned, key):  # the place also if it has conversations and no fact
-            session.rows(sql.NOTE_ERASED, [at, each, len(owned)])
+        for each in (*owned, key):
+            row = self.lock(session, each)
+            if row is not None and (row.size or owned):  # the place also if it has no fact
+                noted = self._reader.erased_key(each, row.made, at)
+                session.rows(sql.NOTE_ERASED, [noted, row.made, self._store, at])
             self.erase_row(session, each)
 
     def edit_conversations(
@@ -467,14 +485,13 @@ class PlaceRewriter(PlaceWriter):
                 tag = sealer.tag(stored)
                 topics = () if self._is_sealed else topics_of(entry)
                 lines.append(Line(key, number, at, marks.get(number, NO_MARK), stored, topics))
-        made, snapshot, last = locked.extent
-        extent = Extent(made, snapshot + 1, last)
-        end = End(key, sealer.tail(extent, tag))
+        extent = locked.extent._replace(snapshot=locked.snapshot + 1)
+        end = End(key, sealer.tail(locked.counters._replace(extent=extent, size=size), tag))
         if new_key is not None:
             end = End(key, end.tail, sealer.seal_names(identity), new_key)
         session.rows(sql.SET_EDITED, [size, key])
         session.insert(self._store, lines, [end])
-        return Position(extent, last, tag, size, size)
+        return Position(extent, extent.last, tag, size, size)
 
     def _delete_lines(self, session: Session, key: bytes, numbers: Collection[int]) -> None:
         given = iter(numbers)

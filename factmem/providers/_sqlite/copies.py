@@ -17,7 +17,7 @@ from factmem._concurrency.file_lock import refusal, sync_folder, try_lock
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
-from factmem.providers._sql.anchors import Anchors
+from factmem.providers._sql.anchors import Anchors, check_erased
 from factmem.providers._sql.places import PlaceReader, counted, entries_of
 from factmem.providers._sql.sealing import NO_TAG
 from factmem.providers._sql.session import Row
@@ -43,6 +43,9 @@ def backup(places: SqlitePlaces, target: Path) -> str:
     with places.database.snapshot() as session:
         if session.db is None:
             raise ValueError("There is nothing to copy: nothing was saved in the store yet")
+        reader = places.reading(session)
+        if reader is not None:
+            check_erased(session, reader)
         anchor = anchors.listed(session, taken)
         check_new(target)
         with closing(Draft(target)) as draft:
@@ -85,7 +88,7 @@ def _copy(
     return left_out
 
 
-_ERASED = "FROM places WHERE (place, made) IN (SELECT place, made FROM erased)"
+_ERASED = "FROM places WHERE (place, made) IN (SELECT substr(place, 1, 16), made FROM erased)"
 
 
 class Draft:

@@ -22,11 +22,9 @@ from typing import Any
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.ledger.entries import Entry
 from factmem.providers._sql.sealing import Extent
-from factmem.providers._sql.session import End, Head, Line, Row
+from factmem.providers._sql.session import COLUMNS, End, Head, Line, Row
 
-_FIND = """
-SELECT made, snapshot, last, bytes, names, data_key, tail FROM places WHERE place = ?
-"""
+_FIND = f"SELECT {COLUMNS} FROM places WHERE place = ?"  # noqa: S608
 
 _HAS_LINES = "SELECT 1 FROM entries WHERE place = ? LIMIT 1"
 
@@ -34,15 +32,15 @@ _LINES = """
 SELECT number, at, line FROM entries WHERE place = ? AND number > ? ORDER BY number LIMIT ?
 """
 
-_TAKE_NUMBERS = """
+_TAKE_NUMBERS = f"""
 INSERT INTO places (place, scope, subject, names, owner, made, last, bytes, recorded_at, store)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (place) DO UPDATE SET
     last = last + excluded.last,
     bytes = bytes + excluded.bytes,
     recorded_at = max(recorded_at, excluded.recorded_at)
-RETURNING place, made, snapshot, last, bytes, recorded_at, data_key, tail
-"""
+RETURNING {COLUMNS}
+"""  # noqa: S608
 
 _INSERT = "INSERT INTO entries (place, number, at, line) VALUES (?, ?, ?, ?)"
 
@@ -132,12 +130,12 @@ class SqliteSession:
                     "The row of a place is missing or damaged: restore the place from a backup"
                 )
             for row in rows:
-                after = extent.last if row[:2] == extent[:2] else 0
+                after = extent.last if row[1:3] == extent[:2] else 0
                 lines: list[Row] = []
-                if row[:3] != extent:
+                if row[1:4] != extent:
                     lines = execute(_LINES, (place, after, self.most_lines)).fetchall()
                 columns = zip(*lines, strict=True) if lines else ((), (), ())
-                found.append((place, *row, *map(list, columns)))
+                found.append((*row, *map(list, columns)))
         return found
 
     def renew(self) -> bool:

@@ -37,7 +37,7 @@ from factmem.providers._sql import session as sql
 from factmem.providers._sql.items import StoredItem, current_facts, keywords_in
 from factmem.providers._sql.places import PlaceReader, Position
 from factmem.providers._sql.sealing import Extent
-from factmem.providers._sql.session import Session
+from factmem.providers._sql.session import PlaceRow, Session
 from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers.results import (
     Describe,
@@ -346,8 +346,8 @@ class WordSearch:
         """Return the bytes of the entries of some places."""
 
         def read(session: Session, reader: PlaceReader) -> int:
-            heads = [session.rows(sql.READ_HEAD, [reader.key(each)]) for each in identities]
-            return sum(head[3] for rows in heads for head in rows)
+            heads = [session.rows(sql.READ_ROW, [reader.key(each)]) for each in identities]
+            return sum(head[4] for rows in heads for head in rows)
 
         return self._places.read_store(read, 0)
 
@@ -386,20 +386,20 @@ class WordSearch:
 
         def read(session: Session, reader: PlaceReader) -> tuple[WordIndex, Sequence[Entry]] | None:
             key = reader.key(identity)
-            for made, snapshot, last, size, _, data_key, tail in session.rows(sql.READ_HEAD, [key]):
+            for row in map(PlaceRow._make, session.rows(sql.READ_ROW, [key])):
                 for _, stored in session.rows(sql.READ_INDEX, [key, sql.WORDS]):
-                    sealer, extent = reader.sealer(key, data_key), Extent(made, snapshot, last)
+                    sealer, extent = reader.sealer(key, row.data_key), row.extent
                     data = sealer.open_index(stored)
                     if data is None or not WordIndex.is_readable(data, self._stems):
                         return None
                     index = WordIndex(data)
                     known = index.state
-                    if (known.extent, known.size) == (extent, size):
-                        sealer.check_tail(extent, known.tag, tail)
+                    if (known.extent, known.size) == (extent, row.size):
+                        sealer.check_tail(row.counters, known.tag, row.tail)
                         return index, ()
                     if known.extent[:2] != extent[:2]:
                         return None
-                    position = Position(known.extent, last, known.tag, size, known.size)
+                    position = Position(known.extent, row.last, known.tag, row.size, known.size)
                     answer = reader.read(session, {identity: position})[identity]
                     is_whole = answer.position.extent.last == answer.position.end
                     return (index, answer.entries) if is_whole else None
@@ -471,9 +471,9 @@ class WordSearch:
             with session.transaction():
                 for identity, data in made.items():
                     key, extent = reader.key(identity), WordIndex(data).state.extent
-                    for row in session.rows(sql.READ_HEAD, [key]):
-                        if Extent(*row[:3]) == extent:
-                            sealed = reader.sealer(key, row[5]).seal_index(data)
+                    for row in map(PlaceRow._make, session.rows(sql.READ_ROW, [key])):
+                        if row.extent == extent:
+                            sealed = reader.sealer(key, row.data_key).seal_index(data)
                             given = [key, sql.WORDS, reader.store.number, sealed]
                             session.rows(sql.WRITE_INDEX, given)
 

@@ -12,28 +12,50 @@ first waits for them, so that it finds what the last task has saved.
 Scope paths of CrewAI as scopes, and facts as records.
 
 `/` is the scope of the view, and a path below it the scope with the path behind its name; a path
-exists if the store lists a place of it. CrewAI is synchronous, so its methods run in the portal.
+exists if the store lists a place of it. The private notes of a source have a scope of their own, behind
+`//`, so that no prompt, tool or search of others reads them. CrewAI is synchronous, so its methods run in the portal.
 Every call makes a view of the paths it names, which cannot reach facts of other users.
 `FactmemMemory` adds saves and recalls, which need a chat model or a search.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from datetime import UTC, datetime
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from crewai.events import crewai_event_bus
+from crewai.events.base_events import BaseEvent
+from crewai.events.types.memory_events import (
+    MemoryQueryCompletedEvent,
+    MemoryQueryFailedEvent,
+    MemoryQueryStartedEvent,
+    MemorySaveCompletedEvent,
+    MemorySaveFailedEvent,
+    MemorySaveStartedEvent,
+)
 from crewai.memory.types import MemoryMatch, MemoryRecord, ScopeInfo
 from crewai.memory.unified_memory import Memory
 from crewai.memory.utils import join_scope_paths
 from pydantic import PrivateAttr, SerializationInfo, model_serializer
 
 from factmem.detection.report import DetectionReport
+from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
-from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SourceKind
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SourceKind,
+    acting_unless_named,
+)
 from factmem.models.places import MemoryScope, Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.recall.match import prompt_line
+from factmem.recall.match import Match, prompt_line
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["FactmemMemory", "lesson_concept"]
@@ -46,9 +68,6 @@ _NOTES = "notes"
 
 CATEGORIES = "categories"
 """The metadata of a note with several categories."""
-
-PRIVATE = "private"
-"""The metadata of a note that only its source recalls."""
 
 _MANY = 1_000_000
 
@@ -64,9 +83,20 @@ class Paths:
         """Return the memory of one path."""
         return self._view if path == "/" else self._view.view(scopes=[self.scope(path)])
 
-    async def below(self, path: str) -> AgentMemory:
-        """Return the memory of a path and of all paths below."""
-        scopes = [self.scope(each) for each in await self._stored(path)]
+    async def below(self, path: str, readers: Sequence[str | None] | None = None) -> AgentMemory:
+        """Return the memory of a path and of all paths below.
+
+        Args:
+            path: The path.
+            readers: The sources whose private notes are visible; None for those of all.
+        """
+        marks = None if readers is None else {"", *map(_mark, readers)}
+        scopes = [
+            each
+            for each in await self._stored(path)
+            if marks is None
+            or each.name.removeprefix(self._own[0].name).partition("//")[2] in marks
+        ]
         return self._view.view(scopes=[*self._own, *scopes] if path == "/" else scopes)
 
     def call(self, path: str | None, work: Callable[[AgentMemory], Awaitable[T]]) -> T:
@@ -77,20 +107,28 @@ class Paths:
 
         return self._portal.call(run)
 
-    def scope(self, path: str) -> MemoryScope:
-        """Return the scope of a path."""
+    def scope(self, path: str, *, private: bool = False, source: str | None = None) -> MemoryScope:
+        """Return the scope of a path, or that of the private notes of a source in it."""
         home = self._own[0]
-        return home if path == "/" else MemoryScope(home.type, home.name + path)
+        if path == "/" and not private:
+            return home
+        behind = f"//{_mark(source)}" if private else ""
+        return MemoryScope(home.type, home.name + ("" if path == "/" else path) + behind)
+
+    def _is_below(self, scope: MemoryScope) -> bool:
+        home = self._own[0]
+        return scope.type is home.type and scope.name.startswith(f"{home.name}/")
 
     def _path(self, scope: MemoryScope) -> str:
-        home = self._own[0]
-        is_below = scope.type is home.type and scope.name.startswith(f"{home.name}/")
-        return scope.name.removeprefix(home.name) if is_below else "/"
+        behind = scope.name.removeprefix(self._own[0].name) if self._is_below(scope) else ""
+        return behind.partition("//")[0] or "/"
 
-    async def _stored(self, path: str) -> list[str]:
+    async def _stored(self, path: str) -> list[MemoryScope]:
         places = await self._view.store.list_places(subjects=self._view.subjects)
-        paths = {self._path(each.scope) for each in places} - {"/"}
-        return sorted(each for each in paths if f"{each}/".startswith(f"{path.rstrip('/')}/"))
+        scopes = {each.scope for each in places if self._is_below(each.scope)}
+        first = f"{path.rstrip('/')}/"
+        found = [each for each in scopes if f"{self._path(each).rstrip('/')}/".startswith(first)]
+        return sorted(found, key=lambda scope: scope.name)
 
     def record(self, placed: PlacedFact[Any]) -> MemoryRecord:
         """Return a fact as a record."""
@@ -104,7 +142,7 @@ class Paths:
             content=text,
             scope=self._path(placed.place.scope),
             categories=metadata.pop(CATEGORIES, None) or named,
-            private=bool(metadata.pop(PRIVATE, False)),
+            private="//" in placed.place.scope.name.removeprefix(self._own[0].name),
             metadata=metadata,
             importance=fact.importance,
             created_at=fact.timestamp.astimezone(UTC).replace(tzinfo=None),
@@ -112,9 +150,23 @@ class Paths:
             source=None if fact.source is None else fact.source.conversation,
         )
 
-    def match(self, placed: PlacedFact[Any], score: float) -> MemoryMatch:
-        """Return a fact as a match."""
-        return MemoryMatch(record=self.record(placed), score=score, match_reasons=["factmem"])
+    def match(self, found: Match) -> MemoryMatch:
+        """Return a fact as a match, with what of it matched."""
+        reasons = {"lexical": found.lexical > 0, "semantic": found.semantic > 0}
+        reasons |= {"recency": found.recency > 0.5, "importance": found.importance > 0.5}
+        return MemoryMatch(
+            record=self.record(PlacedFact(found.place, found.fact)),
+            score=found.relevance,
+            match_reasons=[name for name, is_one in reasons.items() if is_one],
+        )
+
+    async def of_categories(
+        self, view: AgentMemory, categories: Iterable[str]
+    ) -> list[PlacedFact[Any]]:
+        """Return the facts of concepts, by keyword, and the notes with any of these categories."""
+        wanted = set(categories)
+        found = await view.contents.records(_MANY)
+        return [each for each in found if wanted.intersection(self.record(each).categories)]
 
     def delete(
         self,
@@ -130,15 +182,15 @@ class Paths:
             raise ValueError("forget needs a condition or a path; reset erases everything")
         if older_than is not None and older_than.tzinfo is None:
             older_than = older_than.replace(tzinfo=UTC)  # CrewAI's times are naive, in UTC
-        names = None if categories is None else [*categories, *map(keyword_of, categories)]
-        concepts = None if names is None else [Concept(each, each) for each in names]
+        wanted = None if categories is None else set(categories)
 
         async def forget(view: AgentMemory) -> int:
-            found = await view.contents.records(_MANY, concepts=concepts, metadata=metadata_filter)
+            found = await view.contents.records(_MANY, metadata=metadata_filter)
             ids = [
                 each.fact.id
                 for each in found
                 if (record_ids is None or each.fact.id in record_ids)
+                and (wanted is None or wanted.intersection(self.record(each).categories))
                 and (older_than is None or each.heard_at < older_than)
             ]
             return await view.contents.delete(*ids)
@@ -159,15 +211,16 @@ class Paths:
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return the concepts, and the categories of notes, with the number of their values."""
         counts: dict[str, int] = {}
-        for each in self.call(scope_prefix, lambda view: view.contents.concepts()):
-            name = _category(each.keyword)
-            counts[name] = counts.get(name, 0) + each.count
+        for each in self.call(scope_prefix, lambda view: view.contents.records(_MANY)):
+            for name in self.record(each).categories:
+                counts[name] = counts.get(name, 0) + len(each.fact.values)
         return counts
 
     def list_scopes(self, parent: str = "/") -> list[str]:
         """Return the paths directly below a path."""
         first = f"{parent.rstrip('/')}/"
-        paths = self._portal.call(self._stored, join_scope_paths(parent, None))
+        scopes = self._portal.call(self._stored, join_scope_paths(parent, None))
+        paths = {self._path(each) for each in scopes} - {"/"}
         rest = {path.removeprefix(first).partition("/")[0] for path in paths if path != parent}
         return sorted(f"{first}{name}" for name in rest)
 
@@ -189,6 +242,11 @@ class Paths:
         self.call(scope_prefix, lambda view: view.contents.reset(confirm=True))
 
 
+def _mark(source: str | None) -> str:
+    """Return what stands for a source in the name of a scope; a source may have any length."""
+    return sha256((source or "").encode()).hexdigest()[:16]
+
+
 def note_concept(categories: Iterable[str] | None) -> Concept[str, MultipleFacts[str]]:
     """Return the concept of a text that is saved verbatim."""
     keyword = next(map(keyword_of, categories or ()), _NOTES)
@@ -207,10 +265,17 @@ def _category(keyword: str) -> str:
 _LESSON_SOURCE = "hitl"
 """The default `learn_source` of CrewAI's `@human_feedback(learn=True)`."""
 
-_MANY = 1_000_000
+_TYPE = "unified_memory"
+"""The source type of CrewAI's events of a memory."""
 
 _Note: TypeAlias = tuple[list[str] | None, dict[str, Any] | None, float | None, bool]
 """Categories, metadata, importance and privacy."""
+
+_FAILED = "crewai"
+"""The conversation of texts whose detection failed, if they have no source."""
+
+_SOON = timedelta(microseconds=1)
+"""They have rested, and the first attempt was made: the queue has the pauses between the others."""
 
 
 class FactmemMemory(Memory):
@@ -229,6 +294,8 @@ class FactmemMemory(Memory):
     own with the name of the memory's narrowest one before it: `agent/desk/team/api` for the agent
     "desk". Other users, and memories with other scopes, do not reach it. The path `/` is the places
     of the view and all paths below. Without a path nothing is saved elsewhere: no model selects one.
+
+    Queries and saves emit CrewAI's events, with their texts, as those of CrewAI's own memory do.
 
     A failure of the store does not end a run: the model reads that the memory cannot be reached.
     `remember` raises the error, because it returns the saved record.
@@ -269,10 +336,15 @@ class FactmemMemory(Memory):
             ValueError: The memory has no scope, or no per-entity subject for `user`.
         """
         runs = MemoryRuns[None](
-            memory, user=user, tools=False, on_report=on_report, on_failure=on_failure
+            memory,
+            user=user,
+            auto_detect=memory.chat_model is not None,
+            tools=False,
+            on_report=on_report,
+            on_failure=on_failure,
         )
         view = runs.view(None).view(read_only=read_only)
-        made = cls(read_only=view.boundary.is_read_only, root_scope=root_scope)
+        made = cls.model_construct(read_only=view.boundary.is_read_only, root_scope=root_scope)
         made._runs, made._portal, made._view = runs, portal, view
         made._paths = storage = Paths(view, portal)
         made._storage = storage  # type: ignore[assignment] # it has no search by vectors
@@ -281,6 +353,11 @@ class FactmemMemory(Memory):
         # makes pydantic use the serializer below, which returns this object.
         object.__setattr__(made, "default_importance", "each fact has its own")
         return made
+
+    def __init__(self, **_: object) -> None:
+        raise TypeError(
+            "FactmemMemory is a view of a memory: FactmemMemory.of(memory, user='alice')"
+        )
 
     def model_post_init(self, context: Any, /) -> None:
         """Do not open a storage; CrewAI's would create a LanceDB folder."""
@@ -316,34 +393,61 @@ class FactmemMemory(Memory):
         if not query.strip():
             return []
         self.drain_writes()
-        concept, path = lesson_concept(), join_scope_paths(self.root_scope, scope)
-        is_lesson = source == _LESSON_SOURCE
-        wanted = None if categories is None else [*categories, *map(keyword_of, categories)]
-        where = RecallFilter(concepts=[concept] if is_lesson else wanted or None)
+        path, readers = (
+            join_scope_paths(self.root_scope, scope),
+            None if include_private else [source],
+        )
+        asked: dict[str, Any] = {"query": query, "limit": limit, "source_type": _TYPE}
+        self._emit(MemoryQueryStartedEvent(**asked))
+        begun = time.perf_counter()
 
         async def found() -> list[MemoryMatch]:
-            view = await self._paths.below(path)
-            # All lessons are returned, the others by age.
-            others = await view.contents.records(_MANY, concepts=[concept]) if is_lesson else []
-            most = max(len(others), limit, 1)
-            # This method searches a task of many sentences sentence by sentence.
-            report = await view.recall_facts_to_agent([], query, limit=most, where=where)
-            scores = {each.fact.id: each.relevance for each in report.matches}
-            best = [PlacedFact(each.place, each.fact) for each in report.matches]
-            best += [each for each in others if each.fact.id not in scores]
-            found = [self._paths.match(each, scores.get(each.fact.id, 0.0)) for each in best]
-            return [
-                each
-                for each in found
-                if include_private
-                or not each.record.private
-                or (source is not None and each.record.source == source)
-            ]
+            try:
+                view = await self._paths.below(path, readers)
+                return await self._found(view, query, categories, limit, source)
+            except Exception as exc:
+                self._emit(MemoryQueryFailedEvent(**asked, error=type(exc).__name__))
+                raise
 
         matches = self._portal.call(self._runs.attempt, found)
         if matches is None:
             return [MemoryMatch(record=MemoryRecord(content=UNREACHABLE), score=0.0)]
-        return matches[:limit]
+        spent = (time.perf_counter() - begun) * 1000
+        self._emit(MemoryQueryCompletedEvent(**asked, results=matches, query_time_ms=spent))
+        return matches
+
+    async def _found(
+        self,
+        view: AgentMemory,
+        query: str,
+        categories: list[str] | None,
+        limit: int,
+        source: str | None,
+    ) -> list[MemoryMatch]:
+        # All lessons are returned, those that match first.
+        lessons: list[PlacedFact[Any]] = []
+        if source == _LESSON_SOURCE:
+            lessons = [*await view.contents.records(_MANY, concepts=[lesson_concept()])]
+        among = None if categories is None else await self._paths.of_categories(view, categories)
+        among = lessons if source == _LESSON_SOURCE else among
+        if among == []:
+            return []
+        keywords = None if among is None else {each.fact.concept.keyword for each in among}
+        where = RecallFilter(concepts=None if keywords is None else sorted(keywords))
+        most = limit if among is None else _MANY  # other notes of these concepts are left out
+        # This method searches a task of many sentences sentence by sentence.
+        report = await view.recall_facts_to_agent([], query, limit=max(most, 1), where=where)
+        ids = None if among is None else {each.fact.id for each in among}
+        best = [each for each in report.matches if ids is None or each.fact.id in ids]
+        others = {each.fact.id for each in best}
+        found = [self._paths.match(each) for each in best]
+        rest = (self._paths.record(each) for each in lessons if each.fact.id not in others)
+        found += [MemoryMatch(record=each, score=0.0) for each in rest]
+        return found[:limit]
+
+    def _emit(self, event: BaseEvent) -> None:
+        with suppress(RuntimeError):  # at the end of a process the bus is closed
+            crewai_event_bus.emit(self, event)
 
     def extract_memories(self, content: str) -> list[str]:
         """Return the text unchanged; nothing if there is no chat model.
@@ -369,22 +473,23 @@ class FactmemMemory(Memory):
         Args:
             content: The text.
             scope: The path, below the root scope.
-            categories: The first one is in the concept of the note, `notes-<category>`.
+            categories: All of them select it; the first is in its concept, `notes-<category>`.
             metadata: The metadata of a note.
             importance: The importance of a note.
             source: "hitl" for a lesson, else the conversation of the fact's source.
-            private: Save a note that only a `recall` with this `source` returns.
-            agent_role: Ignored.
+            private: Save a note that only a `recall` with this `source` returns, and no prompt.
+            agent_role: Who saves it: the actor of the fact, unless `acting` names another one.
             root_scope: The root scope of this call.
 
         Raises:
             StorageError: A place could not be read or written.
+            ChatModelError: The memory's model failed. The text is kept, to be learnt later.
         """
         if self.read_only:
             return None
         path = join_scope_paths(self.root_scope if root_scope is None else root_scope, scope)
         note = (categories, metadata, importance, private)
-        records = self._portal.call(self._save, [content], path, source, note)
+        records = self._portal.call(self._reported, [content], path, source, note, agent_role)
         return records[0] if records else MemoryRecord(content="no lasting fact", importance=0.0)
 
     def remember_many(
@@ -406,9 +511,29 @@ class FactmemMemory(Memory):
         path = join_scope_paths(self.root_scope if root_scope is None else root_scope, scope)
         work = self._runs.attempt
         self._submit_save(
-            lambda: self._portal.call(work, lambda: self._save(texts, path, source, note))
+            lambda: self._portal.call(
+                work, lambda: self._reported(texts, path, source, note, agent_role)
+            )
         )
         return []
+
+    async def _reported(
+        self, texts: list[str], path: str, source: str | None, note: _Note, role: str | None
+    ) -> list[MemoryRecord]:
+        """Save texts, in the name of an agent, between two events of CrewAI."""
+        of: dict[str, Any] = {"metadata": note[1] or {}, "agent_role": role, "source_type": _TYPE}
+        value = texts[0] if len(texts) == 1 else f"{len(texts)} texts"
+        self._emit(MemorySaveStartedEvent(value=value, **of))
+        begun = time.perf_counter()
+        try:
+            with acting_unless_named(role) if role and role.strip() else nullcontext():
+                records = await self._save(texts, path, source, note)
+        except Exception as exc:
+            self._emit(MemorySaveFailedEvent(value=value, error=type(exc).__name__, **of))
+            raise
+        spent = (time.perf_counter() - begun) * 1000
+        self._emit(MemorySaveCompletedEvent(value=value, save_time_ms=spent, **of))
+        return records
 
     async def _save(
         self, texts: list[str], path: str, source: str | None, note: _Note
@@ -417,18 +542,25 @@ class FactmemMemory(Memory):
         by_model = FactSource(SourceKind.ASSISTANT, conversation=source)
         is_lesson = source == _LESSON_SOURCE
         if not (is_lesson or private or categories is not None or view.chat_model is None):
-            report = await view.remember(texts, source=by_model)
+            try:
+                report = await view.remember(texts, source=by_model)
+            except (ChatModelError, ExtractionError):
+                # A worker learns it later: `memory.conversations.learn()`.
+                said = {"role": "user", "written_by": by_model.kind.value}
+                kept = self._view.conversation(source or _FAILED, learn_after=_SOON)
+                await kept.append(*({**said, "content": each} for each in texts))
+                raise
             self._runs.on_report(report)
             return [self._paths.record(each) for each in (*report.saved, *report.confirmed)]
         concept = lesson_concept() if is_lesson else note_concept(categories)
         marks: dict[str, Any] = {CATEGORIES: categories} if len(categories or ()) > 1 else {}
-        marks |= {PRIVATE: True} if private else {}
         options: dict[str, Any] = {} if importance is None else {"importance": importance}
         options |= {"source": by_model, "metadata": {**(metadata or {}), **marks}}
         words = (each.strip() for each in texts)
         facts = [MultipleFacts(concept, [text], **options) for text in words if text]
-        place = Place(self._paths.scope(path), self._view.places[0].subject)
-        await view.store.save_many(facts, place.subject, place.scope)
+        scope = self._paths.scope(path, private=private, source=source)
+        place = Place(scope, self._view.places[0].subject)
+        await self._view.store.save_many(facts, place.subject, place.scope)
         return [self._paths.record(PlacedFact(place, each)) for each in facts]
 
     def update(
@@ -450,7 +582,7 @@ class FactmemMemory(Memory):
             placed = await view.contents.get(record_id)
             if placed is None or self.read_only:
                 return placed
-            marks = {k: v for k, v in placed.fact.metadata.items() if k in (CATEGORIES, PRIVATE)}
+            marks = {k: v for k, v in placed.fact.metadata.items() if k == CATEGORIES}
             new = None if metadata is None else {**metadata, **marks}
             given: dict[str, Any] = {"metadata": new, "importance": importance}
             is_single = placed.fact.concept.fact_type is FactType.SINGLE

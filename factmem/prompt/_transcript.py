@@ -235,7 +235,8 @@ class Transcript:
             is_shown = kind in trusted or kind is SourceKind.ASSISTANT
             if kind is None or not is_shown or not text.strip():
                 continue
-            cited_as = (written_by or kind) if kind in trusted and index >= since else None
+            writer = written_by or _writer(message) or kind
+            cited_as = writer if kind in trusted and index >= since else None
             when = message_time(message, moment.tzinfo or UTC)
             name = message.get("name")
             shown.append(
@@ -474,6 +475,11 @@ def _shortened(text: str, most: int = _LONGEST_CONTEXT) -> str:
         return text
     half = most // 2
     return f"{text[:half]} ... {text[-half:]}"
+
+
+def _writer(message: Mapping[str, object]) -> SourceKind | None:
+    """Return who wrote the words of a user message, if a program says that it was not the user."""
+    return _KINDS.get(str(message.get("written_by")))
 
 
 def _kind(message: Mapping[str, object]) -> SourceKind | None:

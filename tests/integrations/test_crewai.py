@@ -19,6 +19,15 @@ os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true"}
 os.environ |= {"CREWAI_TRACING_ENABLED": "false", "OPENAI_API_KEY": "x"}
 
 from crewai import LLM, Agent, Crew, Task
+from crewai.events import crewai_event_bus
+from crewai.events.types.memory_events import (
+    MemoryQueryCompletedEvent,
+    MemoryQueryFailedEvent,
+    MemoryQueryStartedEvent,
+    MemorySaveCompletedEvent,
+    MemorySaveFailedEvent,
+    MemorySaveStartedEvent,
+)
 from crewai.flow.flow import Flow, start
 from crewai.flow.human_feedback import human_feedback
 from crewai.memory.storage.lancedb_storage import LanceDBStorage
@@ -318,7 +327,7 @@ def test_paths_are_kept_apart() -> None:
         'shell: "fish"',
     ]
     assert (mine.list_scopes(), mine.list_scopes("/team")) == (["/team", "/teams"], ["/team/api"])
-    assert mine.list_categories("/") == {"editor": 1, "plan": 2, "shell": 1}
+    assert mine.list_categories("/") == {"editor": 1, "ops": 1, "plan": 2, "shell": 1}
     assert mine.info("/teams").categories == ["ops", "plan"]
     assert mine.tree().splitlines()[:2] == ["/ (4 records)", "  /team (2 records)"]
     assert mine.scope("/team").forget() == 2
@@ -360,6 +369,118 @@ def test_a_private_note_is_for_its_source() -> None:
     assert "The door code is 12" not in contents(mine.recall("door code", source="other"))
     assert "The door code is 12" in contents(mine.recall("door code", source="guard"))
     assert "The door code is 12" in contents(mine.recall("door code", include_private=True))
+    assert mine.list_records()[0].private
+    assert mine.list_scopes() == []
+
+
+@pytest.mark.parametrize("path", [None, "/team"])
+def test_private_notes_are_in_no_prompt_and_hide_no_shared_one(path: str | None) -> None:
+    """A dozen that match better come before it in the search, and other adapters know no source."""
+    about = memory()
+    mine = FactmemMemory.of(about, user="alice")
+    mine.remember("The API limit is 1000", categories=["api"], scope=path)
+    for number in range(12):
+        mine.remember(f"Secret API limit {number}", source="other", scope=path, private=True)
+
+    assert contents(mine.recall("API limit", limit=10)) == ["The API limit is 1000"]
+    found = contents(mine.recall("API limit", source="other", limit=20))
+    assert len(found) == 13
+    view = about.of("alice")
+    assert "Secret" not in anyio.run(view.text) + anyio.run(view.text, "API limit")
+    if path:
+        assert mine.list_scopes() == [path]
+    assert mine.forget(scope=path) if path else mine.forget(categories=["api"])
+    mine.reset()
+    assert mine.list_records() == []
+
+
+def test_each_category_of_a_note_counts() -> None:
+    """To search, list and forget; and only the notes that have it."""
+    mine = FactmemMemory.of(memory(), user="alice")
+    mine.remember("Tea for all teams", categories=["decisions", "teams", "tea"])
+    mine.remember("Coffee for the decisions", categories=["decisions"])
+    for category in ("teams", "tea"):
+        assert contents(mine.recall("decisions teams", categories=[category])) == [
+            "Tea for all teams"
+        ]
+    assert mine.recall("decisions teams", categories=["none"]) == []
+    assert mine.list_categories()["tea"] == 1
+    assert mine.forget(categories=["tea", "none"]) == 1
+    assert contents(mine.recall("decisions", categories=["decisions"])) == [
+        "Coffee for the decisions"
+    ]
+
+
+@pytest.mark.parametrize("is_background", [False, True])
+def test_a_text_whose_detection_fails_is_learnt_later(is_background: bool) -> None:
+    """CrewAI's own memory keeps the raw text; here its conversation stays due."""
+    failures: list[Exception] = []
+    down = ChatModelError("down")
+    about = memory(down, FISH)
+    mine = FactmemMemory.of(about, user="alice", on_failure=failures.append)
+    if is_background:
+        mine.remember_many(["I use fish"], agent_role="Writer")
+        mine.drain_writes()
+        assert len(failures) == 1
+    else:
+        with pytest.raises(ChatModelError):
+            mine.remember("I use fish")
+    assert len(mine.list_records()) == 1
+
+    done = anyio.run(about.conversations.learn)
+
+    assert done.learnt == 1
+    (learnt,) = [each for each in anyio.run(about.of("alice").contents.records) if each.fact.source]
+    assert learnt.fact.source
+    assert learnt.fact.source.kind is SourceKind.ASSISTANT
+
+
+def test_queries_and_saves_have_their_events_and_reasons() -> None:
+    """Listeners of CrewAI see what happens, and that something failed."""
+    seen: list[Any] = []
+    kinds = (
+        MemoryQueryStartedEvent,
+        MemoryQueryCompletedEvent,
+        MemoryQueryFailedEvent,
+        MemorySaveStartedEvent,
+        MemorySaveCompletedEvent,
+        MemorySaveFailedEvent,
+    )
+    with crewai_event_bus.scoped_handlers():
+        for kind in kinds:
+            crewai_event_bus.on(kind)(lambda _, event: seen.append(event))
+        mine = FactmemMemory.of(memory(), user="alice")
+        mine.remember("The office closes at six", importance=0.9, agent_role="Desk clerk")
+        (match,) = mine.recall("When does the office close?", limit=1)
+        broken = FactmemMemory.of(broken_memory(), user="alice", on_failure=lambda _: None)
+        broken.recall("office")
+        with pytest.raises(ChatModelError):
+            FactmemMemory.of(memory(ChatModelError("Secret word")), user="alice").remember("x")
+        crewai_event_bus.flush()
+
+    assert {type(event) for event in seen} == set(kinds)
+    assert match.match_reasons == ["lexical", "recency", "importance"]
+    assert [event.error for event in seen if hasattr(event, "error")] == [
+        "StorageError",
+        "ChatModelError",
+    ]
+    (record,) = [each for each in anyio.run(mine_records, mine) if "office" in each.fact.text]
+    assert record.fact.actor == "Desk clerk"
+
+
+async def mine_records(mine: FactmemMemory) -> Any:
+    return await mine._view.contents.records()
+
+
+def broken_memory() -> AgentMemory:
+    provider = BreakableProvider()
+    provider.is_broken = True
+    return AgentMemory(provider, scopes=MemoryScopesProfile(agent="desk"), subjects=[USER])
+
+
+def test_a_memory_is_made_with_of() -> None:
+    with pytest.raises(TypeError, match=r"FactmemMemory\.of"):
+        FactmemMemory()
 
 
 def test_a_memory_is_an_attribute_of_a_flow() -> None:

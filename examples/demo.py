@@ -17,12 +17,14 @@ from pydantic import BaseModel
 
 from factmem import (
     Aes256GCMEncryptor,
+    AgentMemory,
     Concept,
     EncryptedStorage,
     FactType,
     Key,
     LocalFileMemoryProvider,
     MemoryScope,
+    MemoryScopesProfile,
     MemorySubject,
     MultipleFacts,
     SingleFact,
@@ -77,24 +79,22 @@ async def monday(folder: Path, kind: str) -> None:
 async def friday(folder: Path, kind: str) -> None:
     """Load the facts that another process saved, each value with its type."""
     async with open_store(folder, kind) as store:
-        [language] = await store.load(LANGUAGE, ALICE, APP)
-        [drink] = await store.load(DRINK, ALICE, APP)
-        [snacks] = await store.load(SNACKS, ALICE, APP)
-        [workspace] = await store.load(WORKSPACE, ALICE, APP)
+        memory = AgentMemory(store, scopes=MemoryScopesProfile(product="my-app"), subjects=[ALICE])
+        workspace = await memory.value(WORKSPACE)
         print(f"  {kind}:")
-        print(f"    language   {language.value}   (the newest of two saves)")
-        print(f"    음료       {drink.value}")
-        print(f"    snacks     {', '.join(snacks.values)}")
-        print(f"    workspace  {workspace.value!r}")
-        assert workspace.value == EDITOR
+        print(f"    language   {await memory.value(LANGUAGE)}   (the newest of two saves)")
+        print(f"    음료       {await memory.value(DRINK)}")
+        print(f"    snacks     {', '.join(await memory.values(SNACKS))}")
+        print(f"    workspace  {workspace!r}")
+        assert workspace == EDITOR
 
         saves = await store.history(LANGUAGE, ALICE, APP)
         values = [entry.fact.values[0] for entry in saves if entry.fact is not None]
         print(f"    history    {' -> '.join(values)}")
 
         gone = await store.forget(ALICE, APP, concept=SNACKS, value="trail mix 🥜", purge=True)
-        [left] = await store.load(SNACKS, ALICE, APP)
-        print(f"    forgotten  {gone} value; snacks now: {', '.join(left.values)}")
+        left = await memory.values(SNACKS)
+        print(f"    forgotten  {gone} value; snacks now: {', '.join(left)}")
         assert not await store.load_all(USER.of("bob"), APP), "Bob sees nothing of Alice's"
 
 

@@ -34,8 +34,8 @@ async def main(folder: str) -> None:
         await store.save(SingleFact(ALLERGY, "peanuts"), ALICE, APP)
 
     async with encrypted(folder, key) as store:
-        [fact] = await store.load(ALLERGY, ALICE, APP)
-        print(f"with the key: {fact.value}")
+        for fact in await store.load(ALLERGY, ALICE, APP):
+            print(f"with the key: {fact.value}")
 
     try:
         async with encrypted(folder, Key.generate()) as store:

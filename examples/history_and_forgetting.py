@@ -6,11 +6,13 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from factmem import (
+    AgentMemory,
     Concept,
     FactSource,
     FactType,
     LocalFileMemoryProvider,
     MemoryScope,
+    MemoryScopesProfile,
     MemorySubject,
     MultipleFacts,
     SingleFact,
@@ -32,13 +34,12 @@ async def main(folder: str) -> None:
         await store.save(SingleFact(CITY, "Busan", source=CHAT), ALICE, APP)
         await store.save(MultipleFacts(LANGUAGES, ("Kotlin", "Java", "Python")), ALICE, APP)
 
-        [now] = await store.load(CITY, ALICE, APP)
-        [then] = await store.load(CITY, ALICE, APP, as_of=before)
-        print(f"now {now.value}, before {then.value}")
+        memory = AgentMemory(store, scopes=MemoryScopesProfile(product="my-app"), subjects=[ALICE])
+        then = [fact.value for fact in await store.load(CITY, ALICE, APP, as_of=before)]
+        print(f"now {await memory.value(CITY)}, before {', '.join(then)}")
 
         await store.forget(ALICE, APP, concept=LANGUAGES, value="Java")
-        [known] = await store.load(LANGUAGES, ALICE, APP)
-        print(f"languages: {', '.join(known.values)}")
+        print(f"languages: {', '.join(await memory.values(LANGUAGES))}")
 
         gone = await store.forget(ALICE, APP, source=FactSource(SourceKind.USER, "chat-17"))
         print(f"forgotten with its conversation: {gone}")

@@ -65,8 +65,7 @@ async def main() -> None:
                 tasks.start_soon(talk, name, question.format(colour))
 
     for name, colour in LIKES.items():
-        [fact] = await memory.view(subjects=[USER.of(name)]).current(COLOUR)
-        assert fact.value == colour
+        assert await memory.of(name).value(COLOUR) == colour
 
     try:
         await agent.run("Who am I?")

@@ -282,8 +282,8 @@ async def main() -> None:
         await store.save(SingleFact(THEME, "dark"), ALICE, APP)
         await store.save(MultipleFacts(SNACKS, ("김밥", "nuts")), ALICE, APP)
 
-        [theme] = await store.load(THEME, ALICE, APP)
-        print(f"theme: {theme.value}")
+        for theme in await store.load(THEME, ALICE, APP):
+            print(f"theme: {theme.value}")
         print(f"saved {len(await store.history(THEME, ALICE, APP))} times")
         for fact in await store.load_by_description("김밥", ALICE, APP):
             print(f"found: {', '.join(fact.values)}")

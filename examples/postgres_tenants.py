@@ -41,8 +41,8 @@ async def main(dsn: str, folder: Path) -> None:
     ):
         await one_host.migrate()  # in a deployment step, as a role that may create tables
         await one_host.save(SingleFact(CITY, "Busan"), USER.of("alice"), APP)
-        [fact] = await another_host.load(CITY, USER.of("alice"), APP)
-        print(f"another host reads: {fact.value}")
+        for fact in await another_host.load(CITY, USER.of("alice"), APP):
+            print(f"another host reads: {fact.value}")
         print(f"another tenant reads: {await south.load(CITY, USER.of('alice'), APP)}")
 
         anchor = await one_host.anchor()  # keep it outside the database

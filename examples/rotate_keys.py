@@ -38,8 +38,8 @@ async def main(folder: str) -> None:
 
     for name, key in (("new", new), ("recovery", recovery)):
         async with open_store(folder, key) as store:
-            [fact] = await store.load(CITY, ALICE, APP)
-            print(f"{name} key: {fact.value}")
+            for fact in await store.load(CITY, ALICE, APP):
+                print(f"{name} key: {fact.value}")
 
     try:
         async with open_store(folder, old) as store:

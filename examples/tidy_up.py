@@ -54,7 +54,7 @@ def memory_of(store: LocalFileMemoryProvider) -> AgentMemory:
 
 async def show(memory: AgentMemory) -> None:
     """Print the current values."""
-    values = [value for fact in await memory.current(SKILLS) for value in fact.values]
+    values = await memory.values(SKILLS)
     print("known:", ", ".join(values))
 
 

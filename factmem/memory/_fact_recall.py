@@ -18,7 +18,7 @@ from factmem.llm.messages import (
     own_text,
     put_own_text,
 )
-from factmem.memory._loading import current_instructions, separated
+from factmem.memory._loading import current_instructions, look_elsewhere, separated
 from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import Scopes, Subjects
 from factmem.models.boundary import Boundary
@@ -62,7 +62,10 @@ async def recall_facts(
         if everywhere is not None:
             return await _search_everywhere(parts, query, operation, everywhere)
         operation.places = parts.selection.places(subjects, scopes)
-        return await _search_places(parts, [query], operation)
+        found = await _search_places(parts, [query], operation)
+    if not found:
+        await look_elsewhere(parts)
+    return found
 
 
 async def recall_into(

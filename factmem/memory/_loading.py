@@ -10,11 +10,14 @@ instructions: otherwise a page could control every later run. In a place without
 share, a quote could be from another user and is not an instruction either.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from factmem._arguments import expect
+from factmem.errors import InputValueError, StorageError
 from factmem.events import MemoryOperation
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.ledger.resolution import PlacedFact, Resolution
@@ -27,15 +30,23 @@ from factmem.models.facts import (
     AnyFact,
     Concept,
     FactSource,
+    FactType,
     L,
     MultipleFacts,
     SingleFact,
     SourceKind,
+    V,
 )
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport
+from factmem.providers._four_methods import as_store
 from factmem.providers._reader import MANY
-from factmem.providers.store import FactStore
+from factmem.providers.store import FactStore, is_complete
+
+_log = logging.getLogger("factmem.memory")
+
+_MOST_LOOKED_AT = 1000
+"""The most places whose scopes a memory without facts names: a page takes milliseconds."""
 
 
 async def separated(
@@ -134,6 +145,9 @@ async def load_into(
     facts, followed = await separated(parts, resolution)
     before = own_text(messages, MEMORY_MESSAGE)
 
+    if not facts.placed and not followed:
+        await look_elsewhere(parts)
+
     def ask() -> LoadReport[Any]:
         message = parts.settings.message
         return message.report(before, facts, places, asked, instructions=followed)
@@ -149,13 +163,59 @@ async def current_facts_of(parts: MemoryParts, concept: Concept[Any, L]) -> list
     resolution = await parts.reader.concept(concept, places)
     if resolution.unreadable:
         raise resolution.unreadable[0].error
+    if not resolution.placed:
+        await look_elsewhere(parts)
     return resolution.facts
+
+
+async def current_value(parts: MemoryParts, concept: Concept[V, Any]) -> V | None:
+    """Return the value of a concept with one value, or None."""
+    if checked_concept(concept).fact_type is FactType.MULTIPLE:
+        raise InputValueError(
+            f"The concept {concept.keyword!r} has many values: await memory.values(concept)"
+        )
+    facts = await current_facts_of(parts, concept)
+    return facts[0].values[0] if facts else None
+
+
+async def current_values(parts: MemoryParts, concept: Concept[V, Any]) -> list[V]:
+    """Return the values of a concept."""
+    facts = await current_facts_of(parts, concept)
+    return [value for fact in facts for value in fact.values]
 
 
 async def current_facts(parts: MemoryParts) -> CurrentFacts:
     """Return the current facts of every concept, ordered by keyword."""
     resolution = await parts.reader.everything(await _places(parts))
+    if not resolution.placed:
+        await look_elsewhere(parts)
     return CurrentFacts(resolution.facts, resolution.unreadable)
+
+
+async def look_elsewhere(parts: MemoryParts) -> None:
+    """Log once if the store has facts, but none of the memory's subjects in its scopes.
+
+    A program that opens the same folder with another product or subject would otherwise take it for
+    an empty store. A new user among others is no such case. Names of users are not logged.
+    """
+    settings, selection = parts.settings, parts.selection
+    if settings.is_looked or not is_complete(store := as_store(settings.provider)):
+        return
+    settings.is_looked, scopes = True, selection.profile.scopes()
+    with suppress(StorageError):
+        own = [each.every() if each.per_entity else each for each in selection.subjects]
+        if await store.list_places(subjects=own, scopes=scopes, limit=1):
+            return
+        places = await store.list_places(limit=_MOST_LOOKED_AT)
+        found = sorted({f"{each.subject.name} in {each.scope}" for each in places})
+        if found:
+            settings.elsewhere = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+            _log.warning(
+                "The store has no facts of %s, where this memory looks, and has some of %s: pass the "
+                "product, or scopes and subjects, of the program that saved them",
+                ", ".join(f"{each.name} in {scope}" for each in own for scope in scopes),
+                settings.elsewhere,
+            )
 
 
 async def origin_in(parts: MemoryParts, fact: AnyFact) -> FactOrigin | None:

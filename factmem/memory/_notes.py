@@ -11,6 +11,7 @@ from factmem.errors import InputTypeError, InputValueError, MemoryAccessError, S
 from factmem.ledger._presentation import facts_of
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.ledger import Ledger
+from factmem.memory._loading import look_elsewhere
 from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._unchanged import Expected, check_unchanged, expected_version
@@ -28,6 +29,7 @@ from factmem.models.facts import (
 from factmem.models.places import Place
 from factmem.models.profile import P, Profile, loaded_profile, values_of
 from factmem.models.when import moment
+from factmem.providers.results import Forgotten
 from factmem.providers.store import FactStore, fact_store
 
 F = TypeVar("F", bound=AnyFact)
@@ -104,6 +106,15 @@ async def save_unchanged(parts: MemoryParts, fact: F, if_unchanged: Expected | N
     return replace(fact, timestamp=moment(at))
 
 
+async def clear_in(parts: MemoryParts, concept: Concept[Any, Any]) -> Forgotten:
+    """Forget the current values of a concept."""
+    places = parts.selection.places()
+    found = await parts.reader.concept(checked_concept(concept), places)
+    if not found.placed and not found.unreadable:  # else values that held before are forgotten
+        return Forgotten(0)
+    return await MemoryContents(parts).forget(concept=concept)
+
+
 async def load_profile(parts: MemoryParts, profile: type[P]) -> P:
     """Return an instance with the current values."""
     places = parts.selection.places()
@@ -114,6 +125,8 @@ async def load_profile(parts: MemoryParts, profile: type[P]) -> P:
         facts[name] = tuple(resolution.facts)
         if resolution.unreadable:
             unreadable[name] = resolution.unreadable[0].error
+    if not any(facts.values()) and not unreadable:
+        await look_elsewhere(parts)
     return loaded_profile(profile, facts, unreadable)
 
 

@@ -106,6 +106,10 @@ class MemorySettings:
         )
         self.synonyms: KeywordSynonyms | None = _synonyms(self.embedder, self.events)
         self.indexes: IndexCache = IndexCache()
+        self.is_looked = False
+        """Whether a first empty load has looked for facts in other places of the store."""
+        self.elsewhere = ""
+        """The subjects and scopes that have facts, if none of the memory's has any."""
         self.told: set[str] = set()
         """The keywords whose concepts the store was told."""
 

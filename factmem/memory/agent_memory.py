@@ -18,8 +18,16 @@ from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._chat_detection import detect_in_chat, detect_in_texts
 from factmem.memory._fact_recall import recall_facts, recall_into
-from factmem.memory._loading import current_facts, current_facts_of, load_into, origin_in
+from factmem.memory._loading import (
+    current_facts,
+    current_facts_of,
+    current_value,
+    current_values,
+    load_into,
+    origin_in,
+)
 from factmem.memory._notes import (
+    clear_in,
     edited_profile,
     load_profile,
     note_of,
@@ -52,6 +60,7 @@ from factmem.prompt.memory_message import FORM, LoadReport, MessageForm
 from factmem.providers._view import StoreView
 from factmem.providers.conversations import rest_of
 from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.results import Forgotten
 from factmem.providers.store import FactStore, fact_store
 from factmem.recall.match import RecallReport, RecallResult, RecallSettings
 
@@ -68,7 +77,6 @@ __all__ = ["AgentMemory"]
 _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
 _DETECTION = Detection()
-_APP = MemoryScopesProfile(product="app")
 _USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
 _STAND_IN = "someone"
 
@@ -164,7 +172,10 @@ class AgentMemory:
     def __repr__(self) -> str:
         kind = "read-only view" if self.boundary.is_read_only else "view"
         part = "" if self.boundary == UNBOUNDED else f", {kind}"
-        return f"<{type(self).__name__} in {type(self._settings.provider).__name__}: {self._parts.selection}{part}>"
+        found = self._settings.elsewhere
+        note = f"; empty when first read, the store has facts of {found}" if found else ""
+        store = type(self._settings.provider).__name__
+        return f"<{type(self).__name__} in {store}: {self._parts.selection}{part}{note}>"
 
     @classmethod
     @asynccontextmanager
@@ -173,6 +184,7 @@ class AgentMemory:
         folder: str | os.PathLike[str],
         *,
         user: str | None = None,
+        product: str = "app",
         chat_model: ChatModel | None = None,
         embedder: Embedder | str | None = None,
         concepts: Concepts = (),
@@ -186,9 +198,11 @@ class AgentMemory:
 
         The folder is created if it does not exist; with `must_exist`, `StorageError` is raised
         instead. Its files are not encrypted, unless `storage` is
-        an `EncryptedStorage`. `user` is the entity to bind; see `of`. The subject is the per-entity
-        subject `user`, and the scope is the product `app`. For others, or to share a store between
-        users, open it with `LocalFileMemoryProvider`.
+        an `EncryptedStorage`. The memory has one scope, the product, and one subject, the per-entity
+        subject `user`, bound to `user` as by `of`. Another program that opens the folder finds the
+        facts with the same product: `AgentMemory.open("memory", user="alice")`, or
+        `AgentMemory(store, scopes=MemoryScopesProfile(product="app"), subjects=[USER])`. For others,
+        or to share a store between users, open it with `LocalFileMemoryProvider`.
         """
         from factmem.providers.local_file import LocalFileMemoryProvider  # slow to import
 
@@ -200,7 +214,7 @@ class AgentMemory:
                 embedder=embedder,
                 concepts=concepts,
                 subjects=[_USER],
-                scopes=_APP,
+                scopes=MemoryScopesProfile(product=product),
             ) as memory,
         ):
             yield memory if user is None else memory.of(user)
@@ -404,6 +418,8 @@ class AgentMemory:
     @overload
     async def current(self, concept: Concept[Any, L]) -> list[L]: ...
     @overload
+    async def current(self, concept: Concept[Any, Any]) -> Sequence[AnyFact]: ...
+    @overload
     async def current(self, concept: type[P]) -> P: ...
     @overload
     async def current(self, concept: None = None) -> CurrentFacts: ...
@@ -427,6 +443,26 @@ class AgentMemory:
             return await load_profile(self._parts, concept)
         return await current_facts_of(self._parts, concept)
 
+    async def value(self, concept: Concept[V, SingleFact[Any]]) -> V | None:
+        """Return the current value of a concept with one value; None if there is none.
+
+            city = await memory.value(CITY)
+
+        See `current`. A concept with many values raises `ValueError`: `values` returns them.
+        """
+        return await current_value(self._parts, concept)
+
+    async def values(self, concept: Concept[V, Any]) -> list[V]:
+        """Return the current values of a concept, those of the most specific place first."""
+        return await current_values(self._parts, concept)
+
+    async def clear(self, concept: Concept[Any, Any]) -> Forgotten:
+        """Forget the current values of a concept, in all places of the memory. History keeps them.
+
+        `contents.forget` forgets single values, and purges.
+        """
+        return await clear_in(self._parts, concept)
+
     @overload
     async def save(
         self,
@@ -445,15 +481,6 @@ class AgentMemory:
         confirmed: bool = ...,
         if_unchanged: Expected | EllipsisType | None = ...,
     ) -> MultipleFacts[V]: ...
-    @overload
-    async def save(
-        self,
-        concept: Concept[V, SingleFact[V] | MultipleFacts[V]],
-        value: V | Iterable[V],
-        *,
-        confirmed: bool = ...,
-        if_unchanged: Expected | EllipsisType | None = ...,
-    ) -> AnyFact: ...
     @overload
     async def save(self, concept: Profile) -> None: ...
     async def save(

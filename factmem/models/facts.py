@@ -78,9 +78,12 @@ __all__ = [
 ]
 
 
-F = TypeVar("F", bound="AnyFact", default="SingleFact[T]")
 V = TypeVar("V")
 T = TypeVar("T", default=str)
+# Covariant, so that mypy takes [AGE, CITY] for a list of concepts. `save(AGE, "36")` stays wrong,
+# because the second parameter has the type of the values, too, and facts are invariant.
+T_co = TypeVar("T_co", default=str, covariant=True)
+F_co = TypeVar("F_co", default="SingleFact[T_co]", covariant=True)
 T_stored_facts = TypeVar("T_stored_facts")
 F_stored_facts = TypeVar("F_stored_facts")
 
@@ -256,7 +259,7 @@ class _Options(TypedDict, total=False):
     review: bool
 
 
-class Concept(Generic[T, F]):
+class Concept(Generic[T_co, F_co]):
     """A topic of facts, such as "the user's preferred IDE theme".
 
     The keyword identifies it in storage; models read the description. The second type parameter is
@@ -292,10 +295,10 @@ class Concept(Generic[T, F]):
     keyword: str
     description: str
     fact_type: FactType
-    value_type: TypeForm[T]
+    value_type: TypeForm[T_co]
     detect: bool
     was: tuple[str, ...]
-    read: Callable[[Any], T] | None
+    read: Callable[[Any], T_co] | None
     review: bool
     _codec: ValueCodec
 
@@ -337,7 +340,7 @@ class Concept(Generic[T, F]):
     ) -> None: ...
     @overload
     def __init__(
-        self: "Concept[Any, SingleFact[Any] | MultipleFacts[Any]]",
+        self: "Concept[Any, Any]",
         keyword: str,
         description: str,
         fact_type: FactType,
@@ -693,7 +696,7 @@ class SingleFact(AnyFact, Generic[T]):
 
         def __init__(
             self,
-            concept: "Concept[T, SingleFact[T]] | Concept[T, SingleFact[T] | MultipleFacts[T]]",
+            concept: "Concept[T, SingleFact[T]]",
             value: T,
             **fields: Unpack["_Fields"],
         ) -> None: ...
@@ -729,7 +732,7 @@ class MultipleFacts(AnyFact, Generic[T]):
 
         def __init__(
             self,
-            concept: "Concept[T, MultipleFacts[T]] | Concept[T, SingleFact[T] | MultipleFacts[T]]",
+            concept: "Concept[T, MultipleFacts[T]]",
             values: Iterable[T],
             **fields: Unpack["_Fields"],
         ) -> None: ...

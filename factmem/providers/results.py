@@ -27,7 +27,15 @@ from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models._display import Displayed
 from factmem.models._values import Canonical, JsonValue, canonical, checked_name
-from factmem.models.facts import AnyFact, Concept, FactSource, FactType, checked_metadata
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    checked_metadata,
+)
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import before, moment, stamp, utc
@@ -224,7 +232,7 @@ _OLDER = "older_than=timedelta(days=90)"
 class ForgetConditions(TypedDict, Generic[T], total=False):
     """The arguments of `forget` that select values. A value must meet all that are passed."""
 
-    concept: Concept[T, Any] | None
+    concept: Concept[Any, SingleFact[T] | MultipleFacts[T]] | None
     """Values with this concept's keyword."""
     value: T | EllipsisType
     """This value of `concept`."""

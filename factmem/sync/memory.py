@@ -24,6 +24,7 @@ from factmem.models.profile import P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import TimeProvider
 from factmem.prompt.memory_message import LoadReport
+from factmem.providers.results import Forgotten
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.sync._contents import ContentsSync
 from factmem.sync._conversations import ConversationsSync, ConversationSync
@@ -186,6 +187,9 @@ class MemorySync(WrapsContext[AgentMemory]):
     def current(self, concept: Concept[Any, L]) -> list[L]: ...
 
     @overload
+    def current(self, concept: Concept[Any, Any]) -> Sequence[AnyFact]: ...
+
+    @overload
     def current(self, concept: type[P]) -> P: ...
 
     @overload
@@ -198,6 +202,18 @@ class MemorySync(WrapsContext[AgentMemory]):
         any_call: Any = self._wrapped.current
         result: Sequence[AnyFact] | Profile = self._portal.call(any_call, concept)
         return result
+
+    def value(self, concept: Concept[V, SingleFact[Any]]) -> V | None:
+        """Return the current value of a concept with one value; None if there is none."""
+        return self._portal.call(self._wrapped.value, concept)
+
+    def values(self, concept: Concept[V, Any]) -> list[V]:
+        """Return the current values of a concept, those of the most specific place first."""
+        return self._portal.call(self._wrapped.values, concept)
+
+    def clear(self, concept: Concept[Any, Any]) -> Forgotten:
+        """Forget the current values of a concept, in all places of the memory. History keeps them."""
+        return self._portal.call(self._wrapped.clear, concept)
 
     @overload
     def save(
@@ -218,16 +234,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         confirmed: bool = ...,
         if_unchanged: Expected | EllipsisType | None = ...,
     ) -> MultipleFacts[V]: ...
-
-    @overload
-    def save(
-        self,
-        concept: Concept[V, SingleFact[V] | MultipleFacts[V]],
-        value: V | Iterable[V],
-        *,
-        confirmed: bool = ...,
-        if_unchanged: Expected | EllipsisType | None = ...,
-    ) -> AnyFact: ...
 
     @overload
     def save(self, concept: Profile) -> None: ...

@@ -31,6 +31,8 @@ async def values_have_their_types(memory: AgentMemory) -> None:
     assert_type((await memory.current(AGE))[0].value, int)
     assert_type((await memory.current(LANGUAGES))[0].values, tuple[str, ...])
     assert_type(await memory.current(), CurrentFacts)
+    assert_type(await memory.value(AGE), int | None)
+    assert_type(await memory.values(LANGUAGES), list[str])
 
 
 async def any_list_of_message_dicts_is_a_chat(memory: AgentMemory) -> None:

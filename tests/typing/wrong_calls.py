@@ -7,7 +7,15 @@ Each ignore comment names the error; a checker that saw none would report the co
 from collections.abc import Sequence
 from typing import Any
 
-from factmem import Concept, FactStore, FactType, MemoryScope, MemorySubject, SingleFact
+from factmem import (
+    AgentMemory,
+    Concept,
+    FactStore,
+    FactType,
+    MemoryScope,
+    MemorySubject,
+    SingleFact,
+)
 from factmem.memory.contents import MemoryContents
 from factmem.models import AnyFact, MultipleFacts
 from factmem.providers.provider import AgentMemoryProvider
@@ -35,6 +43,26 @@ async def wrong(provider: AgentMemoryProvider, store: FactStore, contents: Memor
     SingleFact(TAGS, "a")  # type: ignore[arg-type]
     MultipleFacts(NAME, ["a"])  # type: ignore[arg-type]
     await store.save(SingleFact(TAGS, "a"), USER, APP)  # type: ignore[arg-type]
+
+
+async def wrong_in_a_memory(memory: AgentMemory) -> None:
+    await memory.value(TAGS)  # type: ignore[arg-type]
+    await memory.save(AGE, "36")  # type: ignore[misc]
+    await memory.save(NAME, ["Ada"])  # type: ignore[misc]
+    await memory.save(TAGS, [1])  # type: ignore[arg-type]
+
+
+CONCEPTS = [AGE, NAME, TAGS]
+
+
+async def right_in_a_memory(store: FactStore) -> None:
+    memory = AgentMemory(store, concepts=CONCEPTS)
+    print(await memory.value(NAME), await memory.value(AGE))
+    await memory.save(AGE, 36)
+    await memory.save(TAGS, ["a"])
+    for concept in CONCEPTS:
+        print(concept.keyword, await memory.current(concept), await memory.values(concept))
+        await memory.clear(concept)
 
 
 async def right(store: FactStore, facts: Sequence[AnyFact], any_: Concept[Any, Any]) -> None:

@@ -18,7 +18,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from factmem.agent.agent import Agent as Agent
     from factmem.agent.nodes import Strategy as Strategy
+    from factmem.detection.compression import RetrieveFactsFromHistory as RetrieveFactsFromHistory
     from factmem.detection.report import Detection as Detection
+    from factmem.detection.report import DetectionReport as DetectionReport
     from factmem.embedding.base import Embedder as Embedder
     from factmem.embedding.callable import CallableEmbedder as CallableEmbedder
     from factmem.embedding.openai import OpenAIEmbedder as OpenAIEmbedder
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from factmem.llm.base import ChatModel as ChatModel
     from factmem.llm.openai import OpenAIChatModel as OpenAIChatModel
     from factmem.memory.agent_memory import AgentMemory as AgentMemory
+    from factmem.models.actors import acting as acting
     from factmem.models.facts import Concept as Concept
     from factmem.models.facts import Fact as Fact
     from factmem.models.facts import FactSource as FactSource
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from factmem.models.facts import MultipleFacts as MultipleFacts
     from factmem.models.facts import SingleFact as SingleFact
     from factmem.models.facts import SourceKind as SourceKind
-    from factmem.models.facts import acting as acting
     from factmem.models.places import MemoryScope as MemoryScope
     from factmem.models.places import MemoryScopesProfile as MemoryScopesProfile
     from factmem.models.places import MemoryScopeType as MemoryScopeType
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from factmem.models.profile import Profile as Profile
     from factmem.models.profile import remembered as remembered
     from factmem.providers.in_memory import InMemoryProvider as InMemoryProvider
+    from factmem.providers.in_memory import NoMemory as NoMemory
     from factmem.providers.local_file import LocalFileMemoryProvider as LocalFileMemoryProvider
     from factmem.providers.provider import AgentMemoryProvider as AgentMemoryProvider
     from factmem.providers.storages import EncryptedStorage as EncryptedStorage
@@ -61,7 +64,8 @@ else:
         {
             "agent.agent": ["Agent"],
             "agent.nodes": ["Strategy"],
-            "detection.report": ["Detection"],
+            "detection.compression": ["RetrieveFactsFromHistory"],
+            "detection.report": ["Detection", "DetectionReport"],
             "embedding.base": ["Embedder"],
             "embedding.callable": ["CallableEmbedder"],
             "embedding.openai": ["OpenAIEmbedder"],
@@ -71,6 +75,7 @@ else:
             "llm.base": ["ChatModel"],
             "llm.openai": ["OpenAIChatModel"],
             "memory.agent_memory": ["AgentMemory"],
+            "models.actors": ["acting"],
             "models.facts": [
                 "Concept",
                 "Fact",
@@ -79,7 +84,6 @@ else:
                 "MultipleFacts",
                 "SingleFact",
                 "SourceKind",
-                "acting",
             ],
             "models.places": [
                 "MemoryScope",
@@ -91,7 +95,7 @@ else:
             "models.profile": ["Profile", "remembered"],
             "providers.provider": ["AgentMemoryProvider"],
             "providers.store": ["FactStore"],
-            "providers.in_memory": ["InMemoryProvider"],
+            "providers.in_memory": ["InMemoryProvider", "NoMemory"],
             "providers.local_file": ["LocalFileMemoryProvider"],
             "providers.storages": ["EncryptedStorage", "SimpleStorage"],
             "recall.match": ["RecallSettings"],

@@ -24,7 +24,7 @@ from factmem._cli.options import GIVEN, REVEAL, Options
 from factmem._cli.output import Answer, print_error
 from factmem.encryption.key import Key
 from factmem.errors import FactmemError
-from factmem.models.facts import acting
+from factmem.models.actors import acting
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Read": ("show", "recall", "places", "stats", "browse"),

@@ -47,8 +47,9 @@ from factmem.events import MemoryEvents
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.review import InboxItem, MemoryReview
+from factmem.models.actors import acting
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.facts import FactState, SingleFact, acting
+from factmem.models.facts import FactState, SingleFact
 from factmem.models.places import Identity, Place
 from factmem.models.when import moment, system_clock
 from factmem.providers._reader import FactReader

@@ -37,6 +37,7 @@ from factmem._cli.targets import Kind, Target, held_anywhere, held_in, kind_of, 
 from factmem._concurrency.garbage import paused_collection
 from factmem.encryption.key import Key
 from factmem.ledger.resolution import PlacedFact
+from factmem.models.actors import acting
 from factmem.models.facts import (
     AnyFact,
     FactSource,
@@ -44,7 +45,6 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
     SourceKind,
-    acting,
 )
 from factmem.models.places import Place
 from factmem.providers.results import ErasureReceipt

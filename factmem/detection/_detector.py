@@ -24,7 +24,8 @@ from factmem.detection.report import DetectionReport, DetectionRequest, Retracti
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Message
-from factmem.models.facts import AnyFact, acting_unless_named
+from factmem.models.actors import acting_unless_named
+from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.prompt._transcript import SaidMessage, Transcript
 from factmem.providers._reader import FactReader

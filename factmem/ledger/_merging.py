@@ -34,7 +34,7 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import JsonValue, canonical
-from factmem.models.facts import NOBODY, By
+from factmem.models.actors import NOBODY, By
 
 _Kind: TypeAlias = Literal["facts", "forget", "retract"]
 _KINDS: tuple[_Kind, ...] = ("facts", "forget", "retract")

@@ -37,7 +37,8 @@ from factmem.ledger._presentation import (
 )
 from factmem.ledger.entries import ForgottenItem, RetractedValue, StoredFact, source_of
 from factmem.models._values import Canonical, canonical
-from factmem.models.facts import NOBODY, AnyFact, By, Concept, FactSource, FactType, L
+from factmem.models.actors import NOBODY, By
+from factmem.models.facts import AnyFact, Concept, FactSource, FactType, L
 from factmem.models.when import moment
 
 

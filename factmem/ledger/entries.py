@@ -23,18 +23,16 @@ from typing_extensions import TypedDict
 
 from factmem.errors import FactmemError, InputValueError
 from factmem.models._values import JsonValue, checked_name, checked_text, codec_of, json_type
+from factmem.models.actors import NOBODY, By, present_actor
 from factmem.models.facts import (
     MAX_BEFORE,
     NO_METADATA,
-    NOBODY,
     AnyFact,
-    By,
     FactSource,
     FactState,
     SingleFact,
     SourceKind,
     checked_metadata,
-    present_actor,
 )
 from factmem.models.when import When, moment, stamp
 

@@ -29,8 +29,9 @@ from factmem.memory._parts import MemoryParts
 from factmem.models._checked import checked_concept
 from factmem.models._display import Displayed
 from factmem.models._values import canonical
+from factmem.models.actors import acting_unless_named
 from factmem.models.boundary import check_writable
-from factmem.models.facts import Concept, FactType, acting_unless_named, new_id
+from factmem.models.facts import Concept, FactType, new_id
 from factmem.models.places import Identity, Place
 from factmem.prompt._escaping import json_line, prompt_section
 from factmem.prompt._transcript import folded

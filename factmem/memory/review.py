@@ -21,14 +21,8 @@ from factmem.ledger.resolution import PlacedFact, is_version, version_of
 from factmem.memory._unchanged import changed, expected_version
 from factmem.models._display import Displayed
 from factmem.models._values import canonical
-from factmem.models.facts import (
-    AnyFact,
-    FactSource,
-    FactState,
-    SingleFact,
-    SourceKind,
-    acting_unless_named,
-)
+from factmem.models.actors import acting_unless_named
+from factmem.models.facts import AnyFact, FactSource, FactState, SingleFact, SourceKind
 from factmem.models.places import MemorySubject, Place
 from factmem.models.when import TimeProvider, stamp, utc
 from factmem.providers._reader import FactReader, each_of

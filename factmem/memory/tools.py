@@ -40,6 +40,7 @@ from factmem.memory._fact_recall import recall_facts
 from factmem.memory._parts import MemoryParts
 from factmem.memory.contents import MemoryContents
 from factmem.models._values import Canonical, canonical, checked_name
+from factmem.models.actors import acting_unless_named
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -49,7 +50,6 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
     SourceKind,
-    acting_unless_named,
 )
 from factmem.models.places import MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter

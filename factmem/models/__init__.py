@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
+    from factmem.models.actors import acting as acting
     from factmem.models.boundary import Boundary as Boundary
     from factmem.models.facts import AnyFact as AnyFact
     from factmem.models.facts import Concept as Concept
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from factmem.models.facts import MultipleFacts as MultipleFacts
     from factmem.models.facts import SingleFact as SingleFact
     from factmem.models.facts import SourceKind as SourceKind
-    from factmem.models.facts import acting as acting
     from factmem.models.places import MemoryScope as MemoryScope
     from factmem.models.places import MemoryScopesProfile as MemoryScopesProfile
     from factmem.models.places import MemoryScopeType as MemoryScopeType
@@ -33,6 +33,7 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "actors": ["acting"],
             "boundary": ["Boundary"],
             "facts": [
                 "AnyFact",
@@ -45,7 +46,6 @@ else:
                 "MultipleFacts",
                 "SingleFact",
                 "SourceKind",
-                "acting",
             ],
             "places": [
                 "MemoryScope",

@@ -7,8 +7,6 @@ load returns.
 
 Metadata of a fact: a small, immutable mapping of application data.
 
-Who changes facts, and how certain they are: actors, reasons and the states of values.
-
 Concepts: what a fact is about, and of which type its values are.
 
 The codec of a concept validates its values, and reads stored ones.
@@ -24,9 +22,7 @@ frozen, and gets its final class at the end. Python allows this only for classes
 """
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -38,7 +34,6 @@ from typing import (
     Any,
     Generic,
     Literal,
-    NamedTuple,
     NoReturn,
     TypeAlias,
     cast,
@@ -74,7 +69,6 @@ __all__ = [
     "MultipleFacts",
     "SingleFact",
     "SourceKind",
-    "acting",
 ]
 
 
@@ -169,10 +163,6 @@ def includes(metadata: Mapping[str, JsonValue], wanted: Mapping[str, JsonValue])
     )
 
 
-MAX_REASON = 1000
-"""The largest length of an actor and of a reason, in characters."""
-
-
 class FactState(StrEnum):
     """How far a fact has been decided."""
 
@@ -182,62 +172,6 @@ class FactState(StrEnum):
     """The application saved it, or a model learnt it."""
     CONFIRMED = "confirmed"
     """A person said so. What a model learns against it becomes a proposal."""
-
-
-class By(NamedTuple):
-    """Who made a change, and why."""
-
-    actor: str | None = None
-    reason: str | None = None
-
-
-NOBODY = By()
-_BY: ContextVar[By] = ContextVar("factmem_actor", default=NOBODY)
-
-
-def present_actor() -> By:
-    """Return the actor and the reason of changes that are made now."""
-    return _BY.get()
-
-
-@contextmanager
-def acting(actor: str, *, reason: str | None = None) -> Generator[None]:
-    """Name the actor and the reason of all changes in a block: a person, an agent, a program.
-
-        with acting("jane", reason="the customer called"):
-            await memory.review.correct(fact, "Silver")
-
-    Both are stored with the changes, in plain text like the facts. They are in histories, `why`,
-    bundles and events, never in prompts. An inner block hides the outer one.
-
-    Raises:
-        TypeError: One of them is not a string.
-        ValueError: `actor` is empty, or one of them is longer than 1,000 characters.
-    """
-    token = _BY.set(By(_checked(actor, "actor"), reason and _checked(reason, "reason")))
-    try:
-        yield
-    finally:
-        _BY.reset(token)
-
-
-@contextmanager
-def acting_unless_named(actor: str) -> Generator[None]:
-    """Name a program of factmem as the actor of a block, unless the application has named one."""
-    named = _BY.get()
-    token = _BY.set(named if named.actor is not None else By(actor, named.reason))
-    try:
-        yield
-    finally:
-        _BY.reset(token)
-
-
-def _checked(text: str, name: str) -> str:
-    if not checked_text(text, name).strip():
-        raise InputValueError(f"{name} must not be empty: acting('jane', reason='he called')")
-    if len(text) > MAX_REASON:
-        raise InputValueError(f"{name} must have at most {MAX_REASON} characters")
-    return text
 
 
 class FactType(StrEnum):

@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from factmem._arguments import expect_function
 from factmem.ledger.entries import Edit, Entry, ForgottenItem, RetractedValue, StoredFact, encoded
 from factmem.ledger.ledger import Ledger
+from factmem.models.actors import NOBODY, By
 from factmem.models.boundary import Boundary
-from factmem.models.facts import NOBODY, By
 from factmem.models.places import Identity
 from factmem.models.when import TimeProvider, stamp, system_clock, utc
 from factmem.providers.results import PlaceInfo

@@ -7,7 +7,7 @@ from factmem.errors import StorageError
 from factmem.ledger._items import Condition
 from factmem.ledger.entries import Edit, Entry
 from factmem.ledger.ledger import Ledger
-from factmem.models.facts import present_actor
+from factmem.models.actors import present_actor
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import stamp
 from factmem.providers._arguments import check_purge

@@ -19,14 +19,9 @@ from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, 
 from factmem.ledger.history import FactChange, Histories, History, history
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.models._checked import checked_concept, checked_concepts
+from factmem.models.actors import present_actor
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    ConceptDefinition,
-    L,
-    present_actor,
-)
+from factmem.models.facts import AnyFact, Concept, ConceptDefinition, L
 from factmem.models.places import (
     DEFINITIONS,
     Identity,

@@ -6,6 +6,7 @@ import pytest
 
 from factmem.ledger._undo import undoing
 from factmem.ledger.history import change_ids
+from factmem.models.actors import acting
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -15,7 +16,6 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
     SourceKind,
-    acting,
 )
 from factmem.models.places import Place
 from factmem.providers.results import RetractedFact

@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from factmem.ledger.history import FactChange
-from factmem.models.facts import SingleFact, acting
+from factmem.models.actors import acting
+from factmem.models.facts import SingleFact
 from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider

@@ -70,7 +70,7 @@ async def run(options: argparse.Namespace) -> Score:
             key = os.environ.get("OPENAI_API_KEY", "none")  # a local server accepts any
             inner = OpenAIChatModel(options.model, base_url=options.base_url, api_key=key)
         model = Recorder(inner)
-        report, store = await detect(dialogue, model, Detection(doubtful=options.doubtful))
+        report, store = await detect(dialogue, model, Detection(verify=options.verify))
         if options.record:
             await _write(Path(options.record), dialogue, model.answers)
         if options.prompts:
@@ -112,7 +112,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--base-url", help="an OpenAI-compatible endpoint")
     parser.add_argument("--record", help="a folder for the answers")
     parser.add_argument("--prompts", help="a folder for the prompts")
-    parser.add_argument("--doubtful", default="keep", choices=["keep", "verify", "reject"])
+    parser.add_argument("--verify", choices=["new"])
     return parser.parse_args(arguments)
 
 

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from pydantic import JsonValue
@@ -23,22 +23,22 @@ _PART_MARKS = frozenset("+#")
 """Marks that are part of a keyword: "c++" is not "c"."""
 _PATH_MARKS = frozenset("/\\")
 """Marks of paths: a keyword must not look like one."""
-_FILLERS = frozenset(
-    ("a", "an", "current", "currently", "home", "my", "own", "personal", "the", "user", "users")
-)
-"""Words that do not change the meaning of a keyword: "home-city" and "user-city" are "city"."""
+_ARTICLES = frozenset(("a", "an", "my", "the"))
+"""Words that do not change the meaning of a keyword. Others do: a current city is no home city."""
+_CONFUSABLE = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTIC")
+"""Alphabets that share the shapes of letters."""
 
 
 def tidy_keyword(text: str) -> str:
     """Return a keyword as words in lower case, joined by hyphens.
 
     Raises:
-        ValueError: It looks like a path, holds control characters, or has no letter or digit; or
-            it is longer than 64 characters.
+        ValueError: It looks like a path, holds control characters, mixes alphabets in a word, or has
+            no letter or digit; or it is longer than 64 characters.
     """
     if len(text) > _LONGEST:
         raise ValueError(f"is longer than {MAX_KEYWORD} characters")
-    plain = normalized("NFKC", text)
+    plain = "".join(c for c in normalized("NFKC", text) if unicodedata.category(c) != "Cf")
     if _PATH_MARKS & set(plain) or ".." in plain:
         raise ValueError("looks like a path")
     words = [""]
@@ -52,12 +52,23 @@ def tidy_keyword(text: str) -> str:
             words.append(char)
         else:
             words[-1] += char
+    if any(len({*_alphabets(word)}) > 1 for word in words):
+        raise ValueError("mixes letters of several alphabets that look alike")
     keyword = "-".join(each for each in words if each).casefold()
     if not any(char.isalnum() for char in keyword):
         raise ValueError("has no letter or digit")
     if len(keyword) > MAX_KEYWORD:
         raise ValueError(f"is longer than {MAX_KEYWORD} characters")
     return checked_name(keyword, "keyword")
+
+
+def _alphabets(word: str) -> Iterator[str]:
+    """Yield the alphabet of each letter that another alphabet has in the same shape."""
+    for char in word:
+        if not char.isascii() or char.isalpha():
+            name = unicodedata.name(char, "").partition(" ")[0]
+            if name in _CONFUSABLE:
+                yield name
 
 
 class Keywords:
@@ -68,12 +79,15 @@ class Keywords:
     the one that was added first.
     """
 
-    def __init__(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+    def __init__(self, concepts: Collection[Concept[Any, Any]]) -> None:
         self._exact: set[str] = set()
         self._alike: dict[str, str] = {}
         self._near: dict[tuple[str, ...], str] = {}
         for concept in concepts:
             self.add(concept.keyword)
+        for concept in concepts:
+            for former in concept.was:
+                self._alike.setdefault(alike(former), concept.keyword)
 
     def add(self, keyword: str) -> None:
         """Add a known keyword."""
@@ -102,13 +116,13 @@ def alike(keyword: str) -> str:
 
 
 def near_key(keyword: str) -> tuple[str, ...]:
-    """Return a key that is equal for keywords of the same words: "hobbies" and "user-hobby"."""
+    """Return a key that is equal for keywords of the same words: "hobbies" and "my-hobby"."""
     try:
         words = tidy_keyword(keyword).split("-")
     except ValueError:
         return ()
     singular = {_singular(word) for word in words}
-    return tuple(sorted(singular - _FILLERS or singular))
+    return tuple(sorted(singular - _ARTICLES or singular))
 
 
 def _singular(word: str) -> str:
@@ -133,10 +147,10 @@ MAX_DEPTH = 4
 _ANY_JSON: object = JsonValue
 
 _NOTHING = frozenset(
-    {"unknown", "n/a", "null", "undefined", "unspecified"}
+    {"unknown", "n a", "null", "undefined", "unspecified"}
     | {f"not {said}" for said in ("known", "mentioned", "provided", "specified", "stated")}
 )
-"""Strings that models write in place of a missing value."""
+"""Words that models write in place of a missing value."""
 
 
 def given_values(
@@ -196,8 +210,7 @@ def _one_value(
     raw = raw.strip() if isinstance(raw, str) else raw
     is_text = concept.codec.is_plain_text
     is_free = is_text or concept.value_type is _ANY_JSON
-    words = raw[:40].casefold().rstrip(".") if isinstance(raw, str) else None
-    if is_free and (raw in ("", [], {}) or words in _NOTHING):
+    if is_free and (raw in ("", [], {}) or (isinstance(raw, str) and _is_placeholder(raw))):
         raise ValueError("is empty")
     if is_free and _is_deeper(raw, MAX_DEPTH):
         raise ValueError(f"is nested deeper than {MAX_DEPTH} levels, and no type asks for it")
@@ -212,6 +225,13 @@ def _one_value(
     except ValueError:
         message = "does not fit the concept's type"
     raise ValueError(message)
+
+
+def _is_placeholder(text: str) -> bool:
+    """Whether a string stands for a missing value: "-", "?", "N.A.", "[unknown]"."""
+    kinds = {unicodedata.category(char)[0] for char in text[:40]}
+    words = " ".join(_WORD.findall(text[:40].casefold()))
+    return kinds <= {"P", "Z", "C"} or words in _NOTHING
 
 
 def _is_deeper(raw: JsonValue, levels: int) -> bool:
@@ -230,7 +250,10 @@ def _load(raw: JsonValue, concept: Concept[Any, Any]) -> object:
 
 
 _WORD = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_UNSPACED = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
+)
+"""Letters of scripts without spaces: Kana, Han, Thai, Lao, Burmese, Khmer."""
 _HANGUL = re.compile("[\uac00-\ud7a3]")
 _STOP = frozenset(
     word
@@ -266,6 +289,85 @@ def stems(text: str) -> set[str]:
         else:
             found.add(word[:_STEM])
     return found
+
+
+_SHARED = frozenset(["a", "an", "do", "die", "en", "in", "is", "me", "no", "on", "so", "was", "we"])
+"""Stop words that other languages have as well."""
+
+
+def is_english_or_german(text: str) -> bool:
+    """Whether a sixth of the words in a text are common words of English or German."""
+    words = _WORD.findall(text.casefold())
+    return 6 * sum(word in _STOP - _SHARED for word in words) >= max(len(words), 1)
+
+
+_LETTERS = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "\u0131": "i", "ß": "ss", "æ": "ae", "œ": "oe"}
+)
+"""Letters with strokes, and ligatures, which Unicode does not decompose."""
+
+
+def plain_letters(text: str) -> str:
+    """Return a string without case, accents and vowel marks."""
+    letters = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
+    return unicodedata.normalize("NFC", "".join(c for c in letters if not unicodedata.combining(c)))
+
+
+def letters_of(word: str) -> list[tuple[str, int, int]]:
+    """Return the plain letters of a word, with the span of each part.
+
+    A word is one part; scripts without spaces give a part for each character.
+    """
+    if not _UNSPACED.search(word):
+        return [(plain_letters(word), 0, len(word))]
+    parts = [(plain_letters(char), at, at + 1) for at, char in enumerate(word)]
+    return [part for part in parts if part[0]]
+
+
+def has_common_word(value: str, text: str) -> bool:
+    """Whether a value shares a word or a number with a text, in any inflection.
+
+    Words that are joined count as well: "Haus" and "Hausboot", and Arabic words with their article.
+    """
+    if stems(value) & stems(text):
+        return True
+    plain = plain_letters(text)
+    words = {plain_letters(word) for word in _WORD.findall(normalized("NFKC", value))} - _STOP
+    said = set(_WORD.findall(plain)) - _STOP
+    return any(_is_akin(word, each) for word in words for each in said) or any(
+        len(word) >= _STEM and word in plain for word in words
+    )
+
+
+def added_words(value: str, quote: str, text: str) -> set[str]:
+    """Return the words of a value that an inexact quote has and its text does not have."""
+    words, quoted = (
+        {plain_letters(word) for word in _WORD.findall(normalized("NFKC", each))} - _STOP
+        for each in (value, quote)
+    )
+    said = set(_WORD.findall(plain_letters(text)))
+    return {
+        word
+        for word in words & quoted
+        if len(word) >= _STEM
+        and not any(_is_akin(word, each) for each in said)
+        and stems(word).isdisjoint(stems(text))
+    }
+
+
+_FEWEST_JAMO = 3
+"""Korean verbs with so many equal first letters are forms of one: "다님" and "다녔어요"."""
+
+
+def _is_akin(one: str, other: str) -> bool:
+    """Whether one word is the other with an ending, or holds it."""
+    short, long = sorted((one, other), key=len)
+    if has_unspaced_script(short):
+        first, second = (unicodedata.normalize("NFD", each) for each in (short, long))
+        is_verb = first[:_FEWEST_JAMO] == second[:_FEWEST_JAMO] and len(first) > _FEWEST_JAMO
+        return short in long or (is_verb and bool(_HANGUL.search(short)))
+    is_ending = len(short) > 2 and long.startswith(short) and len(long) - len(short) < _STEM
+    return short == long or is_ending or (len(short) >= _STEM and short in long)
 
 
 def word_count(text: str) -> int:

@@ -10,33 +10,43 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from factmem._text.spelling import Keywords, given_values, text_of, tidy_keyword, word_count
+from factmem._text.spelling import (
+    Keywords,
+    added_words,
+    given_values,
+    text_of,
+    tidy_keyword,
+    word_count,
+)
+from factmem.detection._earlier import message_digests
 from factmem.detection._evidence import (
-    DoubtFinder,
-    Statement,
+    Sentence,
     ends,
+    has_its_numbers,
+    is_quoted,
     is_telling,
     stated_period,
+    states,
 )
+from factmem.detection._items import Item, as_item
+from factmem.detection._near_quotes import near_span
 from factmem.detection._prose import Prose
 from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
-from factmem.llm._answer import unwrapped
 from factmem.models._values import Canonical, normalized
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.when import When
-from factmem.prompt._transcript import SaidMessage
+from factmem.prompt._transcript import FoldedText, SaidMessage, has_negation
 
 MAX_DESCRIPTION = 300
 """The longest description of a made-up concept, in characters."""
 MAX_QUOTE = 500
 """The longest quote that a fact stores, in characters."""
+_BESIDE = 300
+"""The characters before and after a quote whose words can be those of a value."""
 ORDINARY = 0.5
 """The importance of an item without a valid one; the prompt names the same number."""
-
-_ABOUT_THE_WAY = frozenset(Doubt) - {Doubt.NUMBER, Doubt.YEAR, Doubt.WORDS, Doubt.NEGATION}
-"""The doubts that apply to retractions: their value is an old one and not in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +68,26 @@ class Candidate:
     replaces: bool = False
     """Whether the item says that it replaces an earlier one."""
     doubts: tuple[Doubt, ...] = ()
+    """Why it is marked, or only a proposal; in the order of `Doubt`."""
+    digest: str = ""
+    """The digest of the cited message."""
+    is_instruction: bool = False
+    """Whether the application lets models follow values of its concept."""
+    as_instruction: tuple[Doubt, ...] = ()
+    """The doubts if its keyword is joined to such a concept."""
     since: When | None = None
     """From when the value holds, if the message says so."""
     until: When | None = None
-    is_own: bool = True
-    """Whether quote and value stand in the writer's own prose; only asked about messages of users."""
 
     @property
     def order(self) -> tuple[int, int]:
         """The order of statements: by message, then by position in the answer."""
         return self.source.message or 0, self.position
+
+    @property
+    def is_proposal(self) -> bool:
+        """Whether a person has to decide about it."""
+        return bool({*self.doubts} - {Doubt.NEAR})
 
     @property
     def is_over(self) -> bool:
@@ -88,6 +108,8 @@ class _Citation:
     message: SaidMessage
     span: tuple[int, int]
     quote: str
+    near_to: str = ""
+    """The quote of the model, if the message's words are only near to it."""
 
 
 class Rules:
@@ -107,57 +129,131 @@ class Rules:
         self._keywords = Keywords((*self._declared.values(), *self._concepts.values()))
         self._given = dict.fromkeys(self._concepts)
         self._asked_for = asks_for_secrets(self._declared.values())
-        self._doubts = DoubtFinder(transcript)
+        self._digests = message_digests(transcript.messages, request.conversation)
         self._prose: dict[int, Prose] = {}
         self._model = model
 
     def read(self, position: int, raw: JsonValue) -> list[Candidate] | RejectedItem:
         """Validate an item. Returns a candidate for each of its values, or the rejected item."""
         try:
-            item = _object(raw)
-            action = _action(item)
-            place = self._place(item)
+            item = as_item(raw)
+            place, is_of_another = self._place(item), self._is_of_another(item)
             concept, value = self._concept(item)
             values = _values(value, concept)
             citation = self._citation(item, values)
-            self._require_evidence(concept, values, citation, is_retraction=action == "retract")
+            self._require_evidence(concept, values, citation, is_retraction=item.is_retraction)
         except Refusal as refusal:
             return RejectedItem(position, refusal.reason, refusal.detail, raw)
         self._concepts.setdefault(concept.keyword, concept)  # for later items of the answer
         self._keywords.add(concept.keyword)
-        is_retraction, said_at = action == "retract", citation.message.said_at
+        message = citation.message
+        plain = self._transcript.text(message.number).plain
         since, until = stated_period(
-            {} if is_retraction else item,
-            self._transcript.text(citation.message.number).plain,
+            {} if item.is_retraction else item.fields,
+            plain,
             citation.span,
-            said_at,
+            message.said_at,
             is_event=concept.fact_type is FactType.MULTIPLE,
         )
-        return [
-            Candidate(
-                position,
-                is_retraction,
-                place,
-                concept,
-                value,
-                key,
-                _importance(item.get("importance")),
-                self._source(citation),
-                said_at,
-                raw,
-                is_declared=concept.keyword in self._declared,
-                replaces=action == "replace",
-                doubts=self._doubts_about(concept, key, citation, is_retraction=is_retraction),
-                since=since,
-                until=until,
-                is_own=self._is_own(citation, text_of(key)),
+        sentence = Sentence.around(plain, citation.span)
+        at_all = self._doubts(item, concept, citation, sentence)
+        if is_of_another:
+            at_all.add(Doubt.MODEL)
+        candidates: list[Candidate] = []
+        for key, each in values.items():
+            found = set(at_all)
+            if not item.is_retraction:
+                found |= self._doubts_about(concept, text_of(key), citation, sentence)
+            followed = self._doubts_to_follow(text_of(key), citation)
+            if concept.keyword in self.request.followed:
+                found |= followed
+            candidates.append(
+                Candidate(
+                    position,
+                    item.is_retraction,
+                    place,
+                    concept,
+                    each,
+                    key,
+                    _importance(item.fields.get("importance")),
+                    self._source(citation),
+                    message.said_at,
+                    raw,
+                    is_declared=concept.keyword in self._declared,
+                    replaces=item.is_replacement,
+                    doubts=tuple(doubt for doubt in Doubt if doubt in found),
+                    digest=self._digests[message.number],
+                    is_instruction=concept.keyword in self.request.followed,
+                    as_instruction=tuple(doubt for doubt in Doubt if doubt in at_all | followed),
+                    since=since,
+                    until=until,
+                )
             )
-            for key, value in values.items()
-        ]
+        return candidates
+
+    @property
+    def digests(self) -> Mapping[int, str]:
+        """The digest of each message by its number."""
+        return self._digests
+
+    def _doubts(
+        self, item: Item, concept: AnyConcept, citation: _Citation, sentence: Sentence
+    ) -> set[Doubt]:
+        """Return the doubts about an item that hold for each of its values."""
+        found: set[Doubt] = set()
+        if citation.near_to:
+            found.add(Doubt.NEAR)
+        if item.is_unstated:
+            found.add(Doubt.MODEL)
+        number = citation.message.number
+        if concept.keyword in self.request.followed:
+            return found  # whether it is the user's own request decides `_is_own`
+        if sentence.is_question():
+            found.add(Doubt.QUESTION)
+        if is_quoted(self._transcript.text(number).plain, citation.span):
+            found.add(Doubt.QUOTATION)
+        if self._transcript.spoken_by_another(number, citation.span[0]) is None:
+            found.add(Doubt.SPEAKER)
+        return found
+
+    def _doubts_about(
+        self, concept: AnyConcept, value: str, citation: _Citation, sentence: Sentence
+    ) -> set[Doubt]:
+        """Return the doubts about one value."""
+        found: set[Doubt] = set()
+        number, is_declared = citation.message.number, concept.keyword in self._declared
+        before, said = self._transcript.before(number), citation.message.said_at.date()
+        is_followed = concept.keyword in self.request.followed
+        if not is_followed and (concept.codec.is_plain_text or not is_declared):
+            examples = concept.description if is_declared else ""
+            plain, (start, end) = self._transcript.text(number).plain, citation.span
+            beside = plain[max(start - _BESIDE, 0) : end + _BESIDE]
+            about = f"{concept.keyword.replace('-', ' ')} {examples}"
+            is_stated = states(value, sentence, said, beside=beside, before=before, about=about)
+            if not is_stated or added_words(value, citation.near_to, plain):
+                found.add(Doubt.VALUE)
+            shown = f"{plain}\n{before}"
+            if not has_its_numbers(value, sentence, shown, said):
+                found.add(Doubt.NUMBER)
+        is_near_denial = citation.near_to and has_negation(sentence.quote)
+        if (is_near_denial or sentence.is_cut_from_negation()) and not has_negation(value):
+            found.add(Doubt.NEGATION)
+        return found
+
+    def _doubts_to_follow(self, value: str, citation: _Citation) -> set[Doubt]:
+        """Return the doubts about a value that a model would follow."""
+        found: set[Doubt] = set()
+        if not self.request.followed:
+            return found
+        if FoldedText(value).bare not in FoldedText(citation.quote).bare:
+            found.add(Doubt.VALUE)
+        if not self._is_own(citation, value):
+            found.add(Doubt.PASTED)
+        return found
 
     def _is_own(self, citation: _Citation, value: str) -> bool:
-        if not self.request.followed or citation.message.kind is not SourceKind.USER:
-            return True
+        if citation.message.kind is not SourceKind.USER:
+            return True  # such a source is not followed in any case
         number = citation.message.number
         if number not in self._prose:
             self._prose[number] = Prose(self._transcript.text(number).plain)
@@ -191,9 +287,9 @@ class Rules:
         """Whether the application declared a concept."""
         return concept.keyword in self._declared
 
-    def _place(self, item: Mapping[str, JsonValue]) -> Place:
-        scopes = self._places[self._subject(item.get("subject"))]
-        name = item.get("scope")
+    def _place(self, item: Item) -> Place:
+        scopes = self._places[self._subject(item.fields.get("subject"))]
+        name = item.fields.get("scope")
         if len(scopes) == 1 or name is None or name == "":
             return next(scopes[each] for each in MemoryScopeType if each in scopes)
         wanted = name.strip().casefold() if isinstance(name, str) else None
@@ -216,7 +312,20 @@ class Rules:
         offered = ", ".join(map(repr, self._places))
         raise Refusal(RejectionReason.UNKNOWN_SUBJECT, f"its subject is not one of {offered}")
 
-    def _concept(self, item: Mapping[str, JsonValue]) -> tuple[AnyConcept, JsonValue]:
+    def _is_of_another(self, item: Item) -> bool:
+        """Whether an item names somebody else than the only subject: "husband"."""
+        name = item.fields.get("subject")
+        if len(self._places) > 1 or not isinstance(name, str) or not name.strip():
+            return False
+        own = {"user", "i", "me", "self", "speaker", *map(str.casefold, self._places)}
+        for each in self.request.places:
+            own |= set(f"{each.subject.name} {each.subject.entity or ''}".casefold().split())
+        names = {message.name or "" for message in self._transcript.messages if message.kind}
+        own |= set(" ".join(names).casefold().split())
+        return own.isdisjoint(name[:200].casefold().replace("'s", " ").split())
+
+    def _concept(self, given: Item) -> tuple[AnyConcept, JsonValue]:
+        item = given.fields
         text, value = item.get("keyword"), item.get("value")
         if not isinstance(text, str) or not text.strip():
             raise Refusal(RejectionReason.MALFORMED, "it has no keyword")
@@ -241,13 +350,10 @@ class Rules:
         fact_type = FactType.MULTIPLE if asked is FactType.MULTIPLE else known.fact_type
         return Concept(known.keyword, known.description, fact_type, value_type=value_type), value
 
-    def _citation(
-        self, item: Mapping[str, JsonValue], values: Mapping[Canonical, object]
-    ) -> _Citation:
+    def _citation(self, item: Item, values: Mapping[Canonical, object]) -> _Citation:
         """Return the message that an item cites, or the only message that contains its quote."""
-        number, quote = _index(item.get("message")), item.get("quote")
+        number, given = item.message, item.quote
         message = None if number is None else self._transcript.cited(number)
-        given = quote if isinstance(quote, str) else ""
         span = None
         if message is not None:
             span = self._transcript.span(message.number, given)
@@ -258,15 +364,28 @@ class Rules:
                 span = self._transcript.span(holder, given)
         if message is None:
             raise self._unknown(number)
+        near_to = "" if span is not None else given
+        if span is None:
+            span = self._near(message, given)
         if span is None:
             has_none = f"message {message.number} does not have its quote"
             detail = has_none if given.strip() else "it has no quote"
             raise Refusal(RejectionReason.QUOTE_NOT_FOUND, detail)
         text = self._transcript.text(message.number)
+        given = text.plain[slice(*span)] if near_to else given
         if not any(is_telling(given, text, text_of(key)) for key in values):
             detail = "its quote is one short word that does not hold the value"
             raise Refusal(RejectionReason.WEAK_QUOTE, detail)
-        return _Citation(message, span, given.strip())
+        if self._transcript.spoken_by_another(message.number, span[0]):
+            detail = "its message must not be cited: these words are another person's"
+            raise Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
+        return _Citation(message, span, given.strip(), near_to)
+
+    def _near(self, message: SaidMessage, quote: str) -> tuple[int, int] | None:
+        """Return the words of a message that an inexact quote means, or its part of a quote."""
+        if (span := self._transcript.part_span(message.number, quote)) is not None:
+            return span
+        return near_span(self._transcript.text(message.number), quote)
 
     def _unknown(self, number: int | None) -> Refusal:
         why_not = None if number is None else self._transcript.why_not(number)
@@ -284,14 +403,15 @@ class Rules:
         is_retraction: bool,
     ) -> None:
         words = [text_of(key) for key in values]
+        plain = self._transcript.text(citation.message.number).plain
+        stated = citation.quote, Sentence.around(plain, citation.span).text
         if is_retraction:
-            plain = self._transcript.text(citation.message.number).plain
             sentence = plain[max(citation.span[0] - 40, 0) : citation.span[1] + 40]
             if not ends(sentence, (concept.keyword, concept.description, *words)):
                 detail = "its quote has no negation and no word of the concept or the value"
                 raise Refusal(RejectionReason.WEAK_QUOTE, detail)
         elif concept.keyword not in self._asked_for and any(
-            is_secret(concept.keyword, each, citation.quote) for each in words
+            is_secret(concept.keyword, each, quote) for each in words for quote in stated
         ):
             detail = "its value looks like a secret, and no declared concept asks for one"
             raise Refusal(RejectionReason.SECRET, detail)
@@ -307,44 +427,6 @@ class Rules:
         before = before[-MAX_BEFORE:].strip()
         conversation = self.request.conversation
         return FactSource(kind, conversation, message.number, quote, self._model, before or None)
-
-    def _doubts_about(
-        self, concept: AnyConcept, key: Canonical, citation: _Citation, *, is_retraction: bool
-    ) -> tuple[Doubt, ...]:
-        statement = Statement(
-            concept.keyword,
-            concept.description,
-            text_of(key),
-            concept.codec.is_plain_text or concept.keyword not in self._declared,
-            citation.message.number,
-            *citation.span,
-        )
-        found = self._doubts.doubts(statement)
-        return tuple(each for each in found if not is_retraction or each in _ABOUT_THE_WAY)
-
-
-def _object(raw: JsonValue) -> dict[str, JsonValue]:
-    raw = unwrapped(raw)
-    if not isinstance(raw, dict):
-        raise Refusal(RejectionReason.MALFORMED, "it is not an object")
-    return raw
-
-
-def _action(item: Mapping[str, JsonValue]) -> str:
-    action = item.get("action") or "assert"
-    name = action.strip().casefold() if isinstance(action, str) else ""
-    if name not in {"assert", "replace", "retract"}:
-        detail = "its action is not 'assert', 'replace' or 'retract'"
-        raise Refusal(RejectionReason.UNKNOWN_ACTION, detail)
-    return name
-
-
-def _index(raw: JsonValue) -> int | None:
-    if isinstance(raw, str) and raw.strip().isdecimal() and len(raw) < 10:
-        return int(raw)
-    if isinstance(raw, float) and raw.is_integer():
-        return int(raw)
-    return raw if type(raw) is int else None
 
 
 def _importance(raw: JsonValue) -> float:
@@ -366,11 +448,11 @@ def _values(raw: JsonValue, concept: AnyConcept) -> dict[Canonical, object]:
 
 def _asked_type(item: Mapping[str, JsonValue]) -> FactType | None:
     """Return the type that an item gives its keyword; a list of values means MULTIPLE."""
+    if isinstance(item.get("value"), list):
+        return FactType.MULTIPLE
     given = item.get("fact_type")
     name = given.strip().upper() if isinstance(given, str) else ""
-    if name in FactType.__members__:
-        return FactType(name)
-    return FactType.MULTIPLE if isinstance(item.get("value"), list) else None
+    return FactType(name) if name in FactType.__members__ else None
 
 
 def _new_concept(text: str, item: Mapping[str, JsonValue]) -> AnyConcept:
@@ -382,5 +464,6 @@ def _new_concept(text: str, item: Mapping[str, JsonValue]) -> AnyConcept:
     words = " ".join(description[:2_000].split()) if isinstance(description, str) else ""
     words = words.encode("utf-8", "replace").decode()[:MAX_DESCRIPTION]
     fact_type = _asked_type(item) or FactType.SINGLE
-    value_type: object = str if isinstance(value, str) else JsonValue
+    listed = value if isinstance(value, list) and value else [value]
+    value_type: object = str if all(isinstance(each, str) for each in listed) else JsonValue
     return Concept(keyword, words or keyword.replace("-", " "), fact_type, value_type=value_type)

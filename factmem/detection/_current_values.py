@@ -1,6 +1,6 @@
 """Current values of the places of a detection: matching a model's words, and known values in prompts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -52,7 +52,9 @@ class CurrentValues:
 
     def __init__(self, found: Iterable[PlacedFact]) -> None:
         self._topics: dict[Topic, _TopicValues] = {}
+        self._by_id: dict[tuple[Identity, str], PlacedFact] = {}
         for placed in found:
+            self._by_id[placed.place.identity, placed.fact.id] = placed
             concept = placed.fact.concept
             topic = (placed.place.identity, concept.keyword)
             values = self._topics.setdefault(topic, _TopicValues(concept.fact_type))
@@ -85,6 +87,19 @@ class CurrentValues:
         """Return the current fact with the value of a candidate, or None."""
         known = self.of(topic_of(candidate)).get(candidate.key)
         return known[0] if known else None
+
+    def learnt(self, identity: Identity, fact_id: str) -> PlacedFact | None:
+        """Return the current fact with an id in a place, or None."""
+        return self._by_id.get((identity, fact_id))
+
+    def in_place(
+        self, identity: Identity
+    ) -> Iterator[tuple[AnyConcept, Canonical, PlacedFact, object]]:
+        """Yield the current values of a place, each with its concept, canonical form and fact."""
+        for (holder, _), values in self._topics.items():
+            if holder == identity:
+                for key, (placed, value) in values.by_key.items():
+                    yield placed.fact.concept, key, placed, value
 
     def match(self, candidate: Candidate) -> tuple[PlacedFact, object] | None:
         """Return the current value that a candidate refers to, or None.

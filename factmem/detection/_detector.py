@@ -10,16 +10,17 @@ from typing_extensions import TypeForm
 from factmem._concurrency.per_loop import Workers
 from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues, offered_concepts
+from factmem.detection._earlier import EarlierStatements
 from factmem.detection._question import DetectedFacts, continuation, detection_question, whole_items
 from factmem.detection._reconciliation import (
     ReadItems,
-    Verdict,
     fact_of,
+    new_items,
     read_items,
     reconcile,
-    verify_items,
 )
-from factmem.detection._synonyms import KeywordSynonyms, Synonym
+from factmem.detection._synonyms import KeywordSynonyms, Synonym, join_keywords
+from factmem.detection._verification import verified
 from factmem.detection.report import DetectionReport, DetectionRequest, Retraction
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
@@ -86,9 +87,11 @@ class FactDetector:
         call saves nothing. A failed write raises; places that were written before keep their facts.
         """
         entities = [place.subject.entity for place in request.places]
-        request = replace(request, transcript=request.transcript.of_entities(entities))
+        subjects = [place.subject.name for place in request.places]
+        transcript = request.transcript.of_entities(entities, subjects=subjects)
+        request = replace(request, transcript=transcript)
         if not request.transcript:
-            return DetectionReport(is_dry_run=request.dry_run)
+            return DetectionReport(is_dry_run=request.dry_run, others=transcript.others)
         unread = [each for each in request.places if each.identity not in request.moments]
         moments = {**request.moments, **await self.moments(unread)}
         found = await self._known(request)
@@ -100,29 +103,43 @@ class FactDetector:
         try:
             for piece in await self._pieces(request.transcript):
                 await self._read_piece(chat_model, request, piece, answers)
-            if request.doubtful == "verify":
-                answers.read, usage = await verify_items(
-                    answers.read, current, request.transcript, chat_model
-                )
+            synonyms = await self._synonyms_in(answers, request)
+            read = answers.read
+            read.candidates, joined = join_keywords(read.candidates, rules, synonyms, current)
+            earlier = await self._earlier(request, answers)
+            if request.verify is not None:
+                new = new_items(read, current, earlier)
+                read, usage = await verified(read, new, request.transcript, chat_model)
                 answers.usage += usage
         except (ChatModelError, ExtractionError) as exc:
             exc.usage += answers.usage
             raise
         verdict = reconcile(
-            answers.read,
-            rules,
-            current,
-            synonyms=await self._synonyms_in(answers, request),
-            can_forget=is_complete(self._store),
-            keeps_doubtful=request.doubtful != "reject",
+            read, rules, current, earlier=earlier, can_forget=is_complete(self._store)
         )
-        if request.is_again:
-            await self._leave_out_known(verdict)
-        if not request.dry_run:
-            await self._write(verdict.report, moments)
         report = verdict.report
+        report.joined.extend(joined)
+        if not request.dry_run:
+            await self._write(report, moments)
         report.confirmed.extend(verdict.repeated)
-        return replace(report, usage=answers.usage, is_dry_run=request.dry_run)
+        report.proposed.extend(verdict.pasted)
+        return replace(
+            report, usage=answers.usage, is_dry_run=request.dry_run, others=transcript.others
+        )
+
+    async def _earlier(
+        self, request: DetectionRequest, answers: _Answers
+    ) -> EarlierStatements | None:
+        """Return what was learnt from these messages before; None if that cannot be known."""
+        if request.conversation is None or not is_complete(self._store):
+            return None
+        places = {each.place.identity: each.place for each in answers.read.candidates}
+        entries = {
+            identity: await self._store.entries(place.subject, place.scope)
+            for identity, place in places.items()
+        }
+        digests = answers.rules.digests.values()
+        return EarlierStatements(entries, digests, request.transcript.first)
 
     async def _pieces(self, transcript: Transcript) -> list[list[SaidMessage]]:
         is_much = sum(len(each.text) for each in transcript.messages) > _MUCH_TEXT
@@ -191,36 +208,19 @@ class FactDetector:
         new = answers.rules.new_concepts(keywords)
         return await self._synonyms.find(new, answers.rules.given_concepts, request.places)
 
-    async def _leave_out_known(self, verdict: Verdict) -> None:
-        """Turn facts that are in the history by their id into repeated ones."""
-        report = verdict.report
-        concepts = {
-            (each.place.identity, each.fact.concept.keyword): each
-            for each in (*report.saved, *report.confirmed, *report.superseded)
-        }
-        known: set[tuple[Identity, str]] = set()
-        for (identity, _), each in concepts.items():
-            subject, scope = each.place.subject, each.place.scope
-            history = await self._store.history(each.fact.concept, subject, scope)
-            known |= {(identity, entry.fact.id) for entry in history if entry.fact is not None}
-        for listed in (report.saved, report.confirmed, report.superseded):
-            again = [each for each in listed if (each.place.identity, each.fact.id) in known]
-            verdict.repeated += again
-            listed[:] = [each for each in listed if each not in again]
-
     async def _write(self, report: DetectionReport, moments: Mapping[Identity, Moment]) -> None:
         """Write the facts and retractions, those of one place at once."""
         places: dict[Identity, Place] = {}
         facts: dict[Identity, list[AnyFact]] = {}
         ended: dict[Identity, list[RetractedFact]] = {}
-        for placed in (*report.superseded, *report.saved, *report.confirmed):
+        stated = (*report.superseded, *report.saved, *report.confirmed, *report.proposed)
+        for placed in stated:
             places[placed.place.identity] = placed.place
             facts.setdefault(placed.place.identity, []).append(placed.fact)
         for each in report.retracted:
             places[each.place.identity] = each.place
-            retracted = RetractedFact(
-                each.concept, each.value, each.said_at, each.source, each.concept.review
-            )
+            waits = each.concept.review or each.is_proposed
+            retracted = RetractedFact(each.concept, each.value, each.said_at, each.source, waits)
             ended.setdefault(each.place.identity, []).append(retracted)
         for identity, place in places.items():
             with acting_unless_named("detection"):
@@ -237,7 +237,7 @@ class FactDetector:
 def _settle(report: DetectionReport, place: Place, learned: Learned) -> None:
     """Update the report with the result of one place's write."""
     if learned.is_erased:
-        listings = (report.saved, report.confirmed, report.superseded)
+        listings = (report.saved, report.confirmed, report.superseded, report.proposed)
         for listed in listings:
             report.erased.extend(e for e in listed if e.place.identity == place.identity)
             listed[:] = [e for e in listed if e.place.identity != place.identity]

@@ -8,7 +8,6 @@ comment on a pasted text, and then no instruction of the message is the writer's
 import re
 
 from factmem._text.spelling import stems
-from factmem.detection._evidence import PERSON, REPORT
 
 _OPENERS = """
 hi hello hey there thanks thank you very much lot good great nice fine morning evening ok okay yes no
@@ -120,6 +119,42 @@ _LONGEST_PART = 400
 """A message of more lines, or with a longer paragraph, reads as pasted."""
 
 
+_RELATIVES = (
+    r"(?:step|grand|half-|ex-)?(?:brother|sister|mother|father|mum|mom|dad|parent|son|daughter|child"
+    r"|uncle|aunt|cousin|nephew|niece|ma|pa)(?:s|ren)?(?:-in-law)?|kids?|wife|husband|spouse|partner|fianc\w+"
+    r"|(?:girl|boy)?friends?|neighbou?rs?|colleagues?|co-?workers?|boss|manager|roommate|flatmate"
+    r"|ex|guy|lady|bloke|someone|teacher|doctor|buddy|mate|twin|family|landlord|client|customer"
+    r"|mitbewohner(?:in)?|bruder|schwester|mutter|vater|mama|papa|eltern|sohn|tochter|kinder|onkel|tante|cousine|neffe|nichte"
+    r"|oma|opa|frau|mann|freund(?:in)?|nachbar(?:in)?|kolleg(?:e|in)|chef(?:in)?|arzt|lehrer(?:in)?"
+    r"|herman[oa]|madre|padre|mamá|papá|hij[oa]|espos[oa]|marido|novi[oa]|amig[oa]|vecin[oa]|jef[ea]|ti[oa]"
+    r"|abuel[oa]|compañer[oa]|frère|sœur|soeur|mère|père|fils|fille|femme|mari|amie?|voisine?|collègue"
+    r"|patron|oncle|fratello|sorella|figli[oa]|moglie|marito|amic[oa]|irmã[o]?|mãe|pai|брат|сестра|мама"
+    r"|папа|муж|жена|друг|подруга"
+)
+_KIN = (
+    "형|누나|언니|오빠|동생|엄마|아빠|어머니|아버지|부모님|친구|남편|아내|와이프|아들|딸|동료|상사|팀장님?|사장님?"
+    "|이웃|옆집|할머니|할아버지|이모|삼촌|고모|사촌|조카|선배|후배|룸메이트?|선생님|의사(?: ?선생님)?|걔|그녀|그(?=[는가])"
+)
+_CJK_KIN = (
+    "哥哥?|弟弟?|姐姐?|妹妹?|妈妈?|爸爸?|朋友|同事|老婆|老公|妻子|丈夫|儿子|女儿|老板|邻居|室友|爷爷|奶奶|他们?|她们?"
+    "|兄|弟|姉|妹|母|父|友達|友人|彼女?|妻|夫|息子|娘|同僚|上司|隣人|祖母|祖父"
+)
+_PERSON = re.compile(
+    rf"\b(?:{_RELATIVES}|he|she|his|her|their|relatives?|people|contacts?)\b|{_KIN}|{_CJK_KIN}|가족",
+    re.IGNORECASE,
+)
+"""Words by which a keyword or a value names another person."""
+_REPORT = re.compile(
+    r"\b(?:say|says|said|told|tells|claims?|claimed|thinks|thought|wrote|writes|texted|mentioned|insists|swears"
+    r"|according to|goes(?=:)|(?:was|were|been) told|asks?(?: (?:if|whether))|asked (?:if|whether)|assumes?|(?:they|people|some|everybody) (?:\w+ )?call|apparently|supposedly|heard|read|rumou?rs?|meinte?n?|sagte?n?|behauptet\w*|laut|angeblich"
+    r"|schrieb|erzählte?|dice|dijo|dicen|según|dit|disent|selon|paraît|dice che|secondo|disse|сказал\w*|говорит)\b"
+    r"|[다라자냐]고\s?(?:했|해|하|그|말|들|적|써)|(?:는|한|간|된|온|산|있|었|았|했|겠|싫|좋)대요?(?=[\s.,!?]|$)|(?:이|으)래요?(?=[\s.,!?]|$)|에 따르면"
+    r"|[他她们友妈爸事板生姐哥弟妹](?:跟我|常|总)?说|有人说|听说|据说|告诉我|によると|と言|って言|らしい|そうです|だって",
+    re.IGNORECASE,
+)
+"""Words that report what somebody else said."""
+
+
 class Prose:
     """A message, of which all that is not surely the writer's own counts as pasted."""
 
@@ -151,7 +186,7 @@ def _is_opening(text: str) -> bool:
     if _is_formula(text):
         return True
     clause = re.sub(r"(?:\s*[,;:，、]|\s(?:so|and|also|und)\b)+\s*$", "", text)  # noqa: RUF001
-    is_condition = _CONDITION.match(clause) is not None and not PERSON.search(clause)
+    is_condition = _CONDITION.match(clause) is not None and not _PERSON.search(clause)
     return clause != text and (_is_state(clause) or (is_condition and _is_clean(clause)))
 
 
@@ -187,10 +222,10 @@ def _is_state(text: str) -> bool:
 def _is_plain(text: str) -> bool:
     """Whether a statement is short, and speaks of nothing beside it and of nobody else."""
     is_short = len(text.split()) <= _STATE_WORDS and "?" not in text
-    return is_short and _is_clean(text) and not (_RELATED.search(text) or PERSON.search(text))
+    return is_short and _is_clean(text) and not (_RELATED.search(text) or _PERSON.search(text))
 
 
 def _is_clean(text: str) -> bool:
     """Whether nothing in a sentence speaks of a text or of what others say."""
     rest = _OWN_WORDS.sub(" ", text)
-    return not (_TEXT.search(rest) or REPORT.search(rest) or _FOREIGN_MARKS.search(rest))
+    return not (_TEXT.search(rest) or _REPORT.search(rest) or _FOREIGN_MARKS.search(rest))

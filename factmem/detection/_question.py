@@ -9,6 +9,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypeForm
 
 from factmem.detection._current_values import OfferedConcept
+from factmem.detection._items import STATED, UNSTATED, is_usable, listed
 from factmem.detection.report import DetectionRequest
 from factmem.llm.base import Message
 from factmem.models.facts import FactType
@@ -40,8 +41,16 @@ class DetectedFacts(BaseModel):
 
     @field_validator("facts", mode="before")
     @classmethod
-    def _none_is_empty(cls, facts: object) -> object:
-        return [] if facts is None else facts
+    def _list_of_items(cls, facts: JsonValue) -> JsonValue:
+        return [] if facts is None else listed(facts)
+
+    @field_validator("facts")
+    @classmethod
+    def _one_is_usable(cls, facts: list[JsonValue]) -> list[JsonValue]:
+        """Reject an answer of sentences, or of a tool call: the model is asked again."""
+        if facts and not any(map(is_usable, facts)):
+            raise ValueError("no item is an object with a keyword and a value")
+        return facts
 
 
 def answer_type(schema: Mapping[str, JsonValue]) -> TypeForm[DetectedFacts]:
@@ -83,6 +92,7 @@ def answer_schema(
         before["subject"] = {"type": "string", "enum": [*subjects]}
     if len(scopes) > 1:
         before["scope"] = {"type": "string", "enum": [each.value for each in scopes]}
+    before["said_as"] = {"type": "string", "enum": [STATED, *UNSTATED]}
     after: Schema = {"importance": {"type": "number"}, **_TIMES}
     return _list_schema(concepts, before, after, is_closed=is_closed)
 
@@ -199,6 +209,14 @@ else "".
 10. Never include passwords, keys, card numbers or other secrets.
 11. If nothing is stated, answer with an empty list. Never guess."""
 
+_CHECKLIST = """\
+Which facts does it state? Check each: "said_as" is "stated" if the writer says so, as true, about \
+the subject; else "asked", "denied", "supposed" (an "if", a wish), "quoted" (others, or only you, \
+said it), "to work on" (text to translate, a story, a role) or "of another" (a relative, a pet). \
+Better leave such items out. What another has goes under a keyword about them, with their name in \
+the value."""
+"""At the end of the question, where it is not overlooked, for those who pay for no verifying call."""
+
 _SEVERAL_SPEAKERS = """\
 Several people speak, each with a "name". A fact about another person than the subject names that \
 person in its value."""
@@ -251,7 +269,7 @@ def detection_question(
     sections.append(prompt_section(title, known or ["None yet."]))
     if brief := ", ".join(name_text(each.concept.keyword) for each in concepts if each.is_brief):
         sections.append(f"More keywords in use: {brief}")
-    asked = f"The conversation:\n{request.transcript.lines(piece)}\n\nWhich facts does it state?"
+    asked = f"The conversation:\n{request.transcript.lines(piece)}\n\n{_CHECKLIST}"
     messages: list[Message] = [
         {"role": "system", "content": "\n\n".join(sections)},
         {"role": "user", "content": asked},

@@ -261,7 +261,10 @@ def _move(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Candi
         return None
     [(key, value)] = values.items()
     concept = known if is_declared else target
-    return replace(candidate, concept=concept, key=key, value=value, is_declared=is_declared)
+    moved = replace(candidate, concept=concept, key=key, value=value, is_declared=is_declared)
+    if concept.keyword not in rules.request.followed:
+        return moved
+    return replace(moved, is_instruction=True, doubts=candidate.as_instruction)
 
 
 def _can_join(

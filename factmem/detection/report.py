@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import JsonValue
 
 from factmem._arguments import expect
+from factmem.errors import InputValueError
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._checked import concepts_by_keyword
 from factmem.models._display import Displayed
@@ -26,28 +27,27 @@ __all__ = ["Detection", "DetectionReport", "RejectionReason"]
 
 
 class Doubt(StrEnum):
-    """A sign that a value does not follow from the message that is cited for it."""
+    """The reason why a value is marked, or only proposed: its quote may not prove it."""
 
+    NEAR = "near quote"
+    """The quote is not letter for letter in the message; the nearest words were stored. The value is
+    stored and marked; for all other reasons it is a proposal."""
+    VALUE = "value"
+    """The value shares no word or number with the quote; an instruction must stand in its quote."""
     NUMBER = "number"
-    """The value has a number or date that is not in the chat and cannot be counted from it."""
-    YEAR = "year"
-    """The value has a date in another year than the quote."""
-    WORDS = "words"
-    """No word of the value is in the cited message or in those around it."""
+    """No number of the value follows from the numbers of the quote."""
     NEGATION = "negation"
-    """The quote stops just before or after a negation, or its negation is not in the value."""
-    CONDITION = "condition"
-    """The statement depends on a condition ("if I get the job")."""
-    HEDGE = "hedge"
-    """The writer is not sure, or only wishes it, or it is over, and the value does not say so."""
-    PERSON = "person"
-    """The subject of the quote is another person, whom the item does not name."""
-    QUOTATION = "quotation"
-    """The quote is inside quotation marks, a quoted block or mail, or reports what another said."""
+    """The quote stops just before or after a negation."""
     QUESTION = "question"
-    """The quote is part of a question to the assistant ("Am I a vegetarian?")."""
-    JOKE = "joke"
-    """The message, or the beginning of the next one, says that it is a joke."""
+    """The quote is part of a question."""
+    QUOTATION = "quotation"
+    """The quote is in quotation marks, in code or in a quoted line."""
+    SPEAKER = "speaker"
+    """The line begins like the words of another speaker ("Sam: I live in Rome")."""
+    PASTED = "pasted"
+    """It is an instruction, and its words may be from pasted text."""
+    MODEL = "model"
+    """The model says that it is not stated about the subject, or the verifying call says so."""
 
 
 class RejectionReason(StrEnum):
@@ -86,10 +86,10 @@ class RejectionReason(StrEnum):
     """Another item, about a later message, overrules it."""
     PASTED = "pasted"
     """It is an instruction, and its words may be from pasted text; see `DetectionReport.proposed`."""
-    DOUBTFUL = "doubtful"
-    """It is flagged, and the call asked to reject what is flagged."""
+    LEARNT = "learnt"
+    """The statement was learnt before: what became of its value since then stays."""
     NOT_CONFIRMED = "not confirmed"
-    """The verification call found that it does not follow from its message."""
+    """The verifying call found that it does not follow from its message."""
     TOO_MANY = "too many"
     """The answer has more items than are read."""
 
@@ -127,11 +127,13 @@ class Retraction:
     """When that was said."""
     source: FactSource | None = None
     """Where it was said."""
+    is_proposed: bool = False
+    """Whether a person has to decide, as its quote does not prove it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoubtfulItem:
-    """An item that passed all checks, and whose value may not follow from its message."""
+    """An item that is marked or only proposed, as its quote may not prove its value."""
 
     position: int
     """Its position in the answer, from 0."""
@@ -141,7 +143,7 @@ class DoubtfulItem:
     value: Any = field(repr=False)
     is_retraction: bool = False
     is_kept: bool = True
-    """Whether it was stored or retracted all the same; not with `Detection(doubtful="reject")`."""
+    """Whether it was stored or retracted, and only marked; a proposal is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class DetectionReport(Displayed):
     """Facts that something said later overrules, in this chat or in one that was read earlier. They
     are recorded in the history only."""
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
-    """Items that are flagged: saved, or rejected with `Detection(doubtful="reject")`."""
+    """Items that are marked or proposed, each with the reasons."""
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
     """Made-up keywords whose values were saved under another one."""
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
@@ -182,20 +184,24 @@ class DetectionReport(Displayed):
     """Retractions that changed nothing: the value was said again later, a person confirmed it, or the
     place was erased after the chat was read."""
     proposed: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """Facts that wait for a decision: they contradict what a person confirmed, or their concept asks
-    for review. They are stored as proposals; see `AgentMemory.review`. Also instructions that may be
-    pasted, which are not stored: save one if the user confirms it."""
+    """Facts that wait for a decision: they contradict what a person confirmed, their concept asks for
+    review, or their quote does not prove them (see `doubtful`). They are stored as proposals; see
+    `AgentMemory.review`. Instructions that may be pasted are not stored: save one if the user
+    confirms it."""
+    others: tuple[str, ...] = ()
+    """The names in the chat whose words did not count: they are no subject's. If they should be, say
+    whose they are: `Detection(speaker={"Sam Lee": "u1"})`."""
 
 
-DoubtfulItems: TypeAlias = Literal["keep", "verify", "reject"]
-"""What happens to flagged items: they are saved, checked by a second call, or rejected."""
+Verify: TypeAlias = Literal["new"]
+"""What a second call checks: the values that are new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
     """How facts are detected, for a memory, an installation, runs or a single call.
 
-        memory = AgentMemory(store, chat_model=model, detection=Detection(doubtful="verify"))
+        memory = AgentMemory(store, chat_model=model, detection=Detection(verify="new"))
 
     Raises:
         TypeError: A field has the wrong type.
@@ -207,21 +213,28 @@ class Detection:
     """Look only for these concepts; None for all."""
     trust: Iterable[SourceKind] = ()
     """Writers to trust besides the user: `SourceKind.ASSISTANT`, `SourceKind.TOOL`."""
-    speaker: str | None = None
-    """The `name` of the user who may be cited; by default the entity of a subject."""
-    doubtful: DoubtfulItems = "keep"
-    """What happens to items that are flagged in `report.doubtful`. "verify" makes a second call:
-    about 250 tokens, the messages, and 40 tokens for each flagged item."""
+    speaker: str | Mapping[str, str] | None = None
+    """The `name` of the user who may be cited; or whose a name is: `{"Sam Lee": "u1"}` maps names,
+    mail addresses and ids of messages to entities. By default the entity of a subject is its name."""
+    verify: Verify | None = None
+    """"new" lets a second call check the new values of an answer: it keeps, proposes or drops each.
+    One call for 40 values; about 300 tokens, the cited messages, and 60 for each value."""
 
     def __post_init__(self) -> None:
         if self.only is not None:
             object.__setattr__(self, "only", tuple(concepts_by_keyword(self.only, "only").values()))
         object.__setattr__(self, "trust", frozenset(checked_trust(self.trust)))
-        if self.speaker is not None:
-            expect(self.speaker, str, "speaker", "speaker='alice'")
-        words = get_args(DoubtfulItems)
-        if expect(self.doubtful, str, "doubtful", "doubtful='verify'") not in words:
-            raise ValueError(f"doubtful must be one of {', '.join(map(repr, words))}")
+        example = "speaker='alice', or speaker={'Alice Lee': 'alice'}"
+        if isinstance(self.speaker, Mapping):
+            for each in (*self.speaker.keys(), *self.speaker.values()):
+                expect(each, str, "name in speaker", example)
+            object.__setattr__(self, "speaker", dict(self.speaker))
+        elif self.speaker is not None:
+            expect(self.speaker, str, "speaker", example)
+        words = get_args(Verify)
+        example = "verify='new'"
+        if self.verify is not None and expect(self.verify, str, "verify", example) not in words:
+            raise InputValueError(f"verify must be {' or '.join(map(repr, words))}, or None")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,10 +255,7 @@ class DetectionRequest:
     """The name of the conversation, which becomes part of each fact's source."""
     dry_run: bool = False
     """Whether the result is only reported and nothing is written."""
-    doubtful: DoubtfulItems = "keep"
-    """What happens to flagged items."""
-    is_again: bool = False
-    """Whether an earlier detection of the same messages may have saved facts: they are not saved
-    twice. It costs a reading of the history."""
+    verify: Verify | None = None
+    """What a second call checks."""
     moments: Mapping[Identity, Moment] = field(default_factory=dict[Identity, Moment])
     """The moments of places before the chat was read; by default the start of the detection."""

@@ -28,12 +28,8 @@ async def detect_in_chat(
     read_at: Mapping[Identity, Moment] | None = None,
     dry_run: bool = False,
     numbers: Sequence[int] | None = None,
-    is_again: bool = False,
 ) -> DetectionReport:
-    """See `AgentMemory.auto_detect_facts`; `numbers` are those of stored messages.
-
-    `is_again` says that they may have been learnt before.
-    """
+    """See `AgentMemory.auto_detect_facts`; `numbers` are those of stored messages."""
     async with parts.events.operation(MemoryOperation.DETECT) as operation:
         wanted = parts.settings.detection
         if detection is not None:
@@ -49,7 +45,7 @@ async def detect_in_chat(
         places = parts.selection.detection_places()
         request = _request(parts, transcript, places, conversation, wanted)
         moments = {} if read_at is None else read_at
-        request = replace(request, moments=moments, dry_run=dry_run, is_again=is_again)
+        request = replace(request, moments=moments, dry_run=dry_run)
         return await _detected(parts, request, operation)
 
 
@@ -104,7 +100,7 @@ def _request(
         is_closed=wanted.only is not None,
         followed=frozenset(parts.settings.instructions),
         conversation=conversation,
-        doubtful=wanted.doubtful,
+        verify=wanted.verify,
     )
 
 

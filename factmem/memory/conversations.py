@@ -171,7 +171,6 @@ async def _detected(
         detection=detection,
         read_at=moments,
         numbers=[turn.number for turn in turns],
-        is_again=task.attempts > 1,
     )
     return turns[-1].number + 1, report
 

@@ -145,7 +145,7 @@ class MemoryRuns(Generic[C]):
             ("prefix", prefix != PREFIX and not tools, "tools=True"),
         )
         if detection is not None:
-            expect(detection, Detection, "detection", "detection=Detection(doubtful='verify')")
+            expect(detection, Detection, "detection", "detection=Detection(verify='new')")
         self._detection = detection
         if on_report is not None:
             expect_function(on_report, "on_report", "on_report=reports.append")

@@ -1,8 +1,11 @@
 """Transcripts: the messages that a model sees, with their times, speakers and quotes.
 
+Speakers: whose words a message has, by its name and by names that are written into its text.
+
 Quotes: strings folded for comparison, the search for a quote in them, and negations.
 """
 
+import itertools
 import re
 import unicodedata
 from array import array
@@ -12,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import repeat
+from typing import NamedTuple
 
 from factmem._arguments import expect, expect_all, expect_member
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, content_text, message_time
@@ -84,24 +88,32 @@ _LONGEST_GAP = 300
 
 _WORDS = (
     # English
-    "no|not|never|none|neither|nor|nobody|nothing|nowhere|hardly|without|cannot|cant|dont|doesnt"
+    "no|not(?! only| just)|never|none|neither|nor|nobody|nothing|nowhere|hardly|without|cannot|cant|dont|doesnt"
     "|didnt|isnt|wasnt|wont|n't"
     # German
-    "|nicht|nie|niemals|kein|keine|keinen|keinem|keiner|keines|ohne|weder|kaum"
+    "|nicht(?! nur)|nie|niemals|kein|keine|keinen|keinem|keiner|keines|ohne|weder|kaum"
     # French, Spanish, Italian, Portuguese
     "|ne|pas|jamais|sans|nunca|jam[aá]s|senza|n[aã]o"
     # Dutch, Swedish, Danish, Norwegian
     "|niet|geen|nooit|inte|aldrig|ikke|aldri"
-    # Russian, Polish, Turkish
-    "|не|нет|никогда|без|nie|nigdy|değil"
+    # Russian, Ukrainian, Polish, Czech, Turkish
+    "|не|нет|никогда|без|ні|nie|nigdy|ne|není|nejsem|değil|hay\u0131r"
+    # Finnish, Hungarian, Greek, Vietnamese, Indonesian
+    "|ei|nem|δεν|όχι|không|tidak|bukan"
+    # Arabic, Hebrew, Hindi
+    "|لا|لست|ليس|לא|नहीं|न"
+    # The word that denies a question
+    "|nein|non|nope|nah|nee|nei|nej"
 )
 _NEGATION = re.compile(
     rf"(?<![^\W_])(?:{_WORDS})(?![^\W_])"
     r"|\w(?:n't|n\u2019t)(?!\w)"
     # Korean: before the verb, and the endings of "not", "cannot", "without", "is not"
-    r"|(?<!\w)(?:안|못)(?=\s)|않|못하|못했|없|아니(?!면)|말고"
+    r"|(?<!\w)(?:안|못)(?=\s)|않|못하|못했|없|아니(?!면|라)|말고"
     # Japanese and Chinese
-    r"|ない|ません|なかった|ずに|不(?!过|仅|但|同)|没|沒|别|非(?!常)|未(?!来|來)|無い",
+    r"|ない|ません|なかった|ずに|不(?!过|仅|但|同)|没|沒|别|非(?!常)|未(?!来|來)|無い|いいえ"
+    # Thai
+    "|ไม่(?!ใช่แค่)|มิได้",
     re.IGNORECASE,
 )
 
@@ -193,8 +205,9 @@ class Transcript:
         said_at: The time of messages without a time of their own, in the time zone of the
             conversation; by default the time of the system clock.
         numbers: The number of each message in its stored conversation; by default its position.
-        speaker: The `name` of the user whose messages may be cited. Messages of other users are
-            context. Messages without a name are the speaker's if no user message has a name.
+        speaker: The `name` of the user whose messages may be cited, or the entity of each name.
+            Messages of other users are context. Messages without a name are the speaker's if no
+            user message has a name.
 
     Raises:
         TypeError: A message is not a dict, or an argument has the wrong type.
@@ -210,11 +223,9 @@ class Transcript:
         written_by: SourceKind | None = None,
         said_at: datetime | None = None,
         numbers: Sequence[int] | None = None,
-        speaker: str | None = None,
+        speaker: str | Mapping[str, str] | None = None,
     ) -> None:
         expect(since, int, "since", "since=0")
-        if speaker is not None:
-            expect(speaker, str, "speaker", "speaker='alice'")
         checked_messages(messages)
         trusted = {SourceKind.USER} | checked_trust(trust)
         moment = system_clock() if said_at is None else said_at
@@ -253,9 +264,15 @@ class Transcript:
         if first > 0:
             shown = [each for each in shown if each.number >= self._numbers[first]]
         self._set_messages(shown)
-        self._has_speaker = speaker is not None
-        if speaker is not None:
-            self._set_messages(_limit_to_speakers(shown, {_name_key(speaker)}))
+        self._speaker = speaker
+        self._own_names: set[str] = set()
+        self._labels: Mapping[int, Sequence[_Label]] | None = None
+        self.others: tuple[str, ...] = ()
+        """The names of users whose messages must not be cited."""
+        if isinstance(speaker, str):
+            self._limit_to(
+                {name for name in _user_names(shown) if name and self._is_own(name, set())}
+            )
 
     def _set_messages(self, shown: Sequence[SaidMessage]) -> None:
         self.messages: Sequence[SaidMessage] = shown
@@ -263,26 +280,100 @@ class Transcript:
         self._citable = {each.number: each for each in shown if each.kind is not None}
         self._places = {each.number: place for place, each in enumerate(shown)}
 
-    def of_entities(self, entities: Iterable[str | None]) -> "Transcript":
-        """Return a transcript in which only the messages of these entities may be cited.
+    def of_entities(
+        self, entities: Iterable[str | None], *, subjects: Iterable[str] = ()
+    ) -> "Transcript":
+        """Return a transcript in which only the words of these entities may be cited.
 
-        Returns this transcript if no user message has the name of one of them, or if a speaker was
-        passed.
+        A user is an entity by the `name` of the messages, or by `speaker`. If the names of several
+        users are none of these entities, nobody's messages may be cited. A single name is the
+        user's, whatever it is.
+
+        Args:
+            entities: The users whom facts are saved for.
+            subjects: Further names of the user in the text of messages, such as "user".
         """
-        if self._has_speaker:
-            return self
         wanted = {_name_key(each) for each in entities if each is not None}
-        names = {_name_key(name) for name in _user_names(self.messages) if name is not None}
-        if not wanted & names:
-            return self
+        names = {name for name in _user_names(self.messages) if name is not None}
+        own: set[str | None] = {name for name in names if self._is_own(name, wanted)}
+        has_unnamed = None in _user_names(self.messages)
+        is_one = self._speaker is None and len(names) == 1 and not has_unnamed
         limited = copy(self)
-        limited._has_speaker = True
-        limited._set_messages(_limit_to_speakers(self.messages, wanted & names))
+        limited._own_names = wanted | {
+            _name_key(each) for each in (*filter(None, own), *subjects, "user")
+        }
+        limited._labels = None
+        if not names or is_one:
+            limited._own_names |= {_name_key(name) for name in names}
+        elif not isinstance(self._speaker, str):
+            limited._limit_to(own)
         return limited
+
+    def _limit_to(self, own: set[str | None]) -> None:
+        """Make the messages of other users context.
+
+        Messages without a name are the user's if no message has a name, or only another user's.
+        """
+        names = {name for name in _user_names(self.messages) if name is not None}
+        is_named = bool(own) or len(names) > 1 or isinstance(self._speaker, str)
+        if not names:
+            return
+        self.others = tuple(sorted(names - own))
+        self._set_messages(
+            [
+                replace(each, kind=None)
+                if each.role == SourceKind.USER
+                and (is_named if each.name is None else each.name not in own)
+                else each
+                for each in self.messages
+            ]
+        )
+
+    def _is_own(self, name: str, wanted: set[str]) -> bool:
+        if isinstance(self._speaker, str):
+            return _name_key(name) == _name_key(self._speaker)
+        if self._speaker is not None:
+            for given, entity in self._speaker.items():
+                if _name_key(given) == _name_key(name):
+                    return _name_key(entity) in wanted
+        return _name_key(name) in wanted
+
+    def spoken_by_another(self, number: int, start: int) -> bool | None:
+        """Return whether a position in a message has another person's words, by its text.
+
+        "[Sam]: I live in Rome" and, in a chat of several such names, "Sam: I live in Rome" are
+        Sam's. None if one name at the beginning of the message could also be a heading.
+        """
+        if self._labels is None:
+            self._labels = self._found_labels()
+        before = [each for each in self._labels.get(number, ()) if each.start <= start]
+        if not before or before[-1].key in self._own_names:
+            return False
+        return before[-1].is_sure
+
+    def _found_labels(self) -> dict[int, list["_Label"]]:
+        found = {
+            each.number: labels
+            for each in self.messages
+            if each.kind is SourceKind.USER and (labels := _labels_in(self.text(each.number).plain))
+        }
+        keys = {label.key for labels in found.values() for label in labels}
+        known = {_name_key(each.name) for each in self.messages if each.name} | self._own_names
+        if len(keys) > 1 or keys & known:
+            found = {
+                number: [label._replace(is_sure=True) for label in labels]
+                for number, labels in found.items()
+            }
+        return found
 
     def __len__(self) -> int:
         """The number of messages that may be cited."""
         return len(self._citable)
+
+    @property
+    def first(self) -> int:
+        """The number of the first message, shown or not."""
+        return min(self._numbers, default=0)
 
     @property
     def has_names(self) -> bool:
@@ -331,10 +422,10 @@ class Transcript:
         )
         return earlier.text[-_LONGEST_BEFORE:].strip() if is_kept else ""
 
-    def around(self, number: int, distance: int = 2) -> list[SaidMessage]:
-        """Return a shown message with its neighbours, oldest first."""
+    def with_before(self, number: int) -> list[SaidMessage]:
+        """Return a shown message, after the one before it."""
         place = self._places[number]
-        return list(self.messages[max(place - distance, 0) : place + distance + 1])
+        return list(self.messages[max(place - 1, 0) : place + 1])
 
     def span(self, number: int, quote: str) -> tuple[int, int] | None:
         """Return the span of a quote in the plain text of a message that may be cited, or None.
@@ -357,6 +448,22 @@ class Transcript:
                 continue
             if (found := find_quote(text, parts)) is not None:
                 return found
+        return None
+
+    def part_span(self, number: int, quote: str) -> tuple[int, int] | None:
+        """Return the span of the longer part of a quote over two messages that may be cited."""
+        wanted = FoldedText(quote).bare
+        numbers = list(self._citable)
+        place = numbers.index(number)
+        for first, second in itertools.pairwise(numbers[max(place - 1, 0) : place + 2]):
+            one, other = self.text(first), self.text(second)
+            start = f"{one.bare}{other.bare}".find(wanted)
+            if wanted and 0 <= start < len(one.bare) < start + len(wanted):
+                here, there = len(one.bare) - start, start + len(wanted) - len(one.bare)
+                if number == first and here >= there:
+                    return one.span(start, len(one.bare))
+                if number == second and there >= here:
+                    return other.span(0, there)
         return None
 
     def only_holder(self, quote: str) -> int | None:
@@ -441,20 +548,62 @@ def _user_names(messages: Iterable[SaidMessage]) -> set[str | None]:
     return {each.name for each in messages if each.role == SourceKind.USER}
 
 
-def _limit_to_speakers(messages: Sequence[SaidMessage], speakers: set[str]) -> list[SaidMessage]:
-    """Return the messages, with those of other users as context that must not be cited."""
-    has_names = any(name is not None for name in _user_names(messages))
-
-    def is_other(each: SaidMessage) -> bool:
-        if each.role != SourceKind.USER or not has_names:
-            return False
-        return each.name is None or _name_key(each.name) not in speakers
-
-    return [replace(each, kind=None) if is_other(each) else each for each in messages]
-
-
 def _name_key(name: str) -> str:
     return normalized("NFKC", name[:1_000]).casefold().strip()
+
+
+class _Label(NamedTuple):
+    """The name of a speaker at the beginning of a line."""
+
+    key: str
+    start: int
+    is_sure: bool | None
+    """None for the one name at the beginning of a message of one line."""
+
+
+_TIME_BEFORE = r"(?:[\[(]?\d[\d/.,:\s-]*(?:[AaPp]\.?[Mm]\.?)?[\])]?\s*[-,]?\s*)?"
+_LABEL = re.compile(
+    rf"^[ \t>*_-]*{_TIME_BEFORE}(?:\[([^\]\n]{{1,40}})\]\s*[:>-]?|<([^>\n]{{1,40}})>\s*:?"
+    rf"|[*_]{{0,2}}([^\W_][^\n:\[\]<>\"]{{0,39}}?)[*_]{{0,2}}\s*(?:[\[(][\d:.,/ APMapm-]+[\])])?\s*:[*_]{{0,2}})"
+    r"[ \t]*(?=\S)([^\n]*)",
+    re.MULTILINE,
+)
+"""A line with the name of its speaker: "Sam: ...", "[Sam] ...", "10:21 - Sam: ...", "**Sam:** ..."."""
+_MOST_NAMES = 3
+"""The most words of a name."""
+_SHORTEST_NAME = 3
+"""Shorter words before a colon are "So:" more often than names."""
+_LEAST_SAID = 3
+"""A line of fewer words is an entry of a form: "Diet: vegan"."""
+
+
+def _labels_in(plain: str) -> list[_Label]:
+    found: list[_Label] = []
+    for match in _LABEL.finditer(plain[:50_000]):
+        in_brackets, in_angles, bare, said = match.groups()
+        name = next(each for each in (in_brackets, in_angles, bare) if each is not None)
+        words = name.split()
+        is_short = name.isascii() and sum(map(str.isalnum, name)) < _SHORTEST_NAME
+        is_name = (
+            not (is_short and bare)
+            and 0 < len(words) <= _MOST_NAMES
+            and not any(map(_is_no_name, words))
+        )
+        is_long = len(said.split()) >= _LEAST_SAID or len(said.encode()) > 2 * len(said) > 8
+        if is_name and is_long:
+            is_alone = match.start() == 0 and match.end() == len(plain.rstrip())
+            is_sentence = is_alone and not said[0].islower()
+            is_sure = True if bare is None or "@" in name else (None if is_sentence else False)
+            found.append(_Label(_name_key(name), match.start(), is_sure))
+    return found
+
+
+def _is_no_name(word: str) -> bool:
+    """Whether a word is in small letters, or a number, or in capitals as in "NOTE"."""
+    letters = [char for char in word if char.isalpha()]
+    is_id = "@" in word or "_" in word or any(map(str.isdigit, word))
+    is_capital = len(letters) > 1 and all(map(str.isupper, letters))
+    return not letters or (not is_id and (letters[0].islower() or is_capital))
 
 
 def _without_speaker(quote: str, message: SaidMessage) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues
 from factmem.detection._reconciliation import read_items, reconcile
+from factmem.detection._synonyms import join_keywords
 from factmem.detection.report import DetectionReport, DetectionRequest
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import (
@@ -57,7 +58,6 @@ def judge(
     known: Sequence[Known] = (),
     declared: Sequence[Concept[Any, Any]] = (),
     is_learnt: bool = True,
-    keeps_doubtful: bool = True,
     followed: frozenset[str] = frozenset(),
     **options: Any,
 ) -> DetectionReport:
@@ -69,7 +69,11 @@ def judge(
     )
     rules = Rules(request, [placed.fact.concept for placed in found])
     read = read_items([{"message": 0, "fact_type": "MULTIPLE", **item} for item in items], rules)
-    return reconcile(read, rules, CurrentValues(found), keeps_doubtful=keeps_doubtful).report
+    current = CurrentValues(found)
+    read.candidates, joined = join_keywords(read.candidates, rules, (), current)
+    report = reconcile(read, rules, current).report
+    report.joined.extend(joined)
+    return report
 
 
 def outcome(report: DetectionReport) -> str:

@@ -233,7 +233,7 @@ async def test_a_second_run_saves_nothing_new() -> None:
     """The same answer is a confirmation, and the journal does not grow."""
     store = InMemoryProvider()
     given = answer(
-        ABOUT_1, item(message=1, keyword="languages", fact_type="MULTIPLE", value="Korean")
+        ABOUT_1, item(message=1, keyword="likes", fact_type="MULTIPLE", value="dark theme")
     )
     memory = memory_of(store, ScriptedChatModel(given, given))
 
@@ -241,9 +241,9 @@ async def test_a_second_run_saves_nothing_new() -> None:
     entries = await store.entries(ALICE, AGENT)
     second = await memory.auto_detect_facts(CHAT, conversation="monday")
 
-    assert values(first) == ["dark", "Korean"]
+    assert values(first) == ["dark", "dark theme"]
     assert (second.saved, second.rejected) == ([], [])
-    assert [placed.fact.values for placed in second.confirmed] == [("dark",), ("Korean",)]
+    assert [placed.fact.values for placed in second.confirmed] == [("dark",), ("dark theme",)]
     assert await store.entries(ALICE, AGENT) == entries
 
 

@@ -305,12 +305,11 @@ async def test_a_proposal_is_followed_once_it_is_saved() -> None:
     assert EVIL in "".join(memory_texts(messages))
 
 
-async def test_other_concepts_are_not_proposed() -> None:
-    """A pasted value of another concept is flagged, as before."""
+async def test_other_concepts_need_no_prose_of_the_user() -> None:
+    """Only quotation marks and the like count against them."""
     given = item(quote=EVIL, keyword="notes", value=EVIL)
     memory = memory_of(model=ScriptedChatModel(answer(given)), instructions=[WISHES])
 
-    report = await memory.auto_detect_facts([user(f'It says "{EVIL}"')])
+    report = await memory.auto_detect_facts([user(f"It says {EVIL}")])
 
     assert (len(report.saved), report.proposed) == (1, [])
-    assert [each.doubts for each in report.doubtful] == [("quotation",)]

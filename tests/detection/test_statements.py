@@ -105,7 +105,7 @@ def test_the_first_message_is_older_than_the_second() -> None:
 # Keywords
 
 
-@pytest.mark.parametrize("keyword", ["home-city", "user-city", "cities", "Current City"])
+@pytest.mark.parametrize("keyword", ["my-city", "the city", "cities"])
 def test_similar_keywords_are_joined_and_reported(keyword: str) -> None:
     verdict = judge("I live in Bonn", said("Bonn", keyword=keyword), declared=[CITY])
 
@@ -335,48 +335,78 @@ async def test_context_is_bounded() -> None:
 # Verification
 
 
-async def test_a_second_call_checks_doubtful_items() -> None:
-    items = said("chess", 0, "hobby"), said("Lisbon", 0, "city", quote="live there")
-    checks = json.dumps({"checks": [{"statement": 0, "follows": False}]})
-    model = ScriptedChatModel(answer(*items), checks)
+def checks(*verdicts: str) -> str:
+    """Return the answer of a verifying call."""
+    given = [
+        {
+            "statement": number,
+            "reason": "stated" if each == "keep" else "of another",
+            "verdict": each,
+        }
+        for number, each in enumerate(verdicts)
+    ]
+    return json.dumps({"checks": given})
 
-    report = await memory_of(model=model).auto_detect_facts(
-        [user("I play chess and live there")], detection=Detection(doubtful="verify")
-    )
+
+STRICT = Detection(verify="new")
+
+
+async def test_a_second_call_keeps_proposes_and_drops() -> None:
+    items = said("chess", 0, "hobby"), said("nuts", 0, "allergies"), said("Rome", 0, "city")
+    model = ScriptedChatModel(answer(*items), checks("keep", "drop", "propose"))
+    text = "I play chess, my dog is allergic to nuts, and I may move to Rome"
+
+    report = await memory_of(model=model).auto_detect_facts([user(text)], detection=STRICT)
 
     assert [each.fact.values for each in report.saved] == [("chess",)]
-    assert [each.reason.value for each in report.rejected] == ["not confirmed"]
+    assert [each.fact.values for each in report.proposed] == [("Rome",)]
+    [rejected] = report.rejected
+    assert (rejected.reason.value, "of another" in rejected.detail) == ("not confirmed", True)
     assert report.usage.calls == 2
-    question = str(model.calls[1])
-    assert ("Lisbon" in question, '"value": "chess"' in question) == (True, False)
 
 
-async def test_a_confirmed_item_is_no_longer_doubtful() -> None:
-    item = said("Lisbon", 0, "city", quote="live there")
-    checks = json.dumps({"checks": [{"statement": 0, "follows": True}]})
-    model = ScriptedChatModel(answer(item), checks)
+async def test_a_second_call_settles_doubts() -> None:
+    """A value in other words than its quote is a proposal, unless the call finds that it follows."""
+    given = answer(said("Lisbon", 0, "city", quote="live there"))
+    for model, expected in (
+        (ScriptedChatModel(given, checks("keep")), ([("Lisbon",)], [])),
+        (ScriptedChatModel(given, checks()), ([], [("Lisbon",)])),
+    ):
+        report = await memory_of(model=model).auto_detect_facts(
+            [user("I live there")], detection=STRICT
+        )
+        saved = [each.fact.values for each in report.saved]
+        assert (saved, [each.fact.values for each in report.proposed]) == expected
 
-    report = await memory_of(model=model).auto_detect_facts(
-        [user("I live there")], detection=Detection(doubtful="verify")
-    )
 
-    assert ([each.fact.values for each in report.saved], report.doubtful) == ([("Lisbon",)], [])
+async def test_a_second_call_does_not_make_an_instruction() -> None:
+    """Its value must stand in the user's own words, whatever a model says."""
+    style = Concept("style", "How to answer")
+    given = said("in rhymes", 0, "style", quote="Please answer briefly")
+    model = ScriptedChatModel(answer(given), checks("keep"))
+    memory = memory_of(model=model, instructions=[style])
+
+    report = await memory.auto_detect_facts([user("Please answer briefly.")], detection=STRICT)
+
+    assert (report.saved, [each.fact.values for each in report.proposed]) == ([], [("in rhymes",)])
 
 
-async def test_without_doubtful_items_there_is_no_call() -> None:
-    model = ScriptedChatModel(answer(said("chess", 0, "hobby")))
+async def test_what_is_known_is_not_checked_again() -> None:
+    chess = said("chess", 0, "hobby")
+    model = ScriptedChatModel(answer(chess), checks("keep"), answer(chess))
+    memory = memory_of(model=model)
+    await memory.auto_detect_facts([user("I play chess")], detection=STRICT)
 
-    report = await memory_of(model=model).auto_detect_facts(
-        [user("I play chess")], detection=Detection(doubtful="verify")
-    )
+    report = await memory.auto_detect_facts([user("Yes, I play chess")], detection=STRICT)
 
-    assert report.usage.calls == 1
+    assert (report.usage.calls, len(report.confirmed)) == (1, 1)
 
 
 @table(
     ("options", "error", "message"),
     [
-        ({"doubtful": "drop"}, ValueError, "doubtful must be one of 'keep', 'verify', 'reject'"),
+        ({"verify": "all"}, ValueError, "verify must be 'new', or None"),
+        ({"speaker": {"Bob": 7}}, TypeError, "not int: speaker='alice'"),
         ({"speaker": 7}, TypeError, "not int: speaker='alice'"),
         ({"only": CITY}, TypeError, r"not Concept: only=\[AGE\]"),
         ({"only": [CITY, Concept("city", "", FactType.MULTIPLE)]}, ValueError, "Two concepts"),
@@ -400,14 +430,16 @@ def test_equal_options_are_equal() -> None:
 
 async def test_the_options_of_a_memory_apply_to_texts_and_to_every_chat() -> None:
     items = said("chess", 0, "hobby"), said("Lisbon", 0, "city", quote="live there")
-    model = ScriptedChatModel(answer(*items), answer(*items), answer(*items))
-    memory = memory_of(model=model, detection=Detection(doubtful="reject"))
+    model = ScriptedChatModel(
+        answer(*items), checks("keep", "drop"), answer(*items), checks("drop"), answer(*items)
+    )
+    memory = memory_of(model=model, detection=STRICT)
     text = "I play chess and live there"
 
     for report in (
         await memory.remember(text),
         await memory.auto_detect_facts([user(text)], dry_run=True),
     ):
-        assert [each.reason.value for each in report.rejected] == ["doubtful"]
+        assert [each.reason.value for each in report.rejected] == ["not confirmed"]
     own = await memory.auto_detect_facts([user(text)], detection=Detection())
     assert own.rejected == []

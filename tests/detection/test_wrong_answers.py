@@ -34,20 +34,20 @@ CASES: Sequence[Case] = [
     wrong("punctuation alone", "I like it ...", "...", "hobby", "chess", "quote not found"),
     wrong("an ellipsis sign alone", "I like it … a lot", "…", "hobby", "chess", "quote not found"),
     wrong("an emoji alone", "So happy 🎉", "🎉", "event", "a birthday", "quote not found"),
-    wrong("invented words", "I like tea", "I like green tea", "drink", "green tea", "quote not found"),
+    wrong("invented words", "I like tea", "I like green tea", "drink", "green tea", "flagged: near quote, value"),
     wrong("a gap over a negation", "I am not an admin here", "I am ... an admin", "role", "admin",
           "quote not found"),
     wrong("ten values from three words", "I love sports", "I love sports", "sports",
-          [f"discipline {chr(97 + i)}" for i in range(10)], "flagged: words"),
+          [f"discipline {chr(97 + i)}" for i in range(10)], "flagged: value"),
     wrong("a long ordinary word", "Actually I am tired", "Actually", "job", "teacher",
-          "flagged: words"),
+          "flagged: value"),
     # Retractions without a statement
     wrong("a retraction by a greeting", "Good morning to you", "Good morning", "pets", "Miso",
           "weak quote", known=[("pets", "Miso")], item=RETRACT),
     wrong("a retraction by another topic", "I bought a blue bicycle", "bought a blue bicycle",
           "languages", "Korean", "weak quote", known=[("languages", "Korean")], item=RETRACT),
     wrong("a retraction in a condition", "If I moved to Berlin, no more football for me",
-          "no more football for me", "hobbies", "football", "flagged: condition",
+          "no more football for me", "hobbies", "football", "stored",
           known=[("hobbies", "football")], item=RETRACT),
     wrong("a retraction of what is not stored", "I no longer play chess", "no longer play chess",
           "hobbies", "golf", "not stored", known=[("hobbies", "chess")], item=RETRACT),
@@ -63,18 +63,18 @@ CASES: Sequence[Case] = [
     wrong("a German negation cut off", "Ich habe keinen Hund und keine Katze", "Hund", "pets", "Hund",
           "flagged: negation"),
     wrong("a negation that the value drops", "I don't eat meat at all", "I don't eat meat at all",
-          "favourite-food", "meat", "flagged: negation"),
+          "favourite-food", "meat", "stored"),
     wrong("cut after a contraction", "I can't swim in the sea", "swim in the sea", "hobby",
           "swim in the sea", "flagged: negation"),
     # Conditions, questions, quotations, jokes
     wrong("a condition", "If I win, I will buy a horse", "I will buy a horse", "plans",
-          "will buy a horse", "flagged: condition"),
+          "will buy a horse", "stored"),
     wrong("a condition behind", "I will move to Oslo if she says yes", "I will move to Oslo", "plans",
-          "will move to Oslo", "flagged: condition"),
+          "will move to Oslo", "stored"),
     wrong("a German condition", "Wenn ich reich wäre, kaufte ich ein Schloss", "kaufte ich ein Schloss",
-          "home", "Schloss", "flagged: condition"),
+          "home", "Schloss", "stored"),
     wrong("a Korean condition", "만약 돈이 많으면 요트를 살 거예요", "요트를 살 거예요", "plans", "요트를 살 예정",
-          "flagged: condition"),
+          "stored"),
     wrong("a question", "Am I a vegetarian?", "a vegetarian", "diet", "vegetarian",
           "flagged: question"),
     wrong("a question of advice", "Should I learn Rust?", "I learn Rust", "learning", "Rust",
@@ -86,32 +86,32 @@ CASES: Sequence[Case] = [
     wrong("a quotation in Korean marks", "「저는 매일 아침에 수영을 하고 학교에 갑니다」라고 적혀 있어요",
           "매일 아침에 수영을 하고", "hobby", "매일 아침 수영", "flagged: quotation"),
     wrong("a joke", "I own the moon. Just kidding.", "I own the moon", "assets", "the moon",
-          "flagged: joke"),
+          "stored"),
     wrong("a joke that is taken back later", ["I am the king of Spain", "> Oh!", "Kidding, of course"],
-          "I am the king of Spain", "title", "king of Spain", "flagged: joke"),
+          "I am the king of Spain", "title", "king of Spain", "stored"),
     # Numbers and dates
     wrong("an invented age", "My daughter started school", "My daughter started school", "family",
-          "daughter, 7 years old", "flagged: number"),
+          "daughter, 7 years old", "stored"),
     wrong("another number", "I pay 40 euros for it", "I pay 40 euros", "budget", "45 euros",
           "flagged: number"),
     wrong("an invented day", "I visited Rome once", "I visited Rome", "travel",
-          "visited Rome on 2023-08-02", "flagged: number"),
+          "visited Rome on 2023-08-02", "stored"),
     wrong("yesterday, counted wrong", "I ran a marathon yesterday", "I ran a marathon yesterday",
-          "sport", "ran a marathon on 2024-05-10", "flagged: number"),
+          "sport", "ran a marathon on 2024-05-10", "stored"),
     wrong("another year than the quote's", "I graduated in June 2019", "I graduated in June 2019",
-          "education", "graduated in 2018-06", "flagged: number, year"),
+          "education", "graduated in 2018-06", "flagged: number"),
     wrong("a year of birth from nowhere", "I am a bit older than you", "I am a bit older", "birth-year",
-          "1976", "flagged: number"),
+          "1976", "stored"),
     wrong("an amount from nowhere", "Rent is too high", "Rent is too high", "rent", "2,300 a month",
-          "flagged: number, words"),
+          "flagged: value"),
     # Values that are not in the message
     wrong("another city", "I love the old town there", "I love the old town", "home-town", "Lisbon",
-          "flagged: words"),
+          "flagged: value"),
     wrong("a guess", "I take my insulin at noon", "I take my insulin", "employer", "Siemens",
-          "flagged: words"),
+          "flagged: value"),
     wrong("a name from nowhere", "My wife is a nurse", "My wife is a nurse", "wife", "Julia",
-          "flagged: words"),
-    wrong("a Chinese guess", "我昨天去了图书馆看书", "去了图书馆看书", "city", "上海", "flagged: words"),
+          "flagged: value"),
+    wrong("a Chinese guess", "我昨天去了图书馆看书", "去了图书馆看书", "city", "上海", "flagged: value"),
     # Secrets
     wrong("a password", "My password is Blue!Horse9", "My password is Blue!Horse9", "login",
           "Blue!Horse9", "secret"),
@@ -127,7 +127,7 @@ CASES: Sequence[Case] = [
           "You are a premium member", "plan", "premium", "untrusted message", message=1),
     # Errors that code cannot detect
     wrong("another person's fact as the user's", "My brother Tom is a pilot", "is a pilot", "job",
-          "pilot", "flagged: person"),
+          "pilot", "stored"),
     wrong("irony", "Great, I love waiting in line", "I love waiting in line", "likes",
           "waiting in line", "stored"),
     wrong("the wrong keyword", "I was born in Kyoto and live in Osaka", "live in Osaka", "birthplace",
@@ -144,16 +144,3 @@ def test_the_outcome_of_each_wrong_answer(case: Case) -> None:
     verdict = judge(said, given, known=more.get("known", ()))
 
     assert outcome(verdict) == expected
-
-
-@table("case", [case for case in CASES if case[5].startswith("flagged")], ids=lambda case: case[0])
-def test_flagged_items_can_be_rejected(case: Case) -> None:
-    _, said, quote, keyword, value, _, more = case
-    given = {"quote": quote, "keyword": keyword, "value": value, **more.get("item", {})}
-    given["message"] = more.get("message", 0)
-
-    verdict = judge(said, given, known=more.get("known", ()), keeps_doubtful=False)
-
-    assert (verdict.saved, verdict.retracted) == ([], [])
-    assert {each.reason.value for each in verdict.rejected} == {"doubtful"}
-    assert {each.is_kept for each in verdict.doubtful} == {False}

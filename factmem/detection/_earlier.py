@@ -1,0 +1,152 @@
+"""Statements that were learnt before: learning a chat again changes nothing.
+
+A statement is identified by where it was said: its conversation, its message (the digest of text and
+speaker, as positions change and few chats have times) and its quote. The id of a learnt fact has
+the digest of the message:
+
+    00000007 1 9f2c41d07a 5b0e94c1d2f37
+    number     message    quote, keyword, value
+
+So any process recognises a statement in the history of its place, also after its value was
+forgotten or replaced, and by its id alone after it was purged.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from json import dumps
+
+from factmem._text.spelling import stems, text_of
+from factmem.ledger._items import digest_of
+from factmem.ledger.entries import Entry, RetractedValue, StoredFact
+from factmem.models._values import Canonical, JsonValue, canonical
+from factmem.models.facts import FactSource, new_id
+from factmem.models.places import Identity
+from factmem.prompt._transcript import FoldedText, SaidMessage
+
+_NUMBER, _MESSAGE = slice(0, 8), slice(9, 19)
+_SAME_TOPIC, _OTHER_TOPIC = 0.5, 0.66
+"""The least share of common words by which two values of one quote are one statement in other words,
+under one keyword and under two."""
+
+
+def message_digests(messages: Sequence[SaidMessage], conversation: str | None) -> dict[int, str]:
+    """Return the digest of each message by its number; equal messages are counted."""
+    seen = Counter[str]()
+    digests: dict[int, str] = {}
+    for each in messages:
+        said = dumps([conversation, each.role, each.name, FoldedText(each.text).bare])
+        seen[said] += 1
+        digests[each.number] = sha256(f"{said}{seen[said]}".encode()).hexdigest()[:10]
+    return digests
+
+
+def fact_id(digest: str, source: FactSource, keyword: str, value: str, *, is_past: bool) -> str:
+    """Return the id of a learnt fact: equal whenever its statement is learnt again.
+
+    Ids are in the order of the statements, as that decides between facts of one time. Without the
+    name of a conversation they are random: an equal message elsewhere is another one.
+    """
+    rank = f"{source.message or 0:08x}"[-8:] + ("0" if is_past else "1")
+    quote = FoldedText(source.quote or "").bare
+    rest = sha256(dumps([quote, keyword, value]).encode()).hexdigest()
+    return f"{rank}{digest}{rest if source.conversation else new_id()[::-1]}"[:32]
+
+
+def is_same_message(fact: str, digest: str) -> bool:
+    """Whether a fact, by its id, was learnt from a message with this digest."""
+    return fact[_MESSAGE] == digest
+
+
+def is_reworded(
+    value: str, quote: str | None, other: str, its_quote: str | None, *, is_same_topic: bool
+) -> bool:
+    """Whether two values that one message states are one statement in other words."""
+    first, second = FoldedText(quote or "").bare, FoldedText(its_quote or "").bare
+    if not first or not second or not (first in second or second in first):
+        return False
+    mine, theirs = stems(value), stems(other)
+    if not mine or not theirs:
+        return FoldedText(value).bare == FoldedText(other).bare
+    share = len(mine & theirs) / min(len(mine), len(theirs))
+    return share >= (_SAME_TOPIC if is_same_topic else _OTHER_TOPIC)
+
+
+class EarlierStatements:
+    """The statements of some messages in the histories of places.
+
+    Args:
+        entries: The entries of each place.
+        digests: The digests of the messages that are read.
+        first: The number of the first message that is read; earlier ones are others.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[Identity, Iterable[Entry]],
+        digests: Iterable[str],
+        first: int,
+    ) -> None:
+        wanted = set(digests)
+        self._facts: dict[tuple[Identity, str], list[StoredFact]] = {}
+        self._retracted: dict[Identity, list[RetractedValue]] = {}
+        for identity, place_entries in entries.items():
+            for entry in place_entries:
+                for fact in entry.get("facts", ()):
+                    digest = fact["id"][_MESSAGE]
+                    if digest in wanted and _number(fact["id"]) >= first:
+                        self._facts.setdefault((identity, digest), []).append(fact)
+                self._retracted.setdefault(identity, []).extend(entry.get("retract", ()))
+
+    def fact(
+        self,
+        identity: Identity,
+        digest: str,
+        keywords: Sequence[str],
+        value: str,
+        quote: str | None,
+    ) -> StoredFact | None:
+        """Return the learnt fact of a statement, whatever has become of it; None if it is new."""
+        found = list(reversed(self._facts.get((identity, digest), ())))
+        own = [each for each in found if each["keyword"] in keywords]
+        for fact in own:
+            values = [text_of(canonical(each)) for each in _values(fact)]
+            is_same_quote = FoldedText(_quote(fact)).bare == FoldedText(quote or "").bare
+            if not values or is_same_quote or value in values:
+                return fact  # without values it was purged: what it said is not known any more
+        for fact in found:
+            for each in _values(fact):
+                other, is_own = text_of(canonical(each)), fact in own
+                if is_reworded(value, quote, other, _quote(fact), is_same_topic=is_own):
+                    return fact
+        return None
+
+    def has_retraction(
+        self, identity: Identity, keywords: Sequence[str], key: Canonical, source: FactSource
+    ) -> bool:
+        """Whether a message was learnt before as the end of a value."""
+        digest = digest_of(key)
+        return any(
+            each["keyword"] in keywords
+            and each.get("digest", digest) == digest
+            and (said := each.get("source")) is not None
+            and (said.get("conversation"), said.get("message"))
+            == (source.conversation, source.message)
+            for each in self._retracted.get(identity, ())
+        )
+
+
+def _number(fact: str) -> int:
+    try:
+        return int(fact[_NUMBER], 16)
+    except ValueError:  # of a program that makes its own ids
+        return -1
+
+
+def _quote(fact: StoredFact) -> str:
+    source = fact.get("source")
+    return "" if source is None else source.get("quote", "")
+
+
+def _values(fact: StoredFact) -> list[JsonValue]:
+    return list(fact["values"]) if "values" in fact else [fact["value"]] if "value" in fact else []

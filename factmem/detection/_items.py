@@ -1,0 +1,143 @@
+"""The items of a model's answer, in the field names that models use."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import unescape
+
+from pydantic import JsonValue
+
+from factmem.detection.report import Refusal, RejectionReason
+from factmem.llm._answer import unwrapped
+
+STATED = "stated"
+"""The word by which a model says that its item is stated as true, about the subject."""
+UNSTATED = ("asked", "denied", "supposed", "quoted", "of another", "to work on")
+"""The words by which a model says that it is not."""
+
+_NAMES: Mapping[str, Sequence[str]] = {
+    "keyword": ("keyword", "key", "concept", "topic", "attribute", "category", "name"),
+    "value": ("value", "fact", "memory", "content", "text"),
+    "quote": ("quote", "evidence", "citation"),
+    "message": ("message", "message_id", "message_number", "index"),
+    "action": ("action", "event", "operation"),
+    "said_as": ("said_as",),
+}
+"""The fields of an item, and the names that models give them; mem0's prompts are well known."""
+_ACTIONS = {
+    **dict.fromkeys(("", "assert", "add", "insert", "create", "save", "none"), "assert"),
+    **dict.fromkeys(("replace", "update", "change"), "replace"),
+    **dict.fromkeys(("retract", "delete", "remove", "forget"), "retract"),
+}
+_REST = frozenset(
+    [
+        "description",
+        "fact_type",
+        "type",
+        "importance",
+        "since",
+        "until",
+        "subject",
+        "scope",
+        "confidence",
+        "id",
+        "reason",
+    ]
+)
+_LONGEST_LIST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item with factmem's own field names."""
+
+    fields: Mapping[str, JsonValue]
+    action: str
+    quote: str
+    message: int | None
+
+    @property
+    def is_retraction(self) -> bool:
+        """Whether a value is no longer true."""
+        return self.action == "retract"
+
+    @property
+    def is_replacement(self) -> bool:
+        """Whether the value corrects or ends another one."""
+        return self.action == "replace"
+
+    @property
+    def is_unstated(self) -> bool:
+        """Whether the model says that the message does not state it, or of another person."""
+        said_as = self.fields.get("said_as")
+        return isinstance(said_as, str) and said_as.strip().casefold() in UNSTATED
+
+
+def as_item(raw: JsonValue) -> Item:
+    """Return an item of an answer.
+
+    Raises:
+        Refusal: It is not an object, or its action is unknown.
+    """
+    fields = named(raw)
+    if fields is None:
+        raise Refusal(RejectionReason.MALFORMED, "it is not an object")
+    action = fields.get("action") or ""
+    name = action.strip().casefold() if isinstance(action, str) else "?"
+    if name not in _ACTIONS:
+        detail = "its action is not 'assert', 'replace' or 'retract'"
+        raise Refusal(RejectionReason.UNKNOWN_ACTION, detail)
+    return Item(fields, _ACTIONS[name], _quote(fields.get("quote")), _index(fields.get("message")))
+
+
+def named(raw: JsonValue) -> dict[str, JsonValue] | None:
+    """Return the fields of an item under factmem's names; None if it is not an object."""
+    raw = unwrapped(raw)
+    if not isinstance(raw, dict):
+        return None
+    found = {name: each for name, each in raw.items() if name in _REST}
+    for field, names in _NAMES.items():
+        given = next((raw[name] for name in names if raw.get(name) is not None), None)
+        if given is not None:
+            found[field] = given
+    known = {*_REST, *(name for names in _NAMES.values() for name in names)}
+    others = [name for name in raw if name not in known]
+    if len(others) == 1 and "keyword" not in found and "value" not in found:
+        found |= {"keyword": others[0], "value": raw[others[0]]}  # {"home-city": "Rome"}
+    return found
+
+
+def is_usable(raw: JsonValue) -> bool:
+    """Whether an item is an object with a keyword."""
+    fields = named(raw)
+    return fields is not None and "keyword" in fields
+
+
+def listed(facts: JsonValue) -> JsonValue:
+    """Return the items of an answer that gives them by keyword as a list."""
+    if not isinstance(facts, dict) or is_usable(facts):
+        return facts
+    items: list[JsonValue] = []
+    for keyword, given in facts.items():
+        each = unwrapped(given)
+        for one in each if isinstance(each, list) else [each]:
+            if not isinstance(one, dict):
+                return facts
+            items.append({"keyword": keyword, **one})
+    return items
+
+
+def _quote(given: JsonValue) -> str:
+    if isinstance(given, list) and 0 < len(given) <= _LONGEST_LIST:
+        given = " ... ".join(each for each in given if isinstance(each, str))
+    return unescape(given) if isinstance(given, str) else ""
+
+
+def _index(raw: JsonValue) -> int | None:
+    if isinstance(raw, list) and raw:
+        raw = raw[0]
+    if isinstance(raw, str):
+        digits = raw.strip().casefold().removeprefix("message").strip(" #:[]")
+        return int(digits) if digits.isdecimal() and len(digits) < 10 else None
+    if isinstance(raw, float) and raw.is_integer():
+        return int(raw)
+    return raw if type(raw) is int else None

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from factmem.models.profile import Profile as Profile
     from factmem.models.profile import remembered as remembered
     from factmem.providers.in_memory import InMemoryProvider as InMemoryProvider
-    from factmem.providers.in_memory import NoMemory as NoMemory
     from factmem.providers.local_file import LocalFileMemoryProvider as LocalFileMemoryProvider
+    from factmem.providers.no_memory import NoMemory as NoMemory
     from factmem.providers.provider import AgentMemoryProvider as AgentMemoryProvider
     from factmem.providers.storages import EncryptedStorage as EncryptedStorage
     from factmem.providers.storages import SimpleStorage as SimpleStorage
@@ -95,8 +95,9 @@ else:
             "models.profile": ["Profile", "remembered"],
             "providers.provider": ["AgentMemoryProvider"],
             "providers.store": ["FactStore"],
-            "providers.in_memory": ["InMemoryProvider", "NoMemory"],
+            "providers.in_memory": ["InMemoryProvider"],
             "providers.local_file": ["LocalFileMemoryProvider"],
+            "providers.no_memory": ["NoMemory"],
             "providers.storages": ["EncryptedStorage", "SimpleStorage"],
             "recall.match": ["RecallSettings"],
             "transfer.bundle": ["export_facts", "import_facts"],

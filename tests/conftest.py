@@ -137,7 +137,7 @@ def few_looks(request: pytest.FixtureRequest) -> Iterator[None]:
     """Look three times at a damaged file, and not sixteen times with a pause after each."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.config.getoption("--thorough"):
-            patch.setattr("factmem.providers._sqlite.places._LOOKS", 3)
+            patch.setattr("factmem.providers._sqlite.database._LOOKS", 3)
         yield
 
 

@@ -19,7 +19,7 @@ from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider, system_clock
 from factmem.prompt.memory_message import FORM, MessageForm
 from factmem.providers._four_methods import as_store
-from factmem.providers.in_memory import NoMemory
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.store import is_complete
 from factmem.recall.match import RecallSettings

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from factmem.providers.conversations import Turn as Turn
     from factmem.providers.conversations import TurnChanges as TurnChanges
     from factmem.providers.in_memory import InMemoryProvider as InMemoryProvider
-    from factmem.providers.in_memory import NoMemory as NoMemory
     from factmem.providers.local_file import LocalFileMemoryProvider as LocalFileMemoryProvider
+    from factmem.providers.no_memory import NoMemory as NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider as PostgresMemoryProvider
     from factmem.providers.provider import AgentMemoryProvider as AgentMemoryProvider
     from factmem.providers.results import ErasureReceipt as ErasureReceipt
@@ -72,8 +72,9 @@ else:
                 "Turn",
                 "TurnChanges",
             ],
-            "in_memory": ["InMemoryProvider", "NoMemory"],
+            "in_memory": ["InMemoryProvider"],
             "local_file": ["LocalFileMemoryProvider"],
+            "no_memory": ["NoMemory"],
             "postgres": ["PostgresMemoryProvider"],
             "provider": ["AgentMemoryProvider"],
             "results": [

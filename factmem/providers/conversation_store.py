@@ -42,16 +42,15 @@ R = TypeVar("R")
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class ConversingBackend(Backend, Protocol):
-    """The storage of a store that keeps conversations as well."""
-
-    @property
-    def conversations(self) -> "StoredConversations":
-        """The conversations; call only `is_unchanged` of them on an event loop."""
-        ...
+class Conversing(Protocol):
+    """Calls the stored conversations."""
 
     async def converse(self, call: "Callable[[StoredConversations], R]") -> R:
         """Return the result of a blocking call of the conversations of the store."""
+        ...
+
+    def is_unchanged(self, place: Identity, since: object) -> bool:
+        """Return whether `changes` would return nothing, if that is known without I/O and waiting."""
         ...
 
 
@@ -59,17 +58,20 @@ class ConversationStore:
     """The conversations of a store. The methods raise as those of `FactStore` do.
 
     Args:
-        backend: The backend of the store.
+        stored: Calls the stored conversations.
+        backend: The backend of the store, which has their sizes.
         enter: Checks a place, and that the store is open.
         limit: The most that one place may have.
     """
 
     def __init__(
         self,
-        backend: ConversingBackend,
+        stored: Conversing,
+        backend: Backend,
         enter: Callable[[Place], Identity],
         limit: PlaceLimit | None,
     ) -> None:
+        self._stored = stored
         self._backend = backend
         self._enter = enter
         self._limit = limit
@@ -103,7 +105,7 @@ class ConversationStore:
             size = sum(info.bytes for info in await self._backend.places(boundary))
             new = sum(len(orjson.dumps(turn.body)) for turn in turns)
             self._limit.check_bytes(identity, size + new)
-        return await self._backend.converse(
+        return await self._stored.converse(
             lambda stored: stored.append(identity, name, turns, rest)
         )
 
@@ -113,14 +115,14 @@ class ConversationStore:
         """Return messages, oldest first: the last ones, of those with a number less than `before`."""
         checked_last(last, before)
         identity, name = self._enter(place), checked_name(conversation, "conversation")
-        return await self._backend.converse(
+        return await self._stored.converse(
             lambda stored: stored.turns(identity, name, last, before)
         )
 
     async def conversations(self, place: Place) -> list[ConversationInfo]:
         """Return the conversations of a place, the one that was active last first."""
         identity = self._enter(place)
-        return await self._backend.converse(lambda stored: stored.conversations(identity))
+        return await self._stored.converse(lambda stored: stored.conversations(identity))
 
     async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
         """Return what changed in the conversations of places; those without changes are left out.
@@ -134,13 +136,12 @@ class ConversationStore:
         asked = {
             identity: since[place]
             for identity, place in places.items()
-            if since[place] is None
-            or not self._backend.conversations.is_unchanged(identity, since[place])
+            if since[place] is None or not self._stored.is_unchanged(identity, since[place])
         }
         if not asked:
             await checkpoint_if_cancelled()
             return {}
-        found = await self._backend.converse(lambda stored: stored.changes(asked))
+        found = await self._stored.converse(lambda stored: stored.changes(asked))
         return {places[identity]: changes for identity, changes in found.items()}
 
     async def remove(
@@ -161,7 +162,7 @@ class ConversationStore:
         """
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         until = None if before is None else stamp(utc(before, "before"))
-        return await self._backend.converse(
+        return await self._stored.converse(
             lambda stored: stored.remove(identity, name, before=until, ids=ids)
         )
 
@@ -183,26 +184,26 @@ class ConversationStore:
         """
         span = checked_span(lease, "lease") // _MICROSECOND
         named_places(within)
-        return await self._backend.converse(lambda stored: stored.take(span, within, conversation))
+        return await self._stored.converse(lambda stored: stored.take(span, within, conversation))
 
     async def learnt(self, task: LearningTask, upto: int) -> bool:
         """Record that all messages before the number `upto` were learnt; return whether the lease held."""
-        return await self._backend.converse(lambda stored: stored.learnt(task, upto))
+        return await self._stored.converse(lambda stored: stored.learnt(task, upto))
 
     async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
         """Record a failed attempt, to be repeated after a pause; None gives up."""
         pause = _micros(again_in, "again_in")
-        return await self._backend.converse(lambda stored: stored.failed(task, pause))
+        return await self._stored.converse(lambda stored: stored.failed(task, pause))
 
     async def retry(self, within: Boundary = UNBOUNDED) -> int:
         """Queue the conversations that were given up again, and return how many."""
         named_places(within)
-        return await self._backend.converse(lambda stored: stored.retry(within))
+        return await self._stored.converse(lambda stored: stored.retry(within))
 
     async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
         """Return the state of the queue."""
         named_places(within)
-        return await self._backend.converse(lambda stored: stored.state(within))
+        return await self._stored.converse(lambda stored: stored.state(within))
 
 
 def _micros(span: timedelta | None, argument: str) -> int | None:

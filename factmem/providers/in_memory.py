@@ -1,48 +1,28 @@
-"""A store in memory, for tests and short-lived agents: an SQLite database without a file.
-
-NoMemory: the store of an agent without memory. It stores nothing.
-"""
+"""A store in memory, for tests and short-lived agents: an SQLite database without a file."""
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
-from datetime import datetime
-from logging import getLogger
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import orjson
-from anyio.lowlevel import checkpoint
-from typing_extensions import override
-
-from factmem.ledger.entries import Entry
-from factmem.ledger.ledger import Ledger
-from factmem.models._checked import checked_concepts
-from factmem.models.facts import Concept
-from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, system_clock
-from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock
-from factmem.providers._group_commit import EventLoop, Pending
+from factmem.providers._backend import StoreClock
 from factmem.providers._sql.conversations import StoredConversations
+from factmem.providers._sql.database import View
 from factmem.providers._sql.session import Session
-from factmem.providers._sql.store import SqlBackend
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
-from factmem.providers._sql.writing import Moment, Save
 from factmem.providers._sqlite import session as schema
-from factmem.providers._sqlite.places import SqliteTables
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import PlaceLimit
 from factmem.providers.store import FactStore
 
-__all__ = ["InMemoryProvider", "NoMemory"]
+__all__ = ["InMemoryProvider"]
 
 
 R = TypeVar("R")
-
-_WARM_PLACES = 10_000
 
 
 class InMemoryProvider(FactStore):
@@ -61,160 +41,75 @@ class InMemoryProvider(FactStore):
     def __init__(
         self, *, clock: TimeProvider = system_clock, limit: PlaceLimit | None = None
     ) -> None:
-        times = StoreClock(clock)
-        backend = InlineBackend(MemoryPlaces(times), times)
-        super().__init__(backend, limit)
-        self._conversations = ConversationStore(backend, self._enter_place, limit)
+        places = StoredPlaces(Opening("default", None, MemoryDatabase()), StoreClock(clock))
+        super().__init__(places, limit)
+        self._conversations = ConversationStore(
+            StoredConversations(places), places, self._enter_place, limit
+        )
 
 
-class InlineBackend(SqlBackend):
-    """A backend whose operations need no threads, because they do no I/O."""
+class MemoryDatabase:
+    """A database in memory, which is created by the first write."""
 
-    @override
-    async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
-        moment = since if isinstance(since, Moment) else None
-        save = Pending(Save(identity, body, moment), EventLoop())
-        await self.work(lambda: self.blocking.commit([save]))
-        if save.error is not None:
-            raise save.error
+    has_checksums = True
+    has_one_store = True
+    version = schema.VERSION
+    warm_places = 10_000
+    is_inline = True
+    shares_reads = False
 
-    @override
-    async def close(self) -> None:
-        await self.work(self.blocking.close)
-
-    @override
-    async def work(self, work: Callable[[], R]) -> R:
-        await checkpoint()
-        return work()
-
-
-class _NoFile(SqliteTables):
-    @override
-    def where(self, session: Session) -> str:
-        return ""
-
-
-class MemoryPlaces(StoredPlaces):
-    """The places of a database in memory, which is created by the first write."""
-
-    copies_remain = False
-
-    def __init__(self, clock: StoreClock) -> None:
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self.db: sqlite3.Connection | None = None
-        opening = Opening("default", None, _NoFile(Path("memory")))
-        super().__init__(opening, clock, warm_places=_WARM_PLACES, keep_history=None)
 
-    @override
-    def _run(self, work: Callable[[Session, int], R]) -> R:
-        with self._lock:
-            return work(SqliteSession(self.db, self._create), 0)
+    def where(self, session: Session) -> str:
+        """See `Database.where`: nowhere."""
+        return ""
 
-    _write = _run
+    def are_there(self, session: Session) -> bool:
+        """See `Database.are_there`."""
+        return not session.is_empty
+
+    def make(self, session: Session) -> None:
+        """See `Database.make`."""
+        assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
+        session.create()
 
     def _create(self) -> sqlite3.Connection:
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         schema.create(self.db)
         return self.db
 
-    @override
-    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
-        return None  # each call is a checkpoint: a loop of loads must let other tasks run
+    def read(self, work: Callable[[Session, int], R]) -> R:
+        """See `Database.read`."""
+        with self._lock:
+            return work(SqliteSession(self.db, self._create), 0)
 
-    @override
-    def rest(self, is_wanted: Callable[[], bool]) -> None: ...
+    write = forget = write_soon = read
 
-    @override
+    def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
+        """See `Database.is_current`: each call is a checkpoint, so that a loop of loads lets others run."""
+        return False
+
+    def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
+        """See `Database.has_extents`."""
+        return False
+
+    def finish_erasure(self) -> bool:
+        """See `Database.finish_erasure`: there are no copies."""
+        return False
+
+    def rest(self, is_wanted: Callable[[], bool]) -> None:
+        """See `Database.rest`: nothing waits."""
+
+    def start_afresh(self) -> None:
+        """See `Database.start_afresh`: a child has its own memory."""
+        self._lock = threading.RLock()
+
     def close(self) -> None:
+        """See `Database.close`."""
         if self.db is not None:
             with self._lock, closing(self.db):
                 self.db = None
 
     __del__ = close
-
-
-_logger = getLogger(__name__)
-
-
-class NoMemory(FactStore):
-    """A `FactStore` that stores nothing and returns nothing.
-
-    It raises the same exceptions for wrong calls as every other store, so an application that works
-    with it also works with memory. At debug level it logs each call with the names of the place and
-    of the saved concepts. Safe for any number of tasks and threads.
-
-    Args:
-        clock: Returns the time for the receipts of `erase`; the system clock by default.
-    """
-
-    def __init__(self, *, clock: TimeProvider = system_clock) -> None:
-        times = StoreClock(clock)
-        backend = _Nothing(MemoryPlaces(times), times)
-        super().__init__(backend)
-        self._conversations = ConversationStore(backend, self._enter_place, None)
-        self._clock = clock
-
-    @override
-    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
-        checked_concepts(concepts)
-        await checkpoint()
-
-    @override
-    async def begin(self, operation: str) -> datetime:
-        await checkpoint()
-        return self._clock()
-
-
-class _Nothing(InlineBackend):
-    """A backend to which nothing is ever added."""
-
-    _nothing = Ledger()
-
-    @override
-    async def present(
-        self,
-        identity: Identity,
-        present: Present[R],
-        *,
-        until: str | None = None,
-        keyword: str | None = None,
-    ) -> R:
-        await _called("load", identity)
-        return present(self._nothing, self._clock.now())
-
-    @override
-    async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
-        await _called("entries", identity)
-        return use([])
-
-    @override
-    async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
-        await _called("save", identity, *(fact["keyword"] for fact in orjson.loads(body)["facts"]))
-
-    @override
-    async def change(self, identity: Identity, decide: Decision) -> int:
-        await _called("forget", identity)
-        return 0
-
-    @override
-    async def extend(self, identity: Identity, extend: Extension) -> int:
-        extend([], self._clock.recording())  # this checks the entries
-        await _called("append", identity)
-        return 0
-
-    @override
-    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
-        await _called("erase", identity)
-        return Erased(self._clock.now(), 0, 0)
-
-    @override
-    async def converse(self, call: Callable[[StoredConversations], R]) -> R:
-        await checkpoint()
-        return call(InlineBackend(MemoryPlaces(self._clock), self._clock).conversations)
-
-
-async def _called(action: str, identity: Identity, *keywords: str) -> None:
-    await checkpoint()
-    if _logger.isEnabledFor(10):
-        place = Place.of_identity(identity)
-        _logger.debug("NoMemory: %s", " ".join((action, str(place), *keywords)))

@@ -1,8 +1,7 @@
 """A store in a folder: one SQLite database, durable when a save returns.
 
-The class puts the layers together: `Database` has the connections and the locks, `SqlitePlaces` the
-blocking operations, `SqlBackend` the threads and shared commits, `SqlStore` the public methods. It
-adds what concerns a whole folder: `backup`, `restore` and `salvage` fill a draft beside the target,
+The class puts the layers together: `SqliteDatabase` has the connections and the locks, `StoredPlaces`
+the operations, threads and shared commits, `SqlStore` the public methods. It adds what concerns a whole folder: `backup`, `restore` and `salvage` fill a draft beside the target,
 and publish it in one step, so that a crash leaves the old state.
 
 SearchedFileProvider: a local store for a process that asks one question and ends.
@@ -29,11 +28,12 @@ from factmem.providers._backend import Change, StoreClock
 from factmem.providers._sql.anchors import check_erased
 from factmem.providers._sql.places import FACT_BYTES, PlaceReader
 from factmem.providers._sql.session import Session
-from factmem.providers._sql.store import SqlBackend, SqlStore
+from factmem.providers._sql.store import SqlStore
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.stores import Opening
 from factmem.providers._sqlite.copies import Draft, Restoration, backup, check_new, readable
-from factmem.providers._sqlite.database import Database
+from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import DatabaseFiles
-from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers._sqlite.word_search import WordSearch
 from factmem.providers.conversations import conversation_of
 from factmem.providers.results import (
@@ -123,20 +123,17 @@ class LocalFileMemoryProvider(SqlStore):
         chosen = _storage_of(storage)
         timeout, allowed = chosen.busy_timeout, chosen.allow_network_folder
         files = DatabaseFiles(self._root, timeout, allow_network=allowed, mode=chosen.mode)
-        database = Database(files, timeout)
+        database = SqliteDatabase(files, timeout)
         encryption = chosen.encryption if isinstance(chosen, EncryptedStorage) else None
         if isinstance(encryption, KeyFile) and _is_inside(encryption.path, self._root):
             raise ValueError(
                 "The key file is in the folder of the store, so that each copy of the folder has its "
                 "keys too: use a file elsewhere"
             )
-        store_clock = StoreClock(clock)
-        places = SqlitePlaces(
-            database, encryption, store_clock, keep_history, must_exist=must_exist
-        )
-        super().__init__(SqlBackend(places, store_clock), limit, must_exist=must_exist)
-
-        self._places, self._chosen, self._clock = places, chosen, clock
+        opening = Opening("default", encryption, database, must_exist=must_exist)
+        places = StoredPlaces(opening, StoreClock(clock), keep_history)
+        super().__init__(places, limit, must_exist=must_exist)
+        self._files, self._chosen, self._clock = database, chosen, clock
 
     def __repr__(self) -> str:
         return f"LocalFileMemoryProvider({str(self._root)!r})"
@@ -153,7 +150,7 @@ class LocalFileMemoryProvider(SqlStore):
         """
         self._check_open()
         target = _folder_of(folder)
-        return await self._database.work(lambda: backup(self._places, target))
+        return await self._places.work(lambda: backup(self._places, self._files, target))
 
     async def restore(
         self,
@@ -185,7 +182,7 @@ class LocalFileMemoryProvider(SqlStore):
         receipts, source = list(erased), _folder_of(backup)
         async with LocalFileMemoryProvider(source, storage=self._chosen) as given:
             await given.verify(anchor)
-        work, database = self._database.work, self._places.database
+        work, database = self._places.work, self._files
         restoration = await work(lambda: Restoration(source, database))
         try:
             count = await work(restoration.fill)
@@ -213,8 +210,8 @@ class LocalFileMemoryProvider(SqlStore):
         self._check_open()
         target = _folder_of(folder)
         check_new(target)
-        found = await self._database.work(lambda: list(readable(self._places)))
-        work, storage, saved = self._database.work, self._chosen, 0
+        found = await self._places.work(lambda: list(readable(self._places, self._files)))
+        work, storage, saved = self._places.work, self._chosen, 0
         draft = await work(lambda: Draft(target))
         try:
             async with LocalFileMemoryProvider(
@@ -238,7 +235,7 @@ class LocalFileMemoryProvider(SqlStore):
         def check(session: Session, reader: PlaceReader) -> None:
             check_erased(session, reader)
 
-        await self._database.work(lambda: self._places.read_store(check, None))
+        await self._places.work(lambda: self._places.read_store(check, None))
 
     async def _add(self, identity: Identity, entries: list[Entry]) -> None:
         """Add the entries of a place or of a conversation that this store does not have."""
@@ -250,7 +247,7 @@ class LocalFileMemoryProvider(SqlStore):
             def given(*_: object) -> Change:
                 return Change(entries=entries)
 
-            await self._database.work(lambda: self._places.extend(identity, given))
+            await self._places.extend(identity, given)
 
 
 def _folder_of(root: str | os.PathLike[str]) -> Path:
@@ -320,14 +317,14 @@ class SearchedFileProvider(LocalFileMemoryProvider):
         clock: TimeProvider = system_clock,
     ) -> None:
         super().__init__(root, storage=storage, clock=clock)
-        self._words = WordSearch(self._places, stems)
+        self._words = WordSearch(self._places, self._files, stems)
         self._large = large
 
     @override
     async def is_searched(self, places: Sequence[Place]) -> bool:
         self._check_open()
         identities = [place.identity for place in places]
-        return await self._database.work(lambda: self._words.size(identities)) >= self._large
+        return await self._places.work(lambda: self._words.size(identities)) >= self._large
 
     @override
     async def candidates(
@@ -335,4 +332,4 @@ class SearchedFileProvider(LocalFileMemoryProvider):
     ) -> SearchAnswer:
         self._check_open()
         search = self._words.candidates
-        return await self._database.work(lambda: search(places, question, describe, keep=True))
+        return await self._places.work(lambda: search(places, question, describe, keep=True))

@@ -1,8 +1,8 @@
 """`PostgresMemoryProvider`, a store in a PostgreSQL database for any number of hosts.
 
-The class puts the layers together: `Connections` has the pool and the deadlines, `PostgresPlaces`
-the blocking operations, `PostgresBackend` the threads, shared commits and shared reads, `SqlStore`
-the public methods. It adds the search of large places in the database. If one place of a recall is
+The class puts the layers together: `Connections` has the pool and the deadlines, `PostgresDatabase`
+the settings of each connection, `StoredPlaces` the operations, threads, shared commits and shared
+reads, `SqlStore` the public methods. It adds the search of large places in the database. If one place of a recall is
 large, all of them are searched there; those of an encrypted store never are.
 """
 
@@ -21,11 +21,13 @@ from factmem.providers._arguments import check_span
 from factmem.providers._backend import ServerClock, StoreClock
 from factmem.providers._postgres.candidates import Candidates
 from factmem.providers._postgres.connections import Connections
+from factmem.providers._postgres.database import PostgresDatabase
 from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
 from factmem.providers._postgres.place_search import PlaceSearch
-from factmem.providers._postgres.places import PostgresBackend, PostgresPlaces
 from factmem.providers._postgres.vector_spaces import VectorSpaces
 from factmem.providers._sql.store import SqlStore
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.stores import Opening
 from factmem.providers.results import (
     Describe,
     PlaceLimit,
@@ -133,27 +135,24 @@ class PostgresMemoryProvider(SqlStore):
             _check_positive(search_from, "search_from")
         server_clock = ServerClock() if clock is None else None
         store_clock = StoreClock(clock or server_clock)  # type: ignore[arg-type]
-        self._places = PostgresPlaces(
+        self._server = PostgresDatabase(
             lambda prepare: Connections(
                 source, most=max_connections, seconds=timeout, prepare=prepare
             ),
             store,
-            encryption,
-            store_clock,
             server_clock=server_clock,
             role=role,
             max_staleness=max_staleness,
             lock_seconds=lock_timeout,
-            keep_history=keep_history,
-            must_exist=must_exist,
         )
-        backend = PostgresBackend(self._places, store_clock)
-        self._vectors = VectorSpaces(self._places, search_from or 0)
+        opening = Opening(store, encryption, self._server, must_exist=must_exist)
+        places = StoredPlaces(opening, store_clock, keep_history)
+        super().__init__(places, limit, must_exist=must_exist)
+        self._vectors = VectorSpaces(self._places, self._server, search_from or 0)
         self._is_searching, self._is_plain = search_from is not None, encryption is None
         self._search = PlaceSearch(self._places, store_clock, search_from or 0)
         self._candidates = Candidates(self._places, self._search, self._vectors, store_clock)
         self._name = store
-        super().__init__(backend, limit, must_exist=must_exist)
 
     def __repr__(self) -> str:
         return f"PostgresMemoryProvider(..., store={self._name!r})"
@@ -168,9 +167,9 @@ class PostgresMemoryProvider(SqlStore):
             StorageError: The tables have a later version than this release knows.
         """
         self._check_open()
-        await self._database.work(self._places.migrate)
+        await self._places.work(self._server.migrate)
         if self._is_searching:
-            await self._database.work(self._vectors.index_all)
+            await self._places.work(self._vectors.index_all)
 
     @override
     async def is_searched(self, places: Sequence[Place]) -> bool:
@@ -181,7 +180,7 @@ class PostgresMemoryProvider(SqlStore):
         if is_large or not can_be_large or search.are_small(identities):
             await checkpoint_if_cancelled()
             return is_large
-        return await self._database.work(lambda: search.is_searched(identities))
+        return await self._places.work(lambda: search.is_searched(identities))
 
     @override
     async def facts_to_embed(
@@ -189,7 +188,7 @@ class PostgresMemoryProvider(SqlStore):
     ) -> Mapping[bytes, AnyFact]:
         self._check_open()
         identity, missing = place.identity, self._vectors.missing
-        return await self._database.work(lambda: missing(identity, model, dimensions, limit))
+        return await self._places.work(lambda: missing(identity, model, dimensions, limit))
 
     @override
     async def add_vectors(
@@ -197,7 +196,7 @@ class PostgresMemoryProvider(SqlStore):
     ) -> None:
         self._check_open()
         identity, add = place.identity, self._vectors.add
-        await self._database.work(lambda: add(identity, vectors, model, dimensions))
+        await self._places.work(lambda: add(identity, vectors, model, dimensions))
 
     @override
     async def candidates(
@@ -205,7 +204,7 @@ class PostgresMemoryProvider(SqlStore):
     ) -> SearchAnswer:
         self._check_open()
         identities, candidates = [place.identity for place in places], self._candidates
-        return await self._database.work(lambda: candidates.of(identities, question, describe))
+        return await self._places.work(lambda: candidates.of(identities, question, describe))
 
 
 def _checked_source(given: str | Pool) -> str | Pool:

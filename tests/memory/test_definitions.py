@@ -10,8 +10,9 @@ from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
 from factmem.models.profile import Profile, remembered
-from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.store import FactStore
 from tests.doubles import BareProvider
 from tests.world import AGENT, ALICE, KINDS, PROFILE, store_of

@@ -40,8 +40,8 @@ def login(cluster: Cluster) -> Login:
     with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
         connection.execute("CREATE ROLE app LOGIN")
     owner = PostgresMemoryProvider(cluster.dsn(), role="app")
-    owner._places.migrate()
-    owner._places.connections.close()
+    owner._server.migrate()
+    owner._server.connections.close()
     return Login("app", cluster.dsn().replace("user=postgres", "user=app"))
 
 
@@ -78,4 +78,4 @@ def new_store(dsn: str, store: str) -> Iterator[NewStore]:
 
     yield make
     for each in made:
-        each._places.connections.close()
+        each._server.connections.close()

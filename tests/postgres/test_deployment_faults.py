@@ -172,6 +172,6 @@ def test_a_fault_is_named_with_its_remedy(
     """The health check and the saves agree, and no line has a traceback."""
     with fault(Server(cluster, store)) as provider:
         seen = what_an_operator_sees(provider, caplog)
-        provider._places.connections.close()
+        provider._server.connections.close()
 
     assert re.search(FAULTS[fault], seen), seen

@@ -107,7 +107,7 @@ async def test_an_unexpected_error_loses_no_connection(
     provider = new_store(max_connections=1)
     await _warm(provider)
     with monkeypatch.context() as patched:
-        patched.setattr(provider._places._clock, "recording", lambda *_: 1 / 0)
+        patched.setattr(provider._places.clock, "recording", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await provider.save(languages("refused"), USER, AGENT)
 
@@ -116,7 +116,7 @@ async def test_an_unexpected_error_loses_no_connection(
 
     found = await _values(provider)
     assert (found["refused"], found["next"]) == (0, 1)
-    connections = provider._places.connections
+    connections = provider._server.connections
     assert len(connections._idle) == 1
     assert connections._free._value == 1
 
@@ -194,7 +194,7 @@ async def _cancel_at_random(provider: PostgresMemoryProvider, seconds: float) ->
         await asyncio.gather(*running, return_exceptions=True)
     await provider.aclose()
 
-    reader = PostgresMemoryProvider(provider._places.connections._source, store=provider._name)
+    reader = PostgresMemoryProvider(provider._server.connections._source, store=provider._name)
     try:
         found = sum([await _values(reader, PERSON.of(str(n))) for n in range(3)], Counter[str]())
     finally:
@@ -220,7 +220,7 @@ async def test_cancelled_scopes_leave_whole_saves(new_store: NewStore, cluster: 
         async with anyio.create_task_group() as group:
             group.start_soon(save, "begun", 0)
             await anyio.wait_all_tasks_blocked()
-            while provider._database._commits._queue:  # noqa: ASYNC110 - a thread takes it
+            while provider._places._commits._queue:  # noqa: ASYNC110 - a thread takes it
                 await anyio.sleep(0.001)
             group.start_soon(save, "queued", 1)
             group.start_soon(provider.save, languages("kept"), USER, AGENT)

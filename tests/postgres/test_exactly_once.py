@@ -163,7 +163,7 @@ async def test_a_commit_that_is_never_answered_has_an_unknown_outcome(
     """The error is one of its own: the save may be stored, or not."""
     provider = new_store()
     await provider.save(languages("first"), USER, AGENT)
-    provider._places.connections._seconds = 1.0
+    provider._server.connections._seconds = 1.0
     cluster.pause()
     try:
         with anyio.fail_after(60), pytest.raises(UnknownOutcomeError):

@@ -91,7 +91,7 @@ async def test_other_kinds_of_hosts_may_be_wanted(
     """A process that only reads may use a standby."""
     provider = new_store(dsn=f"{cluster.dsn(standby)} target_session_attrs={wanted}", timeout=60)
 
-    found = provider._places.connections.run(
+    found = provider._server.connections.run(
         lambda session, _: session.rows("SELECT pg_is_in_recovery()")
     )
 

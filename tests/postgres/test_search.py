@@ -390,7 +390,7 @@ async def test_a_searched_place_is_not_read(
     first = new_store(search_from=1)
     await fill(first, 30)
     assert await memory_of(first).recall("number3")
-    monkeypatch.setattr("factmem.providers._postgres.places.PostgresPlaces.view", lambda *_: 1 / 0)
+    monkeypatch.setattr("factmem.providers._sql.stored_places.StoredPlaces.view", lambda *_: 1 / 0)
     cold = new_store(search_from=1)
 
     assert "number7" in str(values_in(await memory_of(cold).recall("number7")))

@@ -11,7 +11,7 @@ from factmem._text import analysis
 from factmem.embedding.callable import CallableEmbedder
 from factmem.models.facts import MultipleFacts
 from factmem.providers._postgres.driver import Session
-from factmem.providers._postgres.places import PostgresBackend
+from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.recall import _fact_index as fact_index
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.test_search import (
@@ -45,13 +45,13 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """Return an item for each time that a worker thread takes over."""
     begun: list[None] = []
-    work = PostgresBackend.work
+    work = StoredPlaces.work
 
-    async def _work(self: PostgresBackend, given: Any) -> Any:
+    async def _work(self: StoredPlaces, given: Any) -> Any:
         begun.append(None)
         return await work(self, given)
 
-    monkeypatch.setattr(PostgresBackend, "work", _work)
+    monkeypatch.setattr(StoredPlaces, "work", _work)
     return begun
 
 

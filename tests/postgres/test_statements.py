@@ -20,7 +20,7 @@ SAVES = 6
 
 def _prepared(provider: PostgresMemoryProvider) -> int:
     """Return how many statements the idle connection of a provider has prepared."""
-    ((count,),) = provider._places.connections.run(
+    ((count,),) = provider._server.connections.run(
         lambda session, _: session.rows("SELECT count(*) FROM pg_prepared_statements")
     )
     return int(count)
@@ -32,7 +32,7 @@ def _drop_statements(provider: PostgresMemoryProvider) -> None:
     def drop(session: Session, _: int) -> None:
         session._connection.pgconn.exec_(b"DEALLOCATE ALL")  # type: ignore[attr-defined]
 
-    provider._places.connections.run(drop)
+    provider._server.connections.run(drop)
 
 
 @pytest.mark.parametrize("kind", ["plain", "sealed"])
@@ -81,7 +81,7 @@ async def test_a_read_without_an_answer_has_no_unknown_outcome(
     provider = new_store()
     await provider.save(theme("dark"), USER, AGENT)
     await provider.load(THEME, USER, AGENT)
-    provider._places.connections._seconds = 1.0
+    provider._server.connections._seconds = 1.0
     reads: dict[str, Callable[[], Awaitable[object]]] = {
         "load": lambda: provider.load(THEME, USER, AGENT),
         "load_all": lambda: provider.load_all(USER, AGENT),

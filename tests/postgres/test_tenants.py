@@ -120,13 +120,13 @@ async def test_a_transaction_pooler_is_detected(new_store: NewStore, pooler: Poo
     provider = new_store(dsn=pooler.dsn(), lock_timeout=0.2)
     await provider.save(theme("dark"), USER, AGENT)
 
-    (session,) = provider._places.connections._idle
+    (session,) = provider._server.connections._idle
     assert session.is_shared
     assert session.rows("SHOW lock_timeout") == [("200ms",)]
     assert session.rows("SHOW idle_in_transaction_session_timeout") == [("30s",)]
     direct = new_store()
     await direct.load_all(USER, AGENT)
-    assert not direct._places.connections._idle[0].is_shared
+    assert not direct._server.connections._idle[0].is_shared
 
 
 async def test_more_clients_than_connections_share_a_pooler(

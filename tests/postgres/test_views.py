@@ -8,8 +8,8 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
 from factmem.providers._backend import StoreClock
 from factmem.providers._postgres.place_search import PlaceSearch
-from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._sql.places import View
+from factmem.providers._sql.stored_places import StoredPlaces
 
 ANN: Identity = ("agent", "support", "user", "Ann")
 
@@ -35,6 +35,6 @@ def test_how_many_facts_there_are_is_told_without_folding(monkeypatch: pytest.Mo
     monkeypatch.setattr(View, "ledger", property(ledger, lambda view, ledger: None))
     view = View()
     view.is_warm = True
-    places = cast("PostgresPlaces", _Places(view))
+    places = cast("StoredPlaces", _Places(view))
     search = PlaceSearch(places, cast("StoreClock", None), search_from=10)
     assert search.are_small([ANN])

@@ -4,8 +4,9 @@ import inspect
 
 import pytest
 
-from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.store import FactStore
 
 

@@ -208,4 +208,4 @@ async def test_a_call_on_the_event_loop_is_noticed(root: Path, guard: Guard) -> 
     await store.save(theme("dark"), ALICE, AGENT)
 
     with pytest.raises(AssertionError, match="was called on an event loop"):
-        store._database.blocking.places(None)  # type: ignore[arg-type]
+        store._places.run(lambda session, _: None)

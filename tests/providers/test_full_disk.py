@@ -9,7 +9,7 @@ import pytest
 from factmem.errors import StorageError
 from factmem.models.facts import MultipleFacts, SingleFact
 from factmem.providers._sqlite import database
-from factmem.providers._sqlite.database import Database
+from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -25,17 +25,17 @@ ROOM = 1 << 20
 def full(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return the folders whose disk is full; a write needs the room of their reserve."""
     folders: list[Path] = []
-    writing = Database.writing
+    writing = SqliteDatabase.writing
 
     @contextmanager
-    def refused(self: Database) -> Generator[SqliteSession]:
+    def refused(self: SqliteDatabase) -> Generator[SqliteSession]:
         with writing(self) as session:
             reserve = self.root / "reserve"
             if self.root in folders and reserve.exists() and reserve.stat().st_size == ROOM:
                 raise DiskFullError("The disk is full")
             yield session
 
-    monkeypatch.setattr(database.Database, "writing", refused)
+    monkeypatch.setattr(database.SqliteDatabase, "writing", refused)
     return folders
 
 

@@ -19,7 +19,6 @@ from factmem.errors import FactmemError
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.providers._sqlite import copies, database
 from factmem.providers._sqlite import gaps as whole
-from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.testing._facts import AGENT, THEME, theme
 from tests.providers.local_stores import ALICE, BOB, disk, is_sound, run
 
@@ -124,9 +123,9 @@ async def no_other_writes_meanwhile(root: Path, monkeypatch: pytest.MonkeyPatch)
 async def a_page_in_the_log_is_noticed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program wrote between the truncation and the lock: copies remain, and are said to."""
     async with await made(root) as store:
-        places = store._database.blocking
-        assert isinstance(places, SqlitePlaces)
-        files = places.database.files
+        database = store._files
+
+        files = database.files
         with closing(another(root)) as other:
             real = files.connect
 

@@ -141,7 +141,7 @@ async def test_a_busy_store_refuses_an_index_at_once(root: Path) -> None:
             is_held.set()
             may_end.wait(60)
 
-    lock = LocalFileMemoryProvider(root)._database.blocking.database._lock  # type: ignore[attr-defined]
+    lock = LocalFileMemoryProvider(root)._places.database._lock  # type: ignore[attr-defined]
     holder = threading.Thread(target=hold)
     holder.start()
     try:

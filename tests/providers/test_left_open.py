@@ -13,8 +13,8 @@ from factmem.testing._facts import AGENT, USER, theme
 
 begun, over = threading.Event(), threading.Event()
 store = LocalFileMemoryProvider(sys.argv[1])
-commit = store._database._commits._commit
-store._database._commits._commit = lambda batch: (begun.set(), over.wait(), commit(batch))
+commit = store._places._commits._commit
+store._places._commits._commit = lambda batch: (begun.set(), over.wait(), commit(batch))
 loop = asyncio.new_event_loop()
 saving = store.save(theme("dark"), USER, AGENT)
 task = loop.create_task(saving)

@@ -13,8 +13,9 @@ from factmem.events import MemoryEvents
 from factmem.models.boundary import Boundary
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.providers._view import view_of
-from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, PERSON, USER, theme
 

@@ -266,7 +266,7 @@ async def test_many_processes_create_a_store_at_once(root: Path, storage: Storag
 async def test_a_read_that_began_before_the_store_was_made_finds_nothing(root: Path) -> None:
     """Its connection is to no database, although this process knows the store meanwhile."""
     store = LocalFileMemoryProvider(root)
-    places = store._database.blocking
+    places = store._places
 
     with places.database.snapshot() as session:  # type: ignore[attr-defined]
         await store.save(theme("dark"), ALICE, AGENT)

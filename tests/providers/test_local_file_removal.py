@@ -11,7 +11,7 @@ import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.providers import _group_commit
-from factmem.providers._sql import stored_places as tidying
+from factmem.providers._sql import tidying
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing._facts import (
@@ -95,7 +95,7 @@ async def test_what_is_known_of_places_without_old_history_is_bounded(
     for number in range(12):
         await store.save(theme("dark"), PERSON.of(f"user-{number}"), AGENT)
 
-    assert len(store._database.blocking.tidying._compacted) <= 4
+    assert len(store._places.tidying._compacted) <= 4
 
 
 async def test_history_can_be_kept_for_the_longest_timedelta(root: Path) -> None:

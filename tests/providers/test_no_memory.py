@@ -8,7 +8,7 @@ import pytest
 
 from factmem.errors import UnboundSubjectError
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
-from factmem.providers.in_memory import NoMemory
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.store import FactStore
 from factmem.testing._facts import (
     AGENT,

@@ -9,8 +9,9 @@ import pytest
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
-from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.providers.store import FactStore
 from factmem.testing._facts import (

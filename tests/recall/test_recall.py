@@ -17,7 +17,8 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactSource, SourceKind
 from factmem.models.places import MemoryScopeType
 from factmem.models.recall_filter import RecallFilter
-from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.provider import AgentMemoryProvider
 from factmem.recall.match import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock

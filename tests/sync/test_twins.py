@@ -26,7 +26,7 @@ from factmem import (
     SingleFact,
 )
 from factmem.memory import MemoryContents, MemoryDocuments, MemoryTool
-from factmem.providers.in_memory import NoMemory
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.storages import ProviderKeys

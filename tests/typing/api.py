@@ -19,7 +19,8 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import TimeProvider
-from factmem.providers.in_memory import InMemoryProvider, NoMemory
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.no_memory import NoMemory
 from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import (
     ErasureReceipt,

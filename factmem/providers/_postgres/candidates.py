@@ -14,15 +14,16 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
 from factmem.providers._backend import StoreClock
 from factmem.providers._postgres import search_statements as sql
+from factmem.providers._postgres.database import asking
 from factmem.providers._postgres.items import counts_in, written_term
 from factmem.providers._postgres.place_search import PlaceSearch
-from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.search_states import SearchedPlace, conditions, read_places
 from factmem.providers._postgres.session import PostgresSession, byte_strings
 from factmem.providers._postgres.vector_spaces import VectorSpaces, written
 from factmem.providers._sql.items import StoredItem
 from factmem.providers._sql.places import micros
 from factmem.providers._sql.session import Row
+from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.results import (
     Describe,
     PlaceStatistics,
@@ -75,7 +76,7 @@ class Candidates:
 
     def __init__(
         self,
-        places: PostgresPlaces,
+        places: StoredPlaces,
         search: PlaceSearch,
         vectors: VectorSpaces,
         clock: StoreClock,
@@ -119,7 +120,7 @@ class Candidates:
                 return outdated
             return asked.answer(session, [place for place in places if place.facts])
 
-        return self._places.ask(ask)
+        return self._places.run(asking(ask))
 
 
 class _Question:

@@ -16,17 +16,18 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
 from factmem.providers._backend import StoreClock
 from factmem.providers._postgres import search_statements as sql
+from factmem.providers._postgres.database import asking
 from factmem.providers._postgres.item_tables import add_items, drop_vectors, remove_items
 from factmem.providers._postgres.items import (
     hashed,
     message_of,
 )
-from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.search_states import SearchedPlace, read_places
 from factmem.providers._postgres.session import PostgresSession, numbers
 from factmem.providers._sql.items import StoredItem, current_facts, keywords_in
 from factmem.providers._sql.places import UNKNOWN, PlaceReader, Position, micros
 from factmem.providers._sql.sealing import NO_TAG
+from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.writing import PlaceRewriter
 from factmem.providers.results import Describe
 
@@ -70,7 +71,7 @@ class PlaceSearch:
         search_from: The number of facts from which on a place is searched in the database.
     """
 
-    def __init__(self, places: PostgresPlaces, clock: StoreClock, search_from: int) -> None:
+    def __init__(self, places: StoredPlaces, clock: StoreClock, search_from: int) -> None:
         self._places = places
         self._clock = clock
         self._from = search_from
@@ -112,7 +113,7 @@ class PlaceSearch:
                 return []
             return read_places(session, reader, identities, micros(self._clock.now()))
 
-        return self._places.ask(read)
+        return self._places.run(asking(read))
 
     def bring_up(self, identity: Identity, describe: Describe) -> None:
         """Update the rows of a place; other processes may do the same at this moment."""
@@ -129,7 +130,7 @@ class PlaceSearch:
 
     def _is_updated(self, place: SearchedPlace, describe: Describe) -> bool:
         """Update the rows of a place; return False if the place was changed meanwhile."""
-        keywords = self._places.ask(lambda session, _: self._changed(session, place))
+        keywords = self._places.run(asking(lambda session, _: self._changed(session, place)))
         view = self._places.view(place.identity)
         with view.lock:
             ledger = view.ledger
@@ -157,7 +158,7 @@ class PlaceSearch:
                 session.deadline = deadline
             return True
 
-        return self._places.ask(write)
+        return self._places.run(asking(write))
 
     def _changed(self, session: PostgresSession, place: SearchedPlace) -> set[str] | None:
         """Return the keywords that changed since the last search; None for all of the place."""

@@ -118,6 +118,8 @@ class PostgresSession(Session):
     most_lines = 20_000
     """A few megabytes."""
     appends_at_once = True
+    is_empty = False
+    file: object = None
     removal: "Callable[[PostgresSession, bytes, Sequence[Entry] | None], None] | None" = None
     """Removes what searches keep of removed entries; None for all of a place."""
 

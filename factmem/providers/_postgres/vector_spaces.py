@@ -17,11 +17,12 @@ from typing import NamedTuple
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
 from factmem.providers._postgres import search_statements as sql
+from factmem.providers._postgres.database import PostgresDatabase, asking
 from factmem.providers._postgres.driver import is_state
-from factmem.providers._postgres.places import PostgresPlaces
 from factmem.providers._postgres.schema import extension_schema
 from factmem.providers._postgres.session import PostgresSession, keys
 from factmem.providers._sql.items import StoredItem
+from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.results import TextVectors
 
 _logger = getLogger(__name__)
@@ -57,11 +58,12 @@ class VectorSpaces:
 
     Args:
         places: The places of a store.
+        server: Its database.
         search_from: The number of vectors from which on a space has its own index.
     """
 
-    def __init__(self, places: PostgresPlaces, search_from: int) -> None:
-        self._places = places
+    def __init__(self, places: StoredPlaces, server: PostgresDatabase, search_from: int) -> None:
+        self._places, self._server = places, server
         self._from = search_from
         self._extension: str | None = None
         self._lock = threading.Lock()
@@ -95,11 +97,13 @@ class VectorSpaces:
             space = self._made(session, key, reader.store.number, model, dimensions)
             return self._next(session, key, space, limit), space
 
-        found, space = self._places.ask(read)
+        found, space = self._places.run(asking(read))
         if not found and space is not None:
             is_worth_it = space.counted >= self._from and dimensions <= _MOST_DIMENSIONS
             if is_worth_it and not (space.is_indexed or self._is_denied):
-                self._places.ask(lambda session, _: self._index(session, space.number, dimensions))
+                self._places.run(
+                    asking(lambda session, _: self._index(session, space.number, dimensions))
+                )
         return found
 
     def _next(
@@ -146,7 +150,7 @@ class VectorSpaces:
                     session.rows(statement, [number, store, *columns, key, number])
 
         if vectors:
-            self._places.ask(write)
+            self._places.run(asking(write))
 
     # Partitions
 
@@ -186,7 +190,7 @@ class VectorSpaces:
                     with session.transaction():
                         self._partition(session, space, dimensions)
 
-        self._places.as_owner(make)
+        self._server.as_owner(make)
 
 
 def _column(vectors: Iterable[Sequence[float] | None]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from secrets import randbits
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from factmem.errors import FactmemError
 from factmem.ledger.entries import Entry
@@ -23,10 +23,11 @@ from factmem.models.boundary import Boundary
 from factmem.models.places import Identity, Place
 from factmem.models.when import moment
 from factmem.providers._sql import session as sql
+from factmem.providers._sql.listing import among
 from factmem.providers._sql.places import PlaceReader, entries_of, micros, stamp_at
 from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
 from factmem.providers._sql.session import PlaceRow, Row, Session
-from factmem.providers._sql.stored_places import StoredPlaces, among
+from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.writing import PlaceRewriter, new_mark
 from factmem.providers.conversations import (
     ChangedConversation,
@@ -42,6 +43,8 @@ from factmem.providers.conversations import (
     title_of,
     turn_of,
 )
+
+R = TypeVar("R")
 
 _EVERYTHING = 2**62
 """More than the number of any line."""
@@ -201,12 +204,15 @@ class StoredConversations:
 
     Args:
         places: The places of the store.
-        now: The store's clock, as a stamp no earlier than a given one.
     """
 
-    def __init__(self, places: StoredPlaces, now: Callable[[str], str]) -> None:
+    def __init__(self, places: StoredPlaces) -> None:
         self._places = places
-        self._now = now
+        self._now = places.clock.recording
+
+    async def converse(self, call: "Callable[[StoredConversations], R]") -> R:
+        """Return the result of a blocking call of these conversations."""
+        return await self._places.work(lambda: call(self))
 
     # Messages
 
@@ -301,7 +307,7 @@ class StoredConversations:
                     )
 
         self._places.write(write)
-        self._places.finish_erasure()
+        self._places.database.finish_erasure()
         return removed
 
     # The queue

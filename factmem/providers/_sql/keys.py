@@ -150,7 +150,7 @@ class StoreKeys:
         finally:
             self._opening.coming = None
         self._opening.reload()
-        self._places.finish_erasure()  # the former key ring, and lines under its keys
+        self._places.database.finish_erasure()  # the former key ring, and lines under its keys
         return is_done
 
     def _settle(

@@ -537,6 +537,11 @@ class View:
         """The time of this process's last write that the ledger lacks."""
 
     @property
+    def end(self) -> Extent | None:
+        """The extent up to which the place was read; None before the first read."""
+        return None if self.position is None else self.position.extent
+
+    @property
     def ledger(self) -> Ledger:
         """The ledger, after applying own saves; the caller holds the lock."""
         if self._bodies:

@@ -98,6 +98,13 @@ class Session(Protocol):
     """The largest number of lines of a place in one answer."""
     appends_at_once: bool
     """Whether a plain batch is saved by one statement, because each is a round trip."""
+    file: object
+    """Another one if the database was deleted or replaced; None where it is no file."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was no database when the session began."""
+        ...
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Run a statement and return its rows; outside a transaction it is one by itself."""

@@ -1,156 +1,34 @@
-"""SqlStore: the public methods that stores in databases have beside those of a `FactStore`.
+"""SqlStore: the public methods that stores in databases have beside those of a `FactStore`."""
 
-SqlBackend: the asynchronous backend of a store in a database.
-
-It runs the blocking operations of `StoredPlaces` in worker threads, shares a transaction among
-concurrent saves, and starts again in forked children.
-"""
-
-import os
-import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Self, TypeAlias, TypeVar
+from typing import Self
 
-from anyio import CancelScope
-from anyio.lowlevel import checkpoint_if_cancelled
 from typing_extensions import override
 
-from factmem._concurrency.per_loop import Workers
-from factmem.ledger.entries import Entry
-from factmem.ledger.ledger import Ledger
-from factmem.models.boundary import Boundary
-from factmem.models.places import Identity, MemoryScope, MemorySubject
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import moment
 from factmem.providers._arguments import check_span
-from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock
-from factmem.providers._group_commit import GroupCommit
 from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.conversations import StoredConversations
 from factmem.providers._sql.keys import StoreKeys
 from factmem.providers._sql.stored_places import StoredPlaces
-from factmem.providers._sql.writing import Moment, Save
 from factmem.providers.conversation_store import ConversationStore
-from factmem.providers.results import PlaceInfo, PlaceLimit, ShredReceipt, StoreStatus
+from factmem.providers.results import PlaceLimit, ShredReceipt, StoreStatus
 from factmem.providers.storages import ProviderKeys, check_progress, open_keys
 from factmem.providers.store import FactStore
-
-R = TypeVar("R")
-
-_Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
-
-
-class SqlBackend:
-    """Runs the operations of a store's places for asynchronous callers.
-
-    Args:
-        places: The blocking operations.
-        clock: The clock of the store.
-    """
-
-    def __init__(self, places: StoredPlaces, clock: StoreClock) -> None:
-        self.blocking = places
-        self._clock = clock
-        self.conversations: StoredConversations = StoredConversations(places, clock.recording)
-        self._start()
-        _restarts[self] = weakref.WeakMethod(self._start_in_child)
-
-    def _start(self) -> None:
-        self.workers: Workers = Workers()
-        self._commits = GroupCommit(self.blocking.commit, self.workers, self.blocking.rest)
-
-    def _start_in_child(self) -> None:
-        """Start again in a forked child, which has none of the parent's threads."""
-        self._clock.start_in_child()
-        self.blocking.start_afresh()
-        self._start()
-
-    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
-        return self.blocking.warm(identity, present)
-
-    async def present(
-        self,
-        identity: Identity,
-        present: Present[R],
-        *,
-        until: str | None = None,
-        keyword: str | None = None,
-    ) -> R:
-        if until is not None:
-            return await self.entries(
-                identity, lambda entries: present(Ledger(entries, until=until), until)
-            )
-        return await self.work(lambda: self.blocking.present(identity, present, keyword))
-
-    async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
-        return await self.work(lambda: use(self.blocking.entries(identity)))
-
-    async def moment(self, identity: Identity) -> object:
-        return await self.work(lambda: self.blocking.moment(identity))
-
-    def append(self, identity: Identity, body: bytes, *, since: object = None) -> Awaitable[None]:
-        return self._commits.submit(
-            Save(identity, body, since if isinstance(since, Moment) else None)
-        )
-
-    async def change(self, identity: Identity, decide: Decision) -> int:
-        return await self.work(lambda: self.blocking.change(identity, decide))
-
-    async def extend(self, identity: Identity, extend: Extension) -> int:
-        return await self.work(lambda: self.blocking.extend(identity, extend))
-
-    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
-        return await self.work(lambda: self.blocking.erase(identity, only_empty=only_empty))
-
-    async def places(self, wanted: Boundary) -> list[PlaceInfo]:
-        return await self.work(lambda: self.blocking.places(wanted))
-
-    async def identities(
-        self, wanted: Boundary, after: Identity | None, limit: int | None
-    ) -> list[Identity]:
-        return await self.work(lambda: self.blocking.listed(wanted, after, limit))
-
-    async def read_index(self, identity: Identity) -> bytes | None:
-        return await self.work(lambda: self.blocking.index(identity))
-
-    async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
-        return await self.work(lambda: self.blocking.keep_index(identity, index, version))
-
-    async def converse(self, call: Callable[[StoredConversations], R]) -> R:
-        return await self.work(lambda: call(self.conversations))
-
-    async def close(self) -> None:
-        await self._commits.close()
-        with CancelScope(shield=True):  # cancelled or not, no connection stays open
-            await self.workers.run(self.blocking.close)
-
-    async def work(self, work: Callable[[], R]) -> R:
-        """Run blocking work in a worker thread."""
-        await checkpoint_if_cancelled()
-        return await self.workers.run(work)
-
-
-_restarts: "weakref.WeakKeyDictionary[SqlBackend, _Restart]" = weakref.WeakKeyDictionary()
-
-
-def _start_in_child() -> None:
-    for restart in list(_restarts.values()):
-        if (start := restart()) is not None:
-            start()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_start_in_child)
 
 
 class SqlStore(FactStore):
     """A `FactStore` in a database: compaction, anchors, keys and shredding."""
 
-    def __init__(self, backend: SqlBackend, limit: PlaceLimit | None, *, must_exist: bool) -> None:
-        self._database = backend
+    def __init__(self, places: StoredPlaces, limit: PlaceLimit | None, *, must_exist: bool) -> None:
+        self._places = places
         self._must_exist = must_exist
-        super().__init__(backend, limit)
-        self._conversations = ConversationStore(backend, self._enter_place, self._limit)
+        super().__init__(places, limit)
+        self._conversations = ConversationStore(
+            StoredConversations(places), places, self._enter_place, limit
+        )
 
     @override
     async def __aenter__(self) -> Self:
@@ -158,7 +36,7 @@ class SqlStore(FactStore):
         opened = await super().__aenter__()
         if self._must_exist:
             try:
-                await self._database.work(self._database.blocking.look)
+                await self._places.look()
             except BaseException:
                 await self.aclose()
                 raise
@@ -170,7 +48,7 @@ class SqlStore(FactStore):
         For a deployment step: the application then opens the store with `must_exist=True`.
         """
         self._check_open()
-        await self._database.work(self._database.blocking.create)
+        await self._places.create()
 
     async def ping(self) -> StoreStatus:
         """Raise unless the store can be reached, opened with this key, read and written.
@@ -184,7 +62,7 @@ class SqlStore(FactStore):
             DecryptionError: The key is missing or wrong.
         """
         self._check_open()
-        return await self._database.work(self._database.blocking.ping)
+        return await self._places.ping()
 
     async def compact(
         self,
@@ -200,9 +78,7 @@ class SqlStore(FactStore):
         `forget(purge=True)` leaves no digest.
         """
         check_span(keep_history)
-        identity = self._enter(subject, scope)
-        places = self._database.blocking
-        return await self._database.work(lambda: places.compact(identity, keep_history))
+        return await self._places.compact(self._enter(subject, scope), keep_history)
 
     async def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return an anchor: a string with the end of every place, to be stored elsewhere.
@@ -213,8 +89,8 @@ class SqlStore(FactStore):
         """
         self._check_open()
         check_progress(progress)
-        anchors = Anchors(self._database.blocking)
-        return await self._database.work(lambda: anchors.taken(progress))
+        anchors = Anchors(self._places)
+        return await self._places.work(lambda: anchors.taken(progress))
 
     async def verify(
         self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
@@ -232,19 +108,18 @@ class SqlStore(FactStore):
         """
         self._check_open()
         check_progress(progress)
-        anchors = Anchors(self._database.blocking)
-        await self._database.work(lambda: anchors.verify(anchor, progress))
+        anchors = Anchors(self._places)
+        await self._places.work(lambda: anchors.verify(anchor, progress))
 
     @override
     async def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
-        identity, places = self._enter(subject, scope), self._database.blocking
-        found = await self._database.work(lambda: places.erased_at(identity))
+        found = await self._places.erased_at(self._enter(subject, scope))
         return None if found is None else moment(found)
 
     @override
     async def shred(self) -> ShredReceipt:
         self._check_open()
-        done = await self._database.work(StoreKeys(self._database.blocking).shred)
+        done = await self._places.work(StoreKeys(self._places).shred)
         return ShredReceipt(moment(done.began_at), done.places)
 
     @property
@@ -255,10 +130,10 @@ class SqlStore(FactStore):
             ValueError: The store was opened without encryption.
         """
         self._check_open()
-        places = self._database.blocking
+        places = self._places
         if places.opening.encryption is None:
             raise ValueError(
                 "An unencrypted store has no keys: create it with "
                 "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
             )
-        return open_keys(StoreKeys(places), self._database.workers)
+        return open_keys(StoreKeys(places), self._places.workers)

@@ -8,7 +8,6 @@ import threading
 from dataclasses import dataclass
 from logging import INFO, getLogger
 from secrets import token_hex
-from typing import Protocol
 
 import orjson
 
@@ -22,39 +21,13 @@ from factmem.errors import (
     WrongKeyError,
 )
 from factmem.providers._sql import session as sql
+from factmem.providers._sql.database import Database
 from factmem.providers._sql.sealing import RingSealing, Sealing
 from factmem.providers._sql.session import Session
 
 PLAIN, SEALED = "plain", "aes-256-gcm"
 
 _logger = getLogger(__name__)
-
-
-class Tables(Protocol):
-    """The tables of a database."""
-
-    has_checksums: bool
-    """Whether plain lines carry checksums."""
-    has_one_store: bool
-    """Whether all places belong to one store."""
-    version: int
-    """The version of the tables that this release makes."""
-
-    def where(self, session: Session) -> str:
-        """Name the folder or the database, for people."""
-        ...
-
-    def are_there(self, session: Session) -> bool:
-        """Return whether there are tables.
-
-        Raises:
-            StorageError: They are of another version than this release knows.
-        """
-        ...
-
-    def make(self, session: Session) -> None:
-        """Create the tables if they do not exist, once for concurrent callers."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,7 +65,7 @@ class Opening:
     Args:
         name: The name of the store.
         encryption: What wraps its key ring; None for a plain store.
-        tables: The tables of the database.
+        database: The database.
         must_exist: Whether a missing store is an error instead of an empty one.
     """
 
@@ -100,7 +73,7 @@ class Opening:
         self,
         name: str,
         encryption: Encryption | None,
-        tables: Tables,
+        database: Database,
         *,
         must_exist: bool = False,
     ) -> None:
@@ -108,7 +81,7 @@ class Opening:
         self.encryption = encryption
         self.coming: Encryption | None = None
         """The encryption of a rotation that is about to commit."""
-        self.tables = tables
+        self.database = database
         self._must_exist = must_exist
         self.start_afresh()
 
@@ -143,13 +116,13 @@ class Opening:
         return opened
 
     def _missing(self, session: Session) -> StorageError:
-        where = self.tables.where(session)
-        if self.tables.has_one_store:
+        where = self.database.where(session)
+        if self.database.has_one_store:
             return StorageError(
                 f"There is no store in {where}, and must_exist is set: correct the folder, or create "
                 f"the store with create()"
             )
-        has_tables = self.tables.are_there(session)
+        has_tables = self.database.are_there(session)
         remedy = "correct the name" if has_tables else "create its tables with migrate()"
         return StorageError(
             f"There is no store {self.name!r} in {where}, and must_exist is set: correct the "
@@ -162,7 +135,7 @@ class Opening:
             is_new, self._told = self._told == "", "" if opened is None else opened.id
         if not _logger.isEnabledFor(INFO):
             return
-        where = self.tables.where(session)
+        where = self.database.where(session)
         if not where:  # in memory: no folder or database to mistake
             return
         if opened is None:
@@ -190,18 +163,26 @@ class Opening:
         found = self._look(session) if is_wanted else self.found(session)
         if found is not None:
             return found
-        if not self.tables.are_there(session):
-            self.tables.make(session)
+        if not self.database.are_there(session):
+            self.database.make(session)
         # Without effect if another process has made the store meanwhile.
         session.rows(sql.MAKE_STORE, [self.name, *self._new_row()])
         found = self.found(session)
         assert found is not None  # noqa: S101 - it was there, or was inserted
         return found
 
+    def is_renewable(self) -> bool:
+        """Whether the keys of erased places can be destroyed."""
+        if self.encryption is None:
+            return False
+        from factmem.encryption.key_file import RenewableEncryption  # plain stores need no keys
+
+        return isinstance(self.encryption, RenewableEncryption)
+
     def is_prepared(self, session: Session) -> bool:
         """Whether the store exists, or can be created without more rights than it needs itself."""
         is_found = self.found(session) is not None
-        return is_found or self.tables.has_one_store or self.tables.are_there(session)
+        return is_found or self.database.has_one_store or self.database.are_there(session)
 
     def reload(self) -> None:
         """Make the next call read the row again: another process changed its keys."""
@@ -247,7 +228,7 @@ class Opening:
         return ring, unwrapped.kid
 
     def _opened(self, session: Session) -> OpenStore | None:
-        row = self.row(session) if self.tables.are_there(session) else None
+        row = self.row(session) if self.database.are_there(session) else None
         if row is None and self._has_places(session):
             row = self.row(session)  # another process may have made the store in between
             if row is None:
@@ -263,7 +244,7 @@ class Opening:
                 "store by export_facts and import_facts"
             )
         else:
-            sealing = Sealing(row.id, has_checksums=self.tables.has_checksums)
+            sealing = Sealing(row.id, has_checksums=self.database.has_checksums)
         if session.store != row.number:
             session.select_store(row.number)
         _check_places(session, row, sealing)
@@ -271,8 +252,8 @@ class Opening:
 
     def _has_places(self, session: Session) -> bool:
         """Whether there are places; only in a database with one store are they all of it."""
-        has_one, query = self.tables.has_one_store, "SELECT place FROM factmem.places LIMIT 1"
-        return has_one and self.tables.are_there(session) and bool(session.rows(query))
+        has_one, query = self.database.has_one_store, "SELECT place FROM factmem.places LIMIT 1"
+        return has_one and self.database.are_there(session) and bool(session.rows(query))
 
     def _new_row(self) -> tuple[str, str, str]:
         made = token_hex(16)

@@ -21,14 +21,14 @@ from factmem.providers._sql.anchors import Anchors, check_erased
 from factmem.providers._sql.places import PlaceReader, counted, entries_of
 from factmem.providers._sql.sealing import NO_TAG
 from factmem.providers._sql.session import Row
-from factmem.providers._sqlite.database import Database
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import NAME, DatabaseFiles, closed_on_error
 from factmem.providers._sqlite.gaps import clear_gaps
-from factmem.providers._sqlite.places import SqlitePlaces
 from factmem.providers._sqlite.session import SqliteSession
 
 
-def backup(places: SqlitePlaces, target: Path) -> str:
+def backup(places: StoredPlaces, database: SqliteDatabase, target: Path) -> str:
     """Copy the database into a new folder, and return an anchor of the copied state.
 
     Writers are not held up. The folder appears when the copy is complete and durable.
@@ -40,7 +40,7 @@ def backup(places: SqlitePlaces, target: Path) -> str:
     anchors = Anchors(places)
     # A write, so it comes before the snapshot.
     taken = anchors.counted()
-    with places.database.snapshot() as session:
+    with database.snapshot() as session:
         if session.db is None:
             raise ValueError("There is nothing to copy: nothing was saved in the store yet")
         reader = places.reading(session)
@@ -150,7 +150,7 @@ class Restoration:
         StorageError: The operating system refused.
     """
 
-    def __init__(self, backup: Path, database: Database) -> None:
+    def __init__(self, backup: Path, database: SqliteDatabase) -> None:
         self._backup = backup
         self._database = database
         self._draft = Draft(database.root)
@@ -264,12 +264,12 @@ class ReadablePlace(NamedTuple):
     """The number of lines that cannot be read."""
 
 
-def readable(places: SqlitePlaces) -> Iterator[ReadablePlace]:
+def readable(places: StoredPlaces, database: SqliteDatabase) -> Iterator[ReadablePlace]:
     """Yield every place of a damaged database, with the lines that verify.
 
     A line proves by its checksum or its tag that it is genuine, also where its neighbours are damaged.
     """
-    with places.database.snapshot() as session:
+    with database.snapshot() as session:
         reader = None if session.db is None else places.reading(session)
         if reader is None:
             return

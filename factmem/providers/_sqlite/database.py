@@ -1,4 +1,4 @@
-"""Database: the connections to the database of a folder, and what keeps its files sound.
+"""SqliteDatabase: the connections to the database of a folder, and what keeps its files sound.
 
     writing()   the writer's connection; its transactions hold the lock of the store
     snapshot()  the reader's connection, in a read transaction; used in worker threads
@@ -22,17 +22,23 @@ Rules that measurements forced; none may be dropped:
 import os
 import sqlite3
 import threading
+import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
+from factmem.providers._sql.database import View
+from factmem.providers._sql.session import Session
 from factmem.providers._sqlite.files import (
     DAMAGED,
     LOCK,
     ODD_VALUES,
+    DamagedError,
     DatabaseFiles,
+    DiskFullError,
     Guard,
     abandon,
     code_of,
@@ -41,19 +47,41 @@ from factmem.providers._sqlite.files import (
     unpin,
 )
 from factmem.providers._sqlite.gaps import Gaps, begin_snapshot
-from factmem.providers._sqlite.session import SqliteSession
+from factmem.providers._sqlite.session import VERSION, SqliteSession
 
 _PATIENCE = 0.05
 """Seconds that an index waits for the lock: longer than a save holds it. A recall waits as long."""
 
 
-class Database:
-    """The database of one folder. Thread-safe.
+R = TypeVar("R")
+
+_LOOKS = 16
+"""How often a file must seem damaged in a row until it counts as that."""
+
+_FIND = "SELECT made, snapshot, last FROM places WHERE place = ?"
+
+_FIND_OWNED = """
+SELECT place, made, snapshot, last FROM places WHERE owner = ? AND place <> owner AND bytes > 0
+"""
+
+_FEW = 100
+"""The conversations of a place that an event loop compares, in 0.1 ms."""
+
+
+class SqliteDatabase:
+    """The database of one folder, a `Database`. Thread-safe.
 
     Args:
         files: Its files.
         busy_timeout: How many seconds a write waits for the lock of the store.
     """
+
+    has_checksums = True
+    has_one_store = True
+    version = VERSION
+    warm_places = 1024
+    is_inline = False
+    shares_reads = False
 
     def __init__(self, files: DatabaseFiles, busy_timeout: float) -> None:
         self.files = files
@@ -81,10 +109,59 @@ class Database:
         """Whether the folder is read-only and has no log, so that the file cannot change."""
         self._gaps = Gaps(self.files)
 
-    @property
-    def file(self) -> tuple[int, int] | None:
-        """What identifies the file that is open."""
-        return self._inode
+    # Tables
+
+    def where(self, session: Session) -> str:
+        """See `Database.where`."""
+        return repr(str(self.root.absolute()))
+
+    def are_there(self, session: Session) -> bool:
+        """See `Database.are_there`: opening a connection has checked their version."""
+        return not session.is_empty
+
+    def make(self, session: Session) -> None:
+        """See `Database.make`."""
+        assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
+        session.create()
+
+    # Work
+
+    def read(self, work: Callable[[Session, int], R]) -> R:
+        """See `Database.read`; done again on new connections if the file seems damaged."""
+        return _steadily(lambda: self._read(work))
+
+    def _read(self, work: Callable[[Session, int], R]) -> R:
+        self.prepare_warm()
+        with self.snapshot() as session:
+            return work(session, 0)
+
+    def write(self, work: Callable[[Session, int], R]) -> R:
+        """See `Database.write`; done again in the room of the log if the disk is full."""
+        try:
+            return _steadily(lambda: self._written(work))
+        except DiskFullError:
+            if not self.truncate():
+                raise
+            return _steadily(lambda: self._written(work))
+
+    def _written(self, work: Callable[[Session, int], R]) -> R:
+        with self.writing() as session:
+            return work(session, 0)
+
+    def forget(self, work: Callable[[Session, int], R]) -> R:
+        """See `Database.forget`: done again in the room of the reserve."""
+        try:
+            return self.write(work)
+        except DiskFullError:
+            with self.reserve_given_up():
+                return self.write(work)
+
+    def write_soon(self, work: Callable[[Session, int], R]) -> R:
+        """See `Database.write_soon`; it makes no file."""
+        if not self.files.exists():
+            return work(SqliteSession(None), 0)
+        with self.writing_soon():
+            return self.write(work)
 
     # Sessions
 
@@ -97,7 +174,7 @@ class Database:
                 self._close_replaced()
                 if self._writer is None and self.files.exists():
                     self._writer = self._made()
-                yield SqliteSession(self._writer, self._create, self._lock.held)
+                yield SqliteSession(self._writer, self._create, self._lock.held, file=self._inode)
             except sqlite3.Error as exc:
                 self._writer = self._dropped(self._writer, exc)
                 raise self.files.error_of(exc) from exc
@@ -154,13 +231,49 @@ class Database:
                     yield SqliteSession(None)
                     return
                 with self._pinned(db):
-                    yield SqliteSession(db, renew=lambda: begin_snapshot(db))
+                    yield SqliteSession(db, renew=lambda: begin_snapshot(db), file=self._inode)
             except sqlite3.Error as exc:
                 self._reader = self._dropped(self._reader, exc)
                 raise self.files.error_of(exc) from exc
             except ODD_VALUES as exc:
                 self.files.check_sound(exc)
                 raise
+
+    # For event loops
+
+    def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
+        """See `Database.is_current`: some microseconds."""
+        db = self.warm()
+        if db is None:
+            return False
+        try:
+            # Changes with each commit of another connection.
+            version = self.epoch, *db.execute("PRAGMA data_version").fetchone()
+            if view.found == version:
+                return True
+            if (place := key()) is None:
+                return False
+            is_same: bool = db.execute(_FIND, (place,)).fetchone() == view.end
+            view.found = version if is_same else None
+        except sqlite3.Error:
+            return False
+        else:
+            return is_same
+        finally:
+            self.cool()
+
+    def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
+        """See `Database.has_extents`."""
+        db = self.warm() if len(known) <= _FEW else None
+        if db is None:
+            return False
+        try:
+            rows = db.execute(_FIND_OWNED, (key,)).fetchmany(_FEW + 1)
+        except sqlite3.Error:
+            return False
+        finally:
+            self.cool()
+        return {place: tuple(extent) for place, *extent in rows} == known
 
     @contextmanager
     def _pinned(self, db: sqlite3.Connection) -> Generator[None]:
@@ -251,8 +364,18 @@ class Database:
 
     # Closing
 
+    def start_afresh(self) -> None:
+        """See `Database.start_afresh`: `start_in_child` has done it."""
+
+    def rest(self, is_wanted: Callable[[], bool]) -> None:
+        """Finish erasures that a reader had prevented."""
+        if not is_wanted() and self.has_remains():
+            self.truncate(0.0)
+
     def close(self) -> None:
         """Close all connections; the last one of all processes empties and removes the log."""
+        if self.has_remains():
+            self.truncate(0.0)
         with self._writing, self._reading, self._warming:
             self.close_locked()
 
@@ -332,6 +455,10 @@ class Database:
 
     # Erasures
 
+    def finish_erasure(self) -> bool:
+        """Empty the log, which has copies of erased values; return whether a reader prevents that."""
+        return not self.truncate()
+
     def truncate(self, seconds: float = 1.0) -> bool:
         """Empty the log into the database, and clear gaps; return False while a reader prevents it."""
         with self._writing:
@@ -376,8 +503,21 @@ class Database:
                 return False
 
 
-_databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
-_held: list[Database] = []
+def _steadily(call: Callable[[], R]) -> R:
+    """Call a function; again on a new connection if the file seems damaged.
+
+    SQLite reports a read that the disk refused as damage. A damaged file stays damaged.
+    """
+    for _ in range(_LOOKS - 1):
+        try:
+            return call()
+        except DamagedError:
+            time.sleep(0.001)
+    return call()
+
+
+_databases: "weakref.WeakSet[SqliteDatabase]" = weakref.WeakSet()
+_held: list[SqliteDatabase] = []
 
 
 def _before_fork() -> None:

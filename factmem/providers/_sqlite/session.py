@@ -60,6 +60,7 @@ class SqliteSession:
         create: Creates the database and returns a connection, in a session that may write.
         lock: Returns a context that holds the lock of the store, in a session that may write.
         renew: Begins another snapshot, in a session that only reads.
+        file: What identifies the file.
     """
 
     store = 1
@@ -74,11 +75,19 @@ class SqliteSession:
         create: Callable[[], sqlite3.Connection] | None = None,
         lock: Callable[[], AbstractContextManager[None]] = nullcontext,
         renew: Callable[[], None] | None = None,
+        *,
+        file: object = None,
     ) -> None:
+        self.file = file
         self.db = db
         self._create = create
         self._lock = lock
         self._renew = renew
+
+    @property
+    def is_empty(self) -> bool:
+        """See `Session.is_empty`."""
+        return self.db is None
 
     @property
     def connection(self) -> sqlite3.Connection:

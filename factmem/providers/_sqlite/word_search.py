@@ -38,7 +38,8 @@ from factmem.providers._sql.items import StoredItem, current_facts, keywords_in
 from factmem.providers._sql.places import PlaceReader, Position
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import PlaceRow, Session
-from factmem.providers._sqlite.places import SqlitePlaces
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers.results import (
     Describe,
     PlaceStatistics,
@@ -335,11 +336,12 @@ class WordSearch:
 
     Args:
         places: The places of a store.
+        database: Its database.
         stems: What the terms of documents depend on beside the facts.
     """
 
-    def __init__(self, places: SqlitePlaces, stems: str) -> None:
-        self._places = places
+    def __init__(self, places: StoredPlaces, database: SqliteDatabase, stems: str) -> None:
+        self._places, self._database = places, database
         self._stems = stems
 
     def size(self, identities: Sequence[Identity]) -> int:
@@ -478,7 +480,7 @@ class WordSearch:
                             session.rows(sql.WRITE_INDEX, given)
 
         try:
-            with self._places.database.writing_soon():
+            with self._database.writing_soon():
                 self._places.write(write)
         except StorageError:
             return

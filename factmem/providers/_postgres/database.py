@@ -1,0 +1,190 @@
+"""PostgresDatabase: the connections to a server, time, and freshness.
+
+Each new connection gets the settings that the policies of row level security read, and a role if
+there is one. A view is presented without a query only within `max_staleness`. Unless the application
+has a clock, each new connection sets that of the store to the server's, so that hosts with different
+clocks agree.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from factmem.ledger.entries import Entry
+from factmem.providers._backend import ServerClock
+from factmem.providers._postgres import schema
+from factmem.providers._postgres.connections import Connections
+from factmem.providers._postgres.item_tables import erase_items, take_out
+from factmem.providers._postgres.session import PostgresSession
+from factmem.providers._sql.database import View
+from factmem.providers._sql.session import Session as CoreSession
+
+R = TypeVar("R")
+
+_IDLE = "30s"
+"""How long a process that hangs inside a transaction keeps a place locked."""
+
+_TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+
+class PostgresDatabase:
+    """The connections to a server, a `Database`. Thread-safe.
+
+    Args:
+        connections: Creates the pool of connections, given a function that prepares each.
+        name: The name of the store, which the policies of row level security read.
+        server_clock: A clock that follows the server's; None if the application has its own.
+        role: The role that each connection takes.
+        max_staleness: How long cached facts may be returned without asking the database.
+        lock_seconds: The longest wait for another write to the same place.
+    """
+
+    has_checksums = False
+    """PostgreSQL checks its pages itself."""
+    has_one_store = False
+    version = schema.VERSION
+    warm_places = 10_000
+    is_inline = False
+    shares_reads = True
+
+    def __init__(
+        self,
+        connections: Callable[[Callable[[PostgresSession], None]], Connections],
+        name: str,
+        *,
+        server_clock: ServerClock | None,
+        role: str | None,
+        max_staleness: timedelta,
+        lock_seconds: float,
+    ) -> None:
+        self._connections = connections
+        self.connections = connections(self._prepare)
+        self.role = role
+        self._name = name
+        self._number = -1
+        """The number of the store, once it is known."""
+        self._server_clock = server_clock
+        self._stale = max_staleness.total_seconds()
+        self._lock_seconds = lock_seconds
+
+    def start_afresh(self) -> None:
+        """See `Database.start_afresh`."""
+        self.connections.start_afresh()
+
+    def close(self) -> None:
+        """See `Database.close`."""
+        self.connections.close()
+
+    def rest(self, is_wanted: Callable[[], bool]) -> None:
+        """See `Database.rest`: nothing waits."""
+
+    def finish_erasure(self) -> bool:
+        """See `Database.finish_erasure`: the server's log and standbys have copies."""
+        return True
+
+    # Tables
+
+    def where(self, session: CoreSession) -> str:
+        """See `Database.where`."""
+        return _own(session).server
+
+    def are_there(self, session: CoreSession) -> bool:
+        """See `Database.are_there`."""
+        version = schema.found_version(_own(session))
+        schema.check_version(version)
+        return version > 0
+
+    def make(self, session: CoreSession) -> None:
+        """See `Database.make`; as the role that logged in."""
+        own = _own(session)
+        if self.role is not None:
+            own.configure({"role": "none"})
+        schema.migrate(own, self.role)
+        if self.role is not None:
+            own.configure({"role": self.role})
+
+    def migrate(self) -> None:
+        """Create the tables, or bring them to the latest version."""
+        self.as_owner(lambda session, _: schema.migrate(session, self.role))
+
+    # Connections
+
+    def _prepare(self, session: PostgresSession) -> None:
+        """Configure a new connection, so that it sees this store and no other."""
+        self._prepare_owner(session)
+        if self.role is not None:
+            session.configure({"role": self.role})
+
+    def _prepare_owner(self, session: PostgresSession) -> None:
+        """Configure a new connection that takes no role."""
+        settings = {
+            "factmem.name": self._name,
+            "factmem.store": str(self._number),
+            "lock_timeout": str(int(self._lock_seconds * 1000)),
+            "idle_in_transaction_session_timeout": _IDLE,
+        }
+        session.configure(settings)
+        # Purges and erasures remove the rows of searches in their own transaction.
+        session.removal = _remove_items
+        if self._server_clock is not None:
+            (row,) = session.rows(_TIME)
+            self._server_clock.set(row[0])
+
+    def as_owner(self, work: Callable[[PostgresSession, int], R]) -> R:
+        """Do work as the role that logged in: it need not be allowed to take the other one."""
+        connections = self._connections(self._prepare_owner)
+        try:
+            return connections.run(work)
+        finally:
+            connections.close()
+
+    # Work
+
+    def read(self, work: Callable[[CoreSession, int], R]) -> R:
+        """See `Database.read`."""
+        return self.connections.run(self._noted(work), is_read=True)
+
+    def write(self, work: Callable[[CoreSession, int], R]) -> R:
+        """See `Database.write`."""
+        return self.connections.run(self._noted(work))
+
+    forget = write_soon = write
+
+    def _noted(self, work: Callable[[CoreSession, int], R]) -> Callable[[PostgresSession, int], R]:
+        """Note the number of the store, so that the next connections begin with it."""
+
+        def noted(session: PostgresSession, attempt: int) -> R:
+            done = work(session, attempt)
+            self._number = session.store
+            return done
+
+        return noted
+
+    def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
+        """See `Database.is_current`: within `max_staleness`."""
+        return time.monotonic() - view.checked < self._stale
+
+    def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
+        """See `Database.has_extents`: each look is a round trip."""
+        return False
+
+
+def _own(session: CoreSession) -> PostgresSession:
+    assert isinstance(session, PostgresSession)  # noqa: S101 - the only session of this dialect
+    return session
+
+
+def asking(
+    work: Callable[[PostgresSession, int], R],
+) -> Callable[[CoreSession, int], R]:
+    """Return work that needs a session of PostgreSQL as work of `StoredPlaces.run`."""
+    return lambda session, attempt: work(_own(session), attempt)
+
+
+def _remove_items(session: PostgresSession, place: bytes, removed: Sequence[Entry] | None) -> None:
+    """Remove what searches keep of removed entries."""
+    if removed is None:
+        erase_items(session, place)
+    else:
+        take_out(session, place, removed)

@@ -1,0 +1,146 @@
+"""NoMemory, the store of an agent without memory. It stores nothing."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from logging import getLogger
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+from anyio.lowlevel import checkpoint
+from typing_extensions import override
+
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
+from factmem.models._checked import checked_concepts
+from factmem.models.boundary import Boundary
+from factmem.models.facts import Concept
+from factmem.models.places import Identity, Place
+from factmem.models.when import TimeProvider, system_clock
+from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock
+from factmem.providers.conversation_store import ConversationStore
+from factmem.providers.results import PlaceInfo
+from factmem.providers.store import FactStore
+
+if TYPE_CHECKING:
+    from factmem.providers._sql.conversations import StoredConversations
+
+__all__ = ["NoMemory"]
+
+
+R = TypeVar("R")
+
+_logger = getLogger(__name__)
+
+
+class NoMemory(FactStore):
+    """A `FactStore` that stores nothing and returns nothing.
+
+    It raises the same exceptions for wrong calls as every other store, so an application that works
+    with it also works with memory. At debug level it logs each call with the names of the place and
+    of the saved concepts. Safe for any number of tasks and threads.
+
+    Args:
+        clock: Returns the time for the receipts of `erase`; the system clock by default.
+    """
+
+    def __init__(self, *, clock: TimeProvider = system_clock) -> None:
+        backend = _Nothing(StoreClock(clock))
+        super().__init__(backend)
+        self._conversations = ConversationStore(backend, backend, self._enter_place, None)
+        self._clock = clock
+
+    @override
+    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+        checked_concepts(concepts)
+        await checkpoint()
+
+    @override
+    async def begin(self, operation: str) -> datetime:
+        await checkpoint()
+        return self._clock()
+
+
+class _Nothing:
+    """A backend to which nothing is ever added."""
+
+    _nothing = Ledger()
+
+    def __init__(self, clock: StoreClock) -> None:
+        self._clock = clock
+
+    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
+        return None
+
+    async def present(
+        self,
+        identity: Identity,
+        present: Present[R],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
+    ) -> R:
+        await _called("load", identity)
+        return present(self._nothing, self._clock.now())
+
+    async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
+        await _called("entries", identity)
+        return use([])
+
+    async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
+        await _called("save", identity, *(fact["keyword"] for fact in orjson.loads(body)["facts"]))
+
+    async def change(self, identity: Identity, decide: Decision) -> int:
+        await _called("forget", identity)
+        return 0
+
+    async def extend(self, identity: Identity, extend: Extension) -> int:
+        extend([], self._clock.recording())  # this checks the entries
+        await _called("append", identity)
+        return 0
+
+    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
+        await _called("erase", identity)
+        return Erased(self._clock.now(), 0, 0)
+
+    async def moment(self, identity: Identity) -> object:
+        await checkpoint()
+        return None
+
+    async def places(self, wanted: Boundary) -> list[PlaceInfo]:
+        await checkpoint()
+        return []
+
+    async def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        await checkpoint()
+        return []
+
+    async def read_index(self, identity: Identity) -> bytes | None:
+        await checkpoint()
+        return None
+
+    async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
+        await checkpoint()
+        return False
+
+    async def close(self) -> None:
+        await checkpoint()
+
+    async def converse(self, call: "Callable[[StoredConversations], R]") -> R:
+        from factmem.providers.in_memory import InMemoryProvider
+
+        # Its conversations are those of a store that is lost with the call.
+        stored = InMemoryProvider()._conversations
+        assert stored is not None  # noqa: S101 - such a store has them
+        return await stored._stored.converse(call)
+
+    def is_unchanged(self, place: Identity, since: object) -> bool:
+        return False
+
+
+async def _called(action: str, identity: Identity, *keywords: str) -> None:
+    await checkpoint()
+    if _logger.isEnabledFor(10):
+        place = Place.of_identity(identity)
+        _logger.debug("NoMemory: %s", " ".join((action, str(place), *keywords)))

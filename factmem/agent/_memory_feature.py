@@ -55,9 +55,11 @@ class MemoryOptions(TypedDict, total=False):
     - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
       a model for each run. False by default.
     - `conversations`: whether to store the messages of each run, under the run's `conversation`, and
-      queue them for `MemoryConversations.learn`, which detects their facts in any process. With
-      `auto_detect` the run does it, and a worker only what failed. False by default.
+      queue them for `MemoryConversations.learn`, which detects their facts in any process and not
+      after the answer: when the chat has rested, or at once with `auto_detect`. False by default.
     - `learn`: whether stored messages are queued. True by default.
+    - `history_tokens`: the most tokens of stored messages that a run of the same `conversation` shows
+      the model, the newest, unless the run has `messages`. 8,000 by default, 0 for none.
     - `detection`: how facts are detected, also by strategies and the tool `remember`.
     - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
       subjects of each run. False by default.
@@ -81,6 +83,7 @@ class MemoryOptions(TypedDict, total=False):
     auto_detect: bool
     conversations: bool
     learn: bool
+    history_tokens: int | None
     detection: Detection
     tools: bool
     save: bool
@@ -158,6 +161,7 @@ class MemoryFeature(Generic[M]):
             auto_detect=self._is_detecting,
             conversations=options.get("conversations", False),
             learn=options.get("learn", True),
+            history_tokens=options.get("history_tokens"),
             tools=options.get("tools", False),
             save=options.get("save", False),
             prefix=options.get("prefix", PREFIX),
@@ -168,6 +172,8 @@ class MemoryFeature(Generic[M]):
     async def before_model(self, context: AgentContext) -> None:
         """See `AgentFeature.before_model`. No call to a chat model.
 
+        Without `messages` of the run, the stored ones of its conversation come first.
+
         With `recall` and an embedder, the user's text and facts without a vector are embedded. If
         the store fails, the memory message reports that and the run continues.
 
@@ -176,11 +182,13 @@ class MemoryFeature(Generic[M]):
             ValueError: A tool of the agent has the name of a memory tool, or messages are to be
                 stored and the run has no conversation.
         """
-        self._runs.named(context.conversation)
+        name = self._runs.named(context.conversation)
         context.subjects = context.subjects or self._subjects
         _check_subjects(context.subjects, is_detecting=self._is_detecting)
         context.memory = self.memory.view(subjects=context.subjects, scopes=context.scopes)
         _offer(self._runs.tools(), context)
+        if name and not context.is_continued:
+            context.messages += await self._runs.history(context, name)
         if self._is_loading:
             report = await self._runs.load(context, context.messages, context.text)
             if report is not None:

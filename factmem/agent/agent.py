@@ -143,9 +143,9 @@ class Agent:
                 `subjects=[USER.of("alice")]`.
             scopes: The scopes of the run; by default all those of the installation.
             messages: The conversation so far, such as the `messages` of an earlier result; not
-                changed.
-            conversation: The application's name for the conversation, recorded in the source of
-                facts.
+                changed. By default the stored one, with `conversations=True` of the memory.
+            conversation: The application's name for the conversation. It is recorded in the source
+                of facts; with `conversations=True` the run continues it and stores its messages.
 
         Raises:
             UnboundSubjectError: A per-entity subject has no entity. No model was called.
@@ -208,6 +208,7 @@ class Agent:
             subjects=concerned,
             scopes=chosen,
             conversation=conversation,
+            is_continued=messages is not None,
             after_step=_step_hooks(self._features),
         )
 

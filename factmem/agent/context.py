@@ -123,6 +123,8 @@ class AgentContext:
         subjects: The subjects of the run; by default those of the memory.
         scopes: The scopes of the run; by default those of the memory.
         conversation: The application's name for the conversation.
+        is_continued: Whether `messages` has the conversation, also if it is empty: stored messages
+            are then not loaded.
         after_step: Functions that are called after each step.
 
     Raises:
@@ -140,6 +142,7 @@ class AgentContext:
         subjects: Sequence[MemorySubject] = (),
         scopes: Sequence[ScopeChoice] | None = None,
         conversation: str | None = None,
+        is_continued: bool = False,
         after_step: Iterable["StepHook"] = (),
     ) -> None:
         self.text = text
@@ -152,6 +155,7 @@ class AgentContext:
         self.scopes: tuple[ScopeChoice, ...] | None = None if scopes is None else tuple(scopes)
         """The scopes of the run; None for those of the memory."""
         self.conversation = conversation
+        self.is_continued = is_continued
         self.usage: Usage = Usage()
         """The usage of the calls to models so far."""
         self.reports: list[object] = []

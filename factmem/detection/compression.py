@@ -18,8 +18,11 @@ from factmem.llm.messages import (
     OWN_MESSAGES,
     STEP_MESSAGE,
     History,
+    answered_id,
+    called_ids,
     checked_history,
     is_instruction,
+    is_result,
     own_text,
     put_own_text,
 )
@@ -34,8 +37,6 @@ from factmem.usage import Usage
 __all__ = ["RetrieveFactsFromHistory"]
 
 
-_RESULTS = frozenset({"tool", "function"})
-_FUNCTION = "the last function call"
 _SCOPE = MemoryScope.Feature("conversation")
 _SPEAKERS = {
     kind: Place(_SCOPE, MemorySubject(kind.value, f"What the {kind.value} said", 1))
@@ -175,13 +176,13 @@ def _last_exchange(messages: Sequence[Mapping[str, object]]) -> int:
     indexes = range(len(messages))
     start = next((i for i in reversed(indexes) if _is_asked(messages[i])), None)
     if start is None:
-        start = next((i for i in reversed(indexes) if not _is_result(messages[i])), 0)
+        start = next((i for i in reversed(indexes) if not is_result(messages[i])), 0)
     calls: dict[str, int] = {}
     called_at: list[int] = []  # the index of the call that a message answers, or its own
     for index, message in enumerate(messages):
-        calls |= dict.fromkeys(_called(message), index)
-        call_id = str(message.get("tool_call_id") or _FUNCTION)
-        called_at.append(calls.get(call_id, index) if _is_result(message) else index)
+        calls |= dict.fromkeys(called_ids(message), index)
+        call_id = answered_id(message)
+        called_at.append(calls.get(call_id, index) if is_result(message) else index)
     while (earliest := min(called_at[start:], default=start)) < start:
         start = earliest
     return start
@@ -189,16 +190,3 @@ def _last_exchange(messages: Sequence[Mapping[str, object]]) -> int:
 
 def _is_asked(message: Mapping[str, object]) -> bool:
     return message.get("role") == "user" and message.get("name") not in OWN_MESSAGES
-
-
-def _is_result(message: Mapping[str, object]) -> bool:
-    return message.get("role") in _RESULTS
-
-
-def _called(message: Mapping[str, object]) -> list[str]:
-    """Return the ids of the calls in a message; calls of older functions have no id."""
-    found = [_FUNCTION] if message.get("function_call") else []
-    calls = message.get("tool_calls")
-    if isinstance(calls, list | tuple):
-        found += [str(call.get("id")) for call in calls if isinstance(call, Mapping)]
-    return found

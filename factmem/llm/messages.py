@@ -36,6 +36,8 @@ Messages = TypeVar("Messages", bound=Iterable[Mapping[str, object]])
 
 _Found: TypeAlias = list[int]
 _INSTRUCTIONS = frozenset({"system", "developer"})
+_RESULTS = frozenset({"tool", "function"})
+_FUNCTION = "the last function call"
 _TIMES = ("timestamp", "created_at")
 _LONGEST_TIME = 40
 _MILLISECONDS = 100_000_000_000
@@ -118,6 +120,25 @@ def is_instruction(message: Mapping[str, object]) -> bool:
     """
     _check(message)
     return message.get("role") in _INSTRUCTIONS
+
+
+def is_result(message: Mapping[str, object]) -> bool:
+    """Return whether a message is the result of a tool call."""
+    return message.get("role") in _RESULTS
+
+
+def called_ids(message: Mapping[str, object]) -> list[str]:
+    """Return the ids of the calls in a message; calls of older functions have no id."""
+    found = [_FUNCTION] if message.get("function_call") else []
+    calls = message.get("tool_calls")
+    if isinstance(calls, list | tuple):
+        found += [str(call.get("id")) for call in calls if isinstance(call, Mapping)]
+    return found
+
+
+def answered_id(message: Mapping[str, object]) -> str:
+    """Return the id of the call whose result a message is."""
+    return str(message.get("tool_call_id") or _FUNCTION)
 
 
 def last_said(messages: Sequence[Mapping[str, object]]) -> str:

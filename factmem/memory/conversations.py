@@ -16,7 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from factmem._arguments import expect_within
-from factmem.detection.report import Detection, DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,
     ExtractionError,
@@ -27,9 +27,10 @@ from factmem.errors import (
 from factmem.llm.messages import OWN_MESSAGES
 from factmem.memory._chat_detection import detect_in_chat
 from factmem.memory._parts import MemoryParts
+from factmem.memory._recent import fitting
 from factmem.models._display import Displayed
 from factmem.models._values import checked_name
-from factmem.models.boundary import UNBOUNDED, Boundary
+from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.providers.conversation_store import ConversationStore
@@ -135,12 +136,11 @@ async def _learn(
     parts_at: Callable[[Place], MemoryParts],
     task: LearningTask,
     done: LearningRun,
-    detection: Detection | None = None,
 ) -> None:
     """Learn one conversation, and settle its task."""
     try:
         with anyio.fail_after(_LEASE.total_seconds() * 0.8):  # it must not outlive its lease
-            upto, report = await _detected(store, parts_at(task.place), task, detection)
+            upto, report = await _detected(store, parts_at(task.place), task)
     except (ChatModelError, ExtractionError, StorageError, TimeoutError) as exc:
         _logger.warning("Learning from a conversation failed: %s", type(exc).__name__)
         done.failures[:] = [*done.failures[-99:], exc]
@@ -155,7 +155,7 @@ async def _learn(
 
 
 async def _detected(
-    store: ConversationStore, parts: MemoryParts, task: LearningTask, detection: Detection | None
+    store: ConversationStore, parts: MemoryParts, task: LearningTask
 ) -> tuple[int, DetectionReport | None]:
     """Detect the facts of new messages; return the number after the last of them."""
     places = parts.selection.detection_places()
@@ -168,7 +168,6 @@ async def _detected(
         [{"timestamp": turn.said_at, **turn.message} for turn in turns],
         since=sum(turn.number < task.since for turn in turns),
         conversation=task.conversation,
-        detection=detection,
         read_at=moments,
         numbers=[turn.number for turn in turns],
     )
@@ -217,6 +216,9 @@ class _Pace:
             await checkpoint()
 
 
+_PAGE = 64
+"""The messages that are read first for a budget; a longer chat is read again, four times as many."""
+
 _TRIM_EVERY = 64
 """Old messages are removed at every 64th message: it rewrites the conversation."""
 
@@ -253,7 +255,6 @@ class Conversation:
         self, parts: MemoryParts, name: str, learn_after: timedelta | None, keep: timedelta | None
     ) -> None:
         self._store = fact_store(parts.provider)
-        self._parts = parts
         self._clock = parts.clock
         self._learn_after = learn_after
         self._learnt_to = parts.selection.places()
@@ -314,38 +315,31 @@ class Conversation:
         return [turn for turn in found if turn.said_at >= oldest]
 
     async def messages(
-        self, *, last: int | None = None, before: int | None = None
+        self,
+        *,
+        last: int | None = None,
+        before: int | None = None,
+        max_tokens: int | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the messages as they were appended, oldest first; see `turns`."""
-        return [dict(turn.message) for turn in await self.turns(last=last, before=before)]
-
-    async def learn(self, *, detection: Detection | None = None) -> DetectionReport | None:
-        """Detect the facts of the messages that were not learnt yet, now and in this process.
-
-        See `MemoryConversations.learn`. After an error the chat stays queued for a worker.
+        """Return the messages as they were appended, oldest first; see `turns`.
 
         Args:
-            detection: The options of this call; those of the memory by default.
-
-        Returns:
-            The report; None if nothing is queued, or a worker is learning the chat.
-
-        Raises:
-            ValueError: The memory has no chat model.
-            ChatModelError: The endpoint failed.
-            ExtractionError: The model's answer was unusable.
-            StorageError: The store failed.
+            last: The maximum of messages to return, the newest; all by default.
+            before: Only messages with a smaller number.
+            max_tokens: Return what a model needs to continue the chat: the newest messages that fit,
+                as `estimate_tokens` counts them, from one of the user on, each tool call with all of
+                its results, and no instructions.
         """
-        self._parts.required_model()
-        within = UNBOUNDED.narrowed(places=[self.place])
-        task = await self._stored.take(_LEASE, within, conversation=self.id)
-        if task is None:
-            return None
-        done = LearningRun()
-        await _learn(self._stored, lambda _: self._parts, task, done, detection)
-        if done.failures:
-            raise done.failures[0]
-        return done.reports[0] if done.reports else None
+        if max_tokens is None:
+            return [dict(turn.message) for turn in await self.turns(last=last, before=before)]
+        expect_within(max_tokens, int, "max_tokens", "max_tokens=4000", least=0)
+        page = _PAGE if last is None else last
+        while True:
+            turns = await self.turns(last=page, before=before)
+            found, is_full = fitting([turn.message for turn in turns], max_tokens)
+            if is_full or last is not None or len(turns) < page:
+                return found
+            page *= 4
 
     async def remove(self, *ids: str) -> RemovedTurns:
         """Remove messages physically, by their ids; the result names the facts that rest on them."""

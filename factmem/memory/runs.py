@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Generic, Literal, TypeAlias, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from typing_extensions import TypedDict
 
@@ -39,6 +39,12 @@ Placement: TypeAlias = Literal["instructions", "message"]
 UNREACHABLE = "The memory of earlier conversations cannot be reached now."
 """The text that a model gets instead of facts if the store fails."""
 
+_AT_ONCE = timedelta(microseconds=1)
+"""The rest of a chat that is due when it is stored."""
+
+_HISTORY_TOKENS = 8000
+"""The most tokens of earlier messages: twenty exchanges of 400 tokens, a tenth of a small context."""
+
 PREFIX = "memory_"
 """The default prefix of the tools' names."""
 
@@ -60,6 +66,7 @@ class RunOptions(TypedDict, Generic[C], total=False):
     auto_detect: bool
     conversations: bool
     learn: bool
+    history_tokens: int | None
     detection: Detection | None
     tools: bool
     save: bool
@@ -87,8 +94,10 @@ class MemoryRuns(Generic[C]):
         conversations: Whether `learn` stores the messages of the run under its conversation, and
             queues them for `MemoryConversations.learn`, which detects their facts in any process:
             no run waits for it, and neither a failing model nor a killed process loses anything.
-            With `auto_detect` the run learns them itself, and a worker only what failed.
+            With `auto_detect` they are due at once, else when the chat has rested for 30 seconds.
         learn: Whether stored messages are queued. False only stores them.
+        history_tokens: The most tokens of `history`, as `estimate_tokens` counts them; 8,000 by
+            default, 0 for none.
         detection: How `auto_detect` detects facts; by default the memory's `detection`.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
@@ -114,6 +123,7 @@ class MemoryRuns(Generic[C]):
         auto_detect: bool = False,
         conversations: bool = False,
         learn: bool = True,
+        history_tokens: int | None = None,
         detection: Detection | None = None,
         tools: bool = True,
         save: bool = False,
@@ -128,22 +138,31 @@ class MemoryRuns(Generic[C]):
         self._recall = recall
         self.is_learning: bool = auto_detect or conversations
         """Whether `learn` does anything: an adapter without it need not call it."""
-        self._is_detecting, self._is_keeping, self._is_queueing = auto_detect, conversations, learn
-        if auto_detect and memory.chat_model is None:
+        self._is_keeping, self._is_queueing = conversations, learn
+        self._learn_after = _AT_ONCE if auto_detect and conversations else None
+        at_once = auto_detect and not conversations
+        if at_once and memory.chat_model is None:
             raise InputValueError(
                 "auto_detect needs a model to detect facts: AgentMemory(..., chat_model=...)"
             )
         if conversations:
             _ = memory.store  # raises for a provider that keeps none
-        at_once, stored = "auto_detect=True", "conversations=True"
+        stored = "conversations=True"
+        run = "auto_detect=True alone: stored chats are learnt by a worker, by the memory's options"
         _check_effects(
             ("learn=False", not learn and not conversations, stored),
+            ("history_tokens", history_tokens is not None and not conversations, stored),
             ("learn=False", not learn and auto_detect, "auto_detect=False"),
-            ("detection", detection is not None and not auto_detect, at_once),
-            ("on_report", on_report is not None and not auto_detect, at_once),
+            ("detection", detection is not None and not at_once, run),
+            ("on_report", on_report is not None and not at_once, run),
             ("save=True", save and not tools, "tools=True"),
             ("prefix", prefix != PREFIX and not tools, "tools=True"),
         )
+        self._history_tokens = _HISTORY_TOKENS
+        if history_tokens is not None:
+            self._history_tokens = expect_within(
+                history_tokens, int, "history_tokens", "history_tokens=4000", least=0
+            )
         if detection is not None:
             expect(detection, Detection, "detection", "detection=Detection(verify='new')")
         self._detection = detection
@@ -212,6 +231,26 @@ class MemoryRuns(Generic[C]):
         found = await self.attempt(lambda: recall([*said], asked, limit=most))
         return UNREACHABLE if found is None else found.text
 
+    async def history(self, context: C, conversation: str | None) -> list[dict[str, Any]]:
+        """Return the newest stored messages of a conversation, for the model that continues it.
+
+        Put them before the messages of the run, in hosts that keep no history, and pass their number
+        as part of `since` to `learn`. There are none without `conversations`, and if the store fails.
+        Within `history_tokens` they are those of `Conversation.messages(max_tokens=...)`.
+
+        Args:
+            context: The framework's context of the run.
+            conversation: The application's name for the conversation.
+
+        Raises:
+            ValueError: The messages are stored, and the conversation has no name.
+        """
+        name = self.named(conversation)
+        if not self._is_keeping or not self._history_tokens:
+            return []
+        chat, most = self.view(context).conversation(name), self._history_tokens
+        return await self.attempt(lambda: chat.messages(max_tokens=most)) or []
+
     async def load(
         self, context: C, messages: list[History], question: str | None = None
     ) -> LoadReport | None:
@@ -264,26 +303,24 @@ class MemoryRuns(Generic[C]):
         Raises:
             ValueError: The messages are to be stored, and the conversation has no name.
         """
-        if len(chat) <= since:
+        if len(chat) <= since or not self.is_learning:
             return None
         view = self.view(context)
-        if not self.is_learning:
+
+        if self._is_keeping:
+            name, rest = self.named(conversation), self._learn_after
+            kept = view.conversation(name, learn=self._is_queueing, learn_after=rest)
+            await self.attempt(lambda: kept.append(*chat[since:], said_at=said_at))
             return None
-
-        async def detect() -> DetectionReport | None:
-            if not self._is_keeping:
-                return await view.auto_detect_facts(
-                    chat,
-                    since=since,
-                    conversation=conversation,
-                    said_at=said_at,
-                    detection=self._detection,
-                )
-            kept = view.conversation(self.named(conversation), learn=self._is_queueing)
-            await kept.append(*chat[since:], said_at=said_at)
-            return await kept.learn(detection=self._detection) if self._is_detecting else None
-
-        report = await self.attempt(detect)
+        report = await self.attempt(
+            lambda: view.auto_detect_facts(
+                chat,
+                since=since,
+                conversation=conversation,
+                said_at=said_at,
+                detection=self._detection,
+            )
+        )
         if report is not None:
             self.on_report(report)
         return report

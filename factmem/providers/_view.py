@@ -439,10 +439,8 @@ class ConversationsView(_View, ConversationStore):
         return await self._viewed.changes(inside)
 
     @override
-    async def take(
-        self, lease: timedelta, within: Boundary = UNBOUNDED, *, conversation: str | None = None
-    ) -> LearningTask | None:
-        return await self._viewed.take(lease, self._within(within), conversation=conversation)
+    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
+        return await self._viewed.take(lease, self._within(within))
 
     @override
     async def learnt(self, task: LearningTask, upto: int) -> bool:

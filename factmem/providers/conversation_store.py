@@ -166,9 +166,7 @@ class ConversationStore:
             lambda stored: stored.remove(identity, name, before=until, ids=ids)
         )
 
-    async def take(
-        self, lease: timedelta, within: Boundary = UNBOUNDED, *, conversation: str | None = None
-    ) -> LearningTask | None:
+    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
         """Lease the conversation that is due longest; None if none is due.
 
         No other process gets it until the lease ends.
@@ -176,7 +174,6 @@ class ConversationStore:
         Args:
             lease: How long the caller has it.
             within: Only conversations of these places; also of `retry` and `state`.
-            conversation: Only this one, as soon as it is queued: it need not be due.
 
         Raises:
             ValueError: `within` names subjects without entities or scopes, so that its places are
@@ -184,7 +181,7 @@ class ConversationStore:
         """
         span = checked_span(lease, "lease") // _MICROSECOND
         named_places(within)
-        return await self._stored.converse(lambda stored: stored.take(span, within, conversation))
+        return await self._stored.converse(lambda stored: stored.take(span, within))
 
     async def learnt(self, task: LearningTask, upto: int) -> bool:
         """Record that all messages before the number `upto` were learnt; return whether the lease held."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from factmem.detection.report import Detection, DetectionReport
 from factmem.memory.conversations import (
     Conversation,
     LearningRun,
@@ -45,21 +44,12 @@ class ConversationSync(Wraps[Conversation]):
         return self._portal.call(self._wrapped.turns, last=last, before=before)
 
     def messages(
-        self, *, last: int | None = None, before: int | None = None
+        self, *, last: int | None = None, before: int | None = None, max_tokens: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the messages as they were appended, oldest first; see `turns`."""
-        return self._portal.call(self._wrapped.messages, last=last, before=before)
-
-    def learn(self, *, detection: Detection | None = None) -> DetectionReport | None:
-        """Detect the facts of the messages that were not learnt yet, now and in this process.
-
-        Raises:
-            ValueError: The memory has no chat model.
-            ChatModelError: The endpoint failed.
-            ExtractionError: The model's answer was unusable.
-            StorageError: The store failed.
-        """
-        return self._portal.call(self._wrapped.learn, detection=detection)
+        return self._portal.call(
+            self._wrapped.messages, last=last, before=before, max_tokens=max_tokens
+        )
 
     def remove(self, *ids: str) -> RemovedTurns:
         """Remove messages physically, by their ids; the result names the facts that rest on them."""

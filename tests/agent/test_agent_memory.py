@@ -1,5 +1,6 @@
 """An agent with memory: facts before the model call, detection after it, per user."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -423,3 +424,32 @@ async def test_a_run_can_store_its_messages() -> None:
     assert texts == ["I prefer the dark theme.", "Noted.", "Thanks", "Sure."]
     assert (await memory.conversations.pending()).pending == 1
     assert len(answers.calls) == 2
+
+
+async def test_a_named_conversation_is_continued() -> None:
+    """Unless the run has messages; what is shown again is not stored again."""
+    store, model = InMemoryProvider(), ScriptedChatModel("Which size?", "Ordered.", "Hello.", "Hi.")
+    agent = Agent(model, system_prompt="You sell shoes.")
+    memory = installed(agent, store, subjects=[USER], conversations=True)
+    run = partial(agent.run, subjects=[ALICE])
+
+    await run("I want the red shoes.", conversation="chat")
+    await run("42, please.", conversation="chat")
+    await run("A new chat", conversation="other")
+    await run("Without the past", conversation="chat", messages=[])
+
+    sent = [[message["content"] for message in call] for call in model.calls]
+    assert sent[1] == ["You sell shoes.", "I want the red shoes.", "Which size?", "42, please."]
+    assert sent[2] == ["You sell shoes.", "A new chat"]
+    assert sent[3] == ["You sell shoes.", "Without the past"]
+    assert len(await memory.view(subjects=[ALICE]).conversation("chat").turns()) == 6
+
+
+async def test_the_budget_of_a_continued_conversation_is_an_option() -> None:
+    for tokens, shown in ((0, 1), (30, 1), (1000, 3)):
+        store, model = InMemoryProvider(), ScriptedChatModel("Which size?", "Ordered.")
+        agent = Agent(model)
+        installed(agent, store, subjects=[ALICE], conversations=True, history_tokens=tokens)
+        await agent.run("I want the red shoes. " * 20, conversation="chat")
+        await agent.run("42, please.", conversation="chat")
+        assert len(model.calls[-1]) == shown

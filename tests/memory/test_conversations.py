@@ -416,30 +416,12 @@ async def test_a_worker_whose_store_fails_raises_its_error(
         await memory.conversations.learn(workers=3)
 
 
-async def test_a_chat_is_learnt_at_once_if_asked(store: FactStore, clock: SettableClock) -> None:
-    """Without rest, by the same lease as a worker's, and once."""
-    memory = memory_on(store, clock, DARK)
-    chat = memory.of("alice").conversation("chat")
-    assert await chat.learn() is None
-    await memory.of("bob").conversation("chat").append(SAID)
-    await chat.append(SAID)
-
-    report = await chat.learn()
-
-    assert report is not None
-    assert (await themes(store), calls(memory)) == (["dark"], 1)
-    assert (await chat.learn(), calls(memory)) == (None, 1)
-    clock.advance(REST)
-    assert (await memory.conversations.pending()).pending == 1
-
-
 async def test_a_chat_without_learning_has_no_rest(store: FactStore, clock: SettableClock) -> None:
     memory = memory_on(store, clock, DARK).of("alice")
     with pytest.raises(ValueError, match="learn_after has no effect with learn=False"):
         memory.conversation("chat", learn=False, learn_after=REST)
     chat = memory.conversation("chat", learn=False)
     await chat.append(SAID)
-    assert await chat.learn() is None
     assert (await memory.conversations.pending()).pending == 0
 
 
@@ -451,3 +433,61 @@ async def test_a_worker_names_the_causes_of_failures(
     clock.advance(REST)
     run = await memory.conversations.learn()
     assert (run.postponed, [str(each) for each in run.failures]) == (1, ["no route"])
+
+
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {"id": each, "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+        for each in ("1", "2")
+    ],
+}
+RESULTS = [{"role": "tool", "tool_call_id": each, "content": "42"} for each in ("1", "2")]
+
+
+async def test_the_newest_messages_of_a_chat_fit_into_a_budget(
+    store: FactStore, clock: SettableClock
+) -> None:
+    """From a message of the user on, and without the instructions of earlier runs."""
+    chat = memory_on(store, clock).of("alice").conversation("chat")
+    assert await chat.messages(max_tokens=1000) == []
+    said = [{"role": "user", "content": f"Question {n}"} for n in range(200)]
+    for each in said:
+        await chat.append({"role": "system", "content": "Be brief."}, each, ANSWER)
+
+    everything = await chat.messages(max_tokens=100_000)
+    assert everything == [message for each in said for message in (each, ANSWER)]
+    some = await chat.messages(max_tokens=200)
+    assert some == everything[-len(some) :]
+    assert 4 <= len(some) <= 16
+    assert some[0]["role"] == "user"
+    assert await chat.messages(max_tokens=0) == await chat.messages(max_tokens=3) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "found"),
+    [
+        ([SAID, CALL, *RESULTS, ANSWER], [SAID, CALL, *RESULTS, ANSWER]),
+        ([SAID, CALL, RESULTS[0], ANSWER], [SAID, ANSWER]),
+        ([SAID, CALL], [SAID]),
+        ([RESULTS[0], SAID, ANSWER], [SAID, ANSWER]),
+        ([ANSWER, SAID], [SAID]),
+    ],
+    ids=["whole", "a result is missing", "no result", "a result alone", "begins with an answer"],
+)
+async def test_a_tool_call_is_whole_or_left_out(
+    messages: Any, found: Any, store: FactStore, clock: SettableClock
+) -> None:
+    """Endpoints reject a call without its results, and a result without its call."""
+    chat = memory_on(store, clock).of("alice").conversation("chat")
+    await chat.append(*messages)
+    assert await chat.messages(max_tokens=1000) == found
+
+
+async def test_a_budget_does_not_cut_a_tool_call(store: FactStore, clock: SettableClock) -> None:
+    chat = memory_on(store, clock).of("alice").conversation("chat")
+    long = [{**each, "content": "words " * 100} for each in RESULTS]
+    await chat.append(SAID, CALL, *long, ANSWER, SAID)
+    assert await chat.messages(max_tokens=200) == [SAID]
+    assert len(await chat.messages(max_tokens=800)) == 6

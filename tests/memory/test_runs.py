@@ -1,7 +1,6 @@
 """MemoryRuns: facts, tools and learning in a run; failures stop no run, misuse raises."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -11,7 +10,6 @@ from factmem import AgentMemory, Detection, InMemoryProvider, MemoryScopesProfil
 from factmem.errors import ChatModelError, MemoryAccessError, UnboundSubjectError
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.clock import SettableClock
 from tests.doubles import BareProvider, BreakableProvider
 from tests.tables import table
 from tests.world import ALICE, BOB, USER, found_fact, known_values, vim_memory
@@ -102,37 +100,48 @@ async def test_learning_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "pending", "editor"),
-    [({}, 1, "vim"), ({"learn": False}, 0, "vim"), ({"auto_detect": True}, 0, "emacs")],
+    ("options", "pending", "due"),
+    [({}, 1, 0), ({"learn": False}, 0, 0), ({"auto_detect": True}, 1, 1)],
     ids=["queued", "only stored", "at once"],
 )
-async def test_stored_messages_are_due_for_learning(
-    options: Any, pending: int, editor: str
-) -> None:
-    """Nothing that is stored is forgotten by the worker, unless the application says so."""
+async def test_stored_messages_are_due_for_learning(options: Any, pending: int, due: int) -> None:
+    """Nothing that is stored is forgotten by a worker, unless the application says so."""
     memory = await vim_memory(EMACS)
     runs = runs_of(memory, conversations=True, **options)
 
-    report = await runs.learn(Context("alice"), CHAT, conversation="chat")
+    assert await runs.learn(Context("alice"), CHAT, conversation="chat") is None
 
-    assert (report is not None) is bool(options.get("auto_detect"))
     assert (await memory.conversations.pending()).pending == pending
-    assert await known_values(memory) == {"editor": editor}
+    assert (await memory.conversations.learn()).learnt == due
+    assert await known_values(memory) == {"editor": "emacs" if due else "vim"}
     await runs.learn(Context("alice"), CHAT, since=2, conversation="chat")
     assert len(await memory.of("alice").conversation("chat").turns()) == 2
 
 
-async def test_what_could_not_be_learnt_at_once_waits_for_a_worker() -> None:
-    failures: list[Exception] = []
-    clock = SettableClock()
-    store = InMemoryProvider(clock=clock)
-    memory = await vim_memory(ChatModelError("down", status=500), EMACS, provider=store)
-    runs = runs_of(memory, conversations=True, auto_detect=True, on_failure=failures.append)
+async def test_a_named_conversation_goes_on() -> None:
+    """Of its own user only, within a budget, and not without a name."""
+    runs = runs_of(await vim_memory(), conversations=True, history_tokens=60)
+    await runs.learn(Context("alice"), CHAT, conversation="chat")
+    await runs.learn(Context("bob"), CHAT[:1], conversation="chat")
 
-    assert await runs.learn(Context("alice"), CHAT, conversation="chat") is None
-    assert [type(each) for each in failures] == [ChatModelError]
-    clock.advance(timedelta(minutes=1))
-    assert (await memory.conversations.learn()).learnt == 1
+    assert await runs.history(Context("alice"), "chat") == CHAT
+    assert await runs.history(Context("bob"), "chat") == CHAT[:1]
+    assert await runs.history(Context("alice"), "other") == []
+    for _ in range(9):
+        await runs.learn(Context("alice"), CHAT, conversation="chat")
+    assert await runs.history(Context("alice"), "chat") in (CHAT, CHAT * 2)
+    with pytest.raises(ValueError, match="under the name of their conversation"):
+        await runs.history(Context("alice"), None)
+    assert await runs_of(await vim_memory()).history(Context("alice"), "chat") == []
+
+
+async def test_a_history_that_cannot_be_read_ends_no_run() -> None:
+    provider = BreakableProvider()
+    failures: list[Exception] = []
+    memory = await vim_memory(provider=provider)
+    runs = runs_of(memory, conversations=True, on_failure=failures.append)
+    provider.is_broken = True
+    assert await runs.history(Context("alice"), "chat") == []
 
 
 async def test_conversations_need_a_store_of_them() -> None:
@@ -199,6 +208,8 @@ async def test_a_read_only_view_raises() -> None:
         ({"recall": "5"}, TypeError, "recall must be an int of at least 1, not str"),
         ({"detection": Detection()}, ValueError, "detection has no effect without auto_detect"),
         ({"on_report": print}, ValueError, "on_report has no effect without auto_detect=True"),
+        ({"history_tokens": 9}, ValueError, "history_tokens has no effect without conversations"),
+        ({"conversations": True, "history_tokens": -1}, ValueError, "of at least 0"),
         ({"learn": False}, ValueError, "learn=False has no effect without conversations=True"),
         ({"save": True, "tools": False}, ValueError, "save=True has no effect without tools=True"),
         ({"prefix": "x_", "tools": False}, ValueError, "prefix has no effect without tools=True"),
@@ -218,6 +229,9 @@ async def test_wrong_options_of_a_memory_with_a_model_raise() -> None:
     memory = await vim_memory(EMACS)
     with pytest.raises(TypeError, match="on_report must be a function"):
         runs_of(memory, auto_detect=True, on_report=7)
+    for option in ({"detection": Detection()}, {"on_report": print}):
+        with pytest.raises(ValueError, match="has no effect without auto_detect=True alone"):
+            runs_of(memory, auto_detect=True, conversations=True, **option)
     with pytest.raises(ValueError, match="learn=False has no effect without auto_detect=False"):
         runs_of(memory, auto_detect=True, conversations=True, learn=False)
 

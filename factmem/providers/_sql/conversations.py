@@ -195,9 +195,6 @@ def info_of(
 _RESTLESS = 10
 """A conversation that never rests is due after so many spans of rest."""
 
-_WHENEVER = 2**62
-"""Later than every moment in microseconds: a conversation that is asked for need not be due."""
-
 
 class StoredConversations:
     """The conversations and the learning queue of one store. Thread-safe.
@@ -312,9 +309,7 @@ class StoredConversations:
 
     # The queue
 
-    def take(
-        self, lease: int, within: Boundary, conversation: str | None = None
-    ) -> LearningTask | None:
+    def take(self, lease: int, within: Boundary) -> LearningTask | None:
         """See `ConversationStore.take`."""
         # Never 0, which is the lease of a conversation that no worker has.
         token = randbits(62) | 1
@@ -324,12 +319,11 @@ class StoredConversations:
             if reader is None:
                 return None
             now = micros(self._now(""))
-            due = now if conversation is None else _WHENEVER
-            where, given = _wanted(reader, within, conversation)
+            where, given = _wanted(reader, within)
             query = sql.TAKE.format(where=where)
             while True:
                 rows = session.rows(
-                    query, [token, now + lease, reader.store.number, due, now, *given]
+                    query, [token, now + lease, reader.store.number, now, now, *given]
                 )
                 if not rows:
                     return None
@@ -337,8 +331,10 @@ class StoredConversations:
                 identity = _name(session, reader, key)
                 named = None if identity is None else conversation_of(identity)
                 if named is not None:
-                    owner, name = named
-                    return LearningTask(name, Place.of_identity(owner), learnt, attempts, token)
+                    owner, conversation = named
+                    return LearningTask(
+                        conversation, Place.of_identity(owner), learnt, attempts, token
+                    )
                 session.rows(sql.DELETE_QUEUED, [key])  # its conversation was removed
 
         return self._places.write(write)
@@ -437,13 +433,9 @@ def _is_removed(entry: Entry, before: str | None, ids: Sequence[str] | None) -> 
     return is_old or (ids is not None and body_of(entry).get("id") in ids)
 
 
-def _wanted(
-    reader: PlaceReader, within: Boundary, conversation: str | None = None
-) -> tuple[str, list[bytes]]:
+def _wanted(reader: PlaceReader, within: Boundary) -> tuple[str, list[bytes]]:
     """Return an SQL condition for rows of the queue, and its parameters."""
     named, key = named_places(within), reader.store.sealing.key
-    if conversation is not None:
-        return among("place", (reader.key(identity_in(each, conversation)) for each in named or ()))
     if named is not None:
         return among("owner", map(reader.key, named))
     if within.scopes is None:

@@ -35,7 +35,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import concepts_by_keyword
 from factmem.models.facts import Concept
 from factmem.models.profile import Profile
-from factmem.providers.local_file import LocalFileMemoryProvider, SearchedFileProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
@@ -50,10 +50,9 @@ def run(
     *,
     creates: bool = False,
     storage: Storage | None = None,
-    is_searched: bool = False,
 ) -> T:
     """Open the store of the command's options, call `work` with it, and close it; see `open_store`."""
-    store = open_store(GIVEN.get(), creates=creates, storage=storage, is_searched=is_searched)
+    store = open_store(GIVEN.get(), creates=creates, storage=storage)
 
     async def call() -> T:
         async with store:
@@ -67,7 +66,6 @@ def open_store(
     *,
     creates: bool = False,
     storage: Storage | None = None,
-    is_searched: bool = False,
 ) -> Store:
     """Return the store of the options.
 
@@ -75,7 +73,6 @@ def open_store(
         options: The options before the command.
         creates: Whether to create a store that does not exist.
         storage: The result of `storage_of`; calling it again would ask for a passphrase again.
-        is_searched: Whether the work is one recall by words, for which indexes are stored.
 
     Raises:
         CommandError: There is no store, and `creates` is False.
@@ -95,11 +92,7 @@ def open_store(
             f"There is no store in {location!r}: `set` and `import` create one", ExitCode.NOTHING
         )
     kept = storage or storage_of(options, is_new=is_new)
-    if not is_searched:
-        return LocalFileMemoryProvider(location, storage=kept)
-    from factmem._text.analysis import default_stem  # slow import, for one command
-
-    return SearchedFileProvider(location, storage=kept, stems=default_stem().__name__)
+    return LocalFileMemoryProvider(location, storage=kept)
 
 
 def has_store(folder: str) -> bool:

@@ -154,7 +154,7 @@ def recall(
         memory = AgentMemory(store, embedder=vectors).view(places=where)
         return await memory.recall(question, limit=limit)
 
-    matches = run(work, is_searched=vectors is None)
+    matches = run(work)
     if not (matches or matches.turns):
         raise CommandError("No fact matches the question", ExitCode.NOTHING)
     records = [

@@ -29,13 +29,13 @@ from factmem.providers.conversations import (
 )
 from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import (
-    Describe,
     Moment,
     PlaceChanges,
     PlaceInfo,
     SearchAnswer,
     SearchQuestion,
     ShredReceipt,
+    TurnCandidates,
     checked_page,
     in_order,
     page_of,
@@ -368,24 +368,34 @@ class StoreView(_View, FactStore):
         return list(map(Place.of_identity, page_of(found, first, most)))
 
     @override
-    async def is_searched(self, places: Sequence[Place]) -> bool:
+    async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:
         self._check_open()
         if not self._is_inside(places):
             return False  # the recall reads the places instead
-        return await self._store.is_searched(places)
+        return await self._store.is_searched(places, meaning=meaning)
 
     @override
     async def candidates(
-        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
-    ) -> SearchAnswer:
+        self, places: Sequence[Place], question: SearchQuestion
+    ) -> SearchAnswer | None:
         self._check_open()
         if not self._is_inside(places):
             await checkpoint()
-            return SearchAnswer((), {})
+            return None
         async with self._events.operation(MemoryOperation.LOAD, places) as operation:
-            answer = await self._store.candidates(places, question, describe)
-            operation.count = len(answer.candidates)
+            answer = await self._store.candidates(places, question)
+            operation.count = 0 if answer is None else len(answer.candidates)
             return answer
+
+    @override
+    async def turn_candidates(
+        self, places: Sequence[Place], question: SearchQuestion
+    ) -> TurnCandidates | None:
+        self._check_open()
+        if not self._is_inside(places):
+            await checkpoint()
+            return None
+        return await self._store.turn_candidates(places, question)
 
     @override
     async def shred(self) -> ShredReceipt:

@@ -3,19 +3,15 @@
 The class puts the layers together: `SqliteDatabase` has the connections and the locks, `StoredPlaces`
 the operations, threads and shared commits, `SqlStore` the public methods. It adds what concerns a whole folder: `backup`, `restore` and `salvage` fill a draft beside the target,
 and publish it in one step, so that a crash leaves the old state.
-
-SearchedFileProvider: a local store for a process that asks one question and ends.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from os import PathLike
 from pathlib import Path
 
 from anyio import CancelScope
-from typing_extensions import override
 
 from factmem._arguments import kind_of
 from factmem.encryption.key_file import KeyFile
@@ -26,7 +22,8 @@ from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._arguments import check_span
 from factmem.providers._backend import Change, StoreClock
 from factmem.providers._sql.anchors import check_erased
-from factmem.providers._sql.places import FACT_BYTES, PlaceReader
+from factmem.providers._sql.places import PlaceReader
+from factmem.providers._sql.search import StoredSearch
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.store import SqlStore
 from factmem.providers._sql.stored_places import StoredPlaces
@@ -34,15 +31,9 @@ from factmem.providers._sql.stores import Opening
 from factmem.providers._sqlite.copies import Draft, Restoration, backup, check_new, readable
 from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import DatabaseFiles
-from factmem.providers._sqlite.word_search import WordSearch
+from factmem.providers._sqlite.words import FtsWords
 from factmem.providers.conversations import conversation_of
-from factmem.providers.results import (
-    Describe,
-    ErasureReceipt,
-    PlaceLimit,
-    SearchAnswer,
-    SearchQuestion,
-)
+from factmem.providers.results import ErasureReceipt, PlaceLimit
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
 __all__ = ["LocalFileMemoryProvider"]
@@ -132,7 +123,8 @@ class LocalFileMemoryProvider(SqlStore):
             )
         opening = Opening("default", encryption, database, must_exist=must_exist)
         places = StoredPlaces(opening, StoreClock(clock), keep_history)
-        super().__init__(places, limit, must_exist=must_exist)
+        search = StoredSearch(places, FtsWords())
+        super().__init__(places, limit, search, must_exist=must_exist)
         self._files, self._chosen, self._clock = database, chosen, clock
 
     def __repr__(self) -> str:
@@ -286,50 +278,3 @@ def _storage_of(storage: Storage | None) -> Storage:
 def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a path is in a folder, by its name."""
     return Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder))
-
-
-_LARGE = 2_000 * FACT_BYTES
-"""The bytes of places whose indexes are worth a write: reading them takes 0.1 s."""
-
-
-class SearchedFileProvider(LocalFileMemoryProvider):
-    """A local store that is searched by words with the help of stored indexes.
-
-    The first recall reads the places and stores the indexes; a later one, in another process, does
-    not read them as long as they are unchanged. It compares no vectors. A process that recalls more
-    than once is faster with `LocalFileMemoryProvider`.
-
-    Args:
-        root: The folder.
-        storage: How it is stored.
-        stems: What the terms of documents depend on beside the facts.
-        large: The bytes of places from which on they are searched here.
-        clock: Returns the time.
-    """
-
-    def __init__(
-        self,
-        root: str | PathLike[str],
-        *,
-        storage: Storage | None = None,
-        stems: str,
-        large: int = _LARGE,
-        clock: TimeProvider = system_clock,
-    ) -> None:
-        super().__init__(root, storage=storage, clock=clock)
-        self._words = WordSearch(self._places, self._files, stems)
-        self._large = large
-
-    @override
-    async def is_searched(self, places: Sequence[Place]) -> bool:
-        self._check_open()
-        identities = [place.identity for place in places]
-        return await self._places.work(lambda: self._words.size(identities)) >= self._large
-
-    @override
-    async def candidates(
-        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
-    ) -> SearchAnswer:
-        self._check_open()
-        search = self._words.candidates
-        return await self._places.work(lambda: search(places, question, describe, keep=True))

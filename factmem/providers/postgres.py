@@ -6,10 +6,9 @@ reads, `SqlStore` the public methods. It adds the search of large places in the 
 large, all of them are searched there; those of an encrypted store never are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 
-from anyio.lowlevel import checkpoint_if_cancelled
 from typing_extensions import override
 
 from factmem._arguments import expect, expect_methods, kind_of
@@ -19,30 +18,21 @@ from factmem.models.places import Place
 from factmem.models.when import TimeProvider
 from factmem.providers._arguments import check_span
 from factmem.providers._backend import ServerClock, StoreClock
-from factmem.providers._postgres.candidates import Candidates
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.database import PostgresDatabase
 from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
-from factmem.providers._postgres.place_search import PlaceSearch
 from factmem.providers._postgres.vector_spaces import VectorSpaces
+from factmem.providers._postgres.words import TsWords
+from factmem.providers._sql.places import FACT_BYTES
+from factmem.providers._sql.search import StoredSearch
 from factmem.providers._sql.store import SqlStore
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
-from factmem.providers.results import (
-    Describe,
-    PlaceLimit,
-    SearchAnswer,
-    SearchQuestion,
-    TextVectors,
-)
+from factmem.providers.results import PlaceLimit, TextVectors
 
 __all__ = ["PostgresMemoryProvider"]
 
 _EXAMPLE = 'PostgresMemoryProvider("host=db dbname=app user=app")'
-
-
-_MOST_PLACES = 32
-"""More places than these are searched in this process: the database searches them one by one."""
 
 
 class PostgresMemoryProvider(SqlStore):
@@ -147,11 +137,12 @@ class PostgresMemoryProvider(SqlStore):
         )
         opening = Opening(store, encryption, self._server, must_exist=must_exist)
         places = StoredPlaces(opening, store_clock, keep_history)
-        super().__init__(places, limit, must_exist=must_exist)
-        self._vectors = VectorSpaces(self._places, self._server, search_from or 0)
-        self._is_searching, self._is_plain = search_from is not None, encryption is None
-        self._search = PlaceSearch(self._places, store_clock, search_from or 0)
-        self._candidates = Candidates(self._places, self._search, self._vectors, store_clock)
+        self._vectors = VectorSpaces(places, self._server, search_from or 0)
+        search = None
+        if search_from is not None:
+            words, large = TsWords(self._vectors), search_from * FACT_BYTES
+            search = StoredSearch(places, words, large=large, has_meaning=True)
+        super().__init__(places, limit, search, must_exist=must_exist)
         self._name = store
 
     def __repr__(self) -> str:
@@ -168,19 +159,8 @@ class PostgresMemoryProvider(SqlStore):
         """
         self._check_open()
         await self._places.work(self._server.migrate)
-        if self._is_searching:
+        if self._search is not None:
             await self._places.work(self._vectors.index_all)
-
-    @override
-    async def is_searched(self, places: Sequence[Place]) -> bool:
-        self._check_open()
-        identities, search = [place.identity for place in places], self._search
-        is_large = len(places) <= _MOST_PLACES and search.are_large(identities)
-        can_be_large = self._is_searching and self._is_plain and len(places) <= _MOST_PLACES
-        if is_large or not can_be_large or search.are_small(identities):
-            await checkpoint_if_cancelled()
-            return is_large
-        return await self._places.work(lambda: search.is_searched(identities))
 
     @override
     async def facts_to_embed(
@@ -197,14 +177,6 @@ class PostgresMemoryProvider(SqlStore):
         self._check_open()
         identity, add = place.identity, self._vectors.add
         await self._places.work(lambda: add(identity, vectors, model, dimensions))
-
-    @override
-    async def candidates(
-        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
-    ) -> SearchAnswer:
-        self._check_open()
-        identities, candidates = [place.identity for place in places], self._candidates
-        return await self._places.work(lambda: candidates.of(identities, question, describe))
 
 
 def _checked_source(given: str | Pool) -> str | Pool:

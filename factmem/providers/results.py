@@ -10,7 +10,7 @@ Lists of places: their contents, order and pages.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -39,6 +39,7 @@ from factmem.models.facts import (
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import before, moment, stamp, utc
+from factmem.providers.conversations import ChangedConversation, Turn
 
 __all__ = [
     "ErasureReceipt",
@@ -336,21 +337,14 @@ TextVectors: TypeAlias = Mapping[bytes, Sequence[float] | None]
 
 
 class SearchDocument(NamedTuple):
-    """The search document of a fact: its weighted terms and the digest of its text."""
+    """The words of a fact, or of a passage of a message."""
 
-    own: Mapping[str, float]
-    """The weighted count of each term of the fact, including its neighbours' share of that term."""
-    around: Mapping[str, float]
-    """The weighted counts of the terms that only its neighbours have."""
+    terms: Collection[str]
+    """Its terms, without those of its neighbours."""
     length: float
-    """The sum of all counts."""
-    digest: bytes
+    """The sum of their weighted counts."""
+    digest: bytes = b""
     """A digest of 16 bytes of the text that is embedded."""
-
-
-Describe: TypeAlias = Callable[[Sequence[AnyFact], str | None], Iterable[SearchDocument]]
-"""Returns the documents of all facts of an entity, which are each other's possible neighbours. A
-pure function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +355,12 @@ class SearchQuestion:
     """The search terms, without duplicates."""
     limit: int
     """The number of candidates to return from each place, by words and by meaning each."""
+    form: str
+    """What the terms depend on beside the texts. Another form makes an index again."""
+    describe: Callable[[AnyFact, str | None], SearchDocument]
+    """Returns the document of a fact of an entity. A pure function, called in a worker thread."""
+    describe_turn: Callable[[Turn], Iterable[SearchDocument]]
+    """Returns the documents of the passages of a message."""
     filter: RecallFilter = field(default_factory=RecallFilter)
     model: str = ""
     """The embedding model of the vector."""
@@ -375,39 +375,34 @@ class SearchCandidate(NamedTuple):
 
     identity: Identity
     """The place of the fact."""
-    counts: Mapping[str, tuple[float, bool]]
-    """For each term of the question, its weighted count and whether the fact itself has it."""
-    length: float
-    cosine: float | None
-    """The cosine between its text and the question; None without a vector."""
-    ranked: float | None
-    """The same cosine, reduced as `SearchQuestion.common` says."""
+    item: int
+    """Its number in the index of the place."""
     load: Callable[[Mapping[str, Concept[Any, Any]]], AnyFact]
     """Returns the fact, with the type of its concept if the passed mapping has its keyword. Raises
     `StoredFactError` if a value does not fit that type."""
+    cosine: float | None = None
+    """The cosine between its text and the question; None without a vector."""
+    ranked: float | None = None
+    """The same cosine, reduced as `SearchQuestion.common` says."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceStatistics:
-    """Statistics of all facts of a place, which the scores of its candidates depend on."""
+class PlaceStatistics(NamedTuple):
+    """Statistics of all items of a place, which the scores of its candidates depend on."""
 
-    facts: int
+    size: int
     length: float
-    """The sum of the facts' lengths."""
+    """The sum of their lengths."""
     holders: Mapping[str, int]
-    """For each term of the question, how many facts have it themselves."""
+    """For each term of the question, how many items have it."""
     vectors: int = 0
     cosines: float = 0.0
     """The sum of the cosines of all vectors with the question."""
     ranked: float = 0.0
     """The sum of the cosines reduced as `SearchQuestion.common` says."""
-    least: float | None = None
-    """Approximately the least of the reduced cosines."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchAnswer:
-    """The result of a search."""
+class SearchAnswer(NamedTuple):
+    """The result of a search for facts."""
 
     candidates: Sequence[SearchCandidate]
     places: Mapping[Identity, PlaceStatistics]
@@ -419,6 +414,14 @@ class SearchAnswer:
     unembedded: frozenset[Identity] = frozenset()
     """The places with facts that have no vector of the question's model: `facts_to_embed` returns
     these facts. Empty if the question has no vector or the store keeps none."""
+
+
+class TurnCandidates(NamedTuple):
+    """The result of a search for messages."""
+
+    chats: Mapping[Identity, Sequence[ChangedConversation]]
+    """For each place, the messages that may answer, with the messages beside them."""
+    places: Mapping[Identity, PlaceStatistics]
 
 
 @dataclass(frozen=True, slots=True)

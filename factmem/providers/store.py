@@ -45,7 +45,6 @@ from factmem.providers._forgetting import Forgetting, erased_again
 from factmem.providers._watching import watched
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
-    Describe,
     ErasureReceipt,
     ForgetConditions,
     Forgotten,
@@ -60,6 +59,7 @@ from factmem.providers.results import (
     SearchQuestion,
     ShredReceipt,
     TextVectors,
+    TurnCandidates,
     checked_page,
     condition_of,
     in_order,
@@ -837,8 +837,12 @@ class FactStore:
         """
         return sum([await erased_again(self, each) for each in erased])
 
-    async def is_searched(self, places: Sequence[Place]) -> bool:
+    async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:
         """Return whether `candidates` searches these places, rather than the recall in memory.
+
+        Args:
+            places: All places of a recall.
+            meaning: Whether it compares vectors, too.
 
         Raises:
             StorageError: The store failed.
@@ -863,21 +867,27 @@ class FactStore:
         """
 
     async def candidates(
-        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
-    ) -> SearchAnswer:
+        self, places: Sequence[Place], question: SearchQuestion
+    ) -> SearchAnswer | None:
         """Return the facts that may answer a question, from these places only.
 
-        It finds what was saved before the call, and nothing that was forgotten before it.
-
-        Args:
-            places: All places of a recall.
-            question: The question.
-            describe: Returns the documents of new facts; may be called in a worker thread.
+        It finds what was saved before the call, and nothing that was forgotten before it. None if
+        the index of a place could not be brought up to date: the recall then reads the places.
 
         Raises:
             StorageError: The store failed.
         """
-        return SearchAnswer((), {})
+        return None
+
+    async def turn_candidates(
+        self, places: Sequence[Place], question: SearchQuestion
+    ) -> TurnCandidates | None:
+        """Return the messages that may answer a question; None if the recall is to read them.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return None
 
     async def shred(self) -> ShredReceipt:
         """Destroy the keys of all facts that were erased or purged before now.

@@ -244,6 +244,16 @@ Around: TypeAlias = Sequence[tuple[str, float]]
 """The strings around a document, with their weights."""
 
 
+class Everywhere(NamedTuple):
+    """The statistics of all documents, where an index has only the candidates of a question."""
+
+    size: int
+    length: float
+    """The sum of their lengths."""
+    holders: Mapping[str, int]
+    """How many documents have each term of the question."""
+
+
 class TermIndex:
     """An index of documents in numbered slots, by their terms.
 
@@ -256,6 +266,7 @@ class TermIndex:
         analyze: Splits documents and queries into words and their terms.
         recurring: Groups of fields whose strings many documents share. The strings of a group are
             analysed together, and this process caches some thousand such analyses.
+        everywhere: The statistics to score with; by default those of the documents in the index.
     """
 
     def __init__(
@@ -264,7 +275,9 @@ class TermIndex:
         weights: Mapping[str, float] | None = None,
         analyze: Callable[[str], Sequence[Word]] = words,
         recurring: Sequence[Collection[str]] = (),
+        everywhere: Everywhere | None = None,
     ) -> None:
+        self._everywhere = everywhere
         self._weights = {name: _rounded(weight) for name, weight in (weights or {}).items()}
         self._analyze = analyze
         self._groups = [
@@ -292,13 +305,19 @@ class TermIndex:
         """
         document = self.document(fields, around)
         self.drop(slot)
-        self._lists.put(slot, document)
+        self._lists.put(slot, document if self._everywhere is None else self._asked(document))
         self._norms = None  # each document changes the average length
         if slot >= len(self._lengths):
             self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
         self._lengths[slot] = length = document.length
         self._total += length
         self._count += 1
+
+    def _asked(self, document: Document) -> Document:
+        """Return the terms of a document that the only question of this index has."""
+        asked = () if self._everywhere is None else self._everywhere.holders
+        own, beside = ({term: n for term, n in part.items() if term in asked} for part in document)
+        return Document(own, beside)
 
     def drop(self, slot: int) -> bool:
         """Remove the document of a slot. Returns False if there is none."""
@@ -335,6 +354,8 @@ class TermIndex:
             size = sum(among)
             average = sum(n for n, is_in in zip(self._lengths, among, strict=False) if is_in)
             average /= size or 1
+        if self._everywhere is not None:
+            size, average = self._everywhere.size, self._everywhere.length / self._everywhere.size
         query, terms = self._found(query, lambda term: self._lists.term(term, among))
         return self.scores(query, terms, self._lengths, size=size, average=average)
 
@@ -376,11 +397,13 @@ class TermIndex:
     def dense_scan(self, query: QueryWords, among: bytearray | None = None) -> DenseScores:
         """Return the result of `scan` as numpy arrays, many times faster. Requires numpy."""
         np: Array = numpy_or_none()
-        size, mask = self._count, None
+        size, total, mask = self._count, self._total, None
+        if self._everywhere is not None:
+            size, total = self._everywhere.size, self._everywhere.length
         if among is None:
             norms = self._norms
             if norms is None:
-                norms = self._norms = self._dense_norms(np.array(self._lengths), self._total, size)
+                norms = self._norms = self._dense_norms(np.array(self._lengths), total, size)
         else:
             lengths = np.array(self._lengths)
             mask = np.frombuffer(among, np.bool_)[: len(lengths)]
@@ -412,6 +435,11 @@ class TermIndex:
     ) -> tuple[QueryWords, dict[str, Term]]:
         """Return the terms of a query; if no document has any, also those of similar words."""
         terms = {term: find(term) for term in chain.from_iterable(query.wanted)}
+        if self._everywhere is not None:
+            holders = self._everywhere.holders
+            return query, {
+                term: each._replace(holders=holders.get(term, 0)) for term, each in terms.items()
+            }
         known = self._lists.terms
         if len(known) > _MOST_COMPARED or any(len(each.slots) for each in terms.values()):
             return query, terms

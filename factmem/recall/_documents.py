@@ -7,22 +7,26 @@ in the embedded text the quote makes recall worse, and the date does not help.
 Hints in a question: the entity and the times it names, and the times of facts.
 
 The conversations of facts: neighbouring messages, and the text around a fact.
+
+The passages of messages, as the facts that stand for them in an index.
 """
 
 import re
 from array import array
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import count
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 from factmem._text.analysis import FUNCTION_WORDS, Word, words
 from factmem._text.spoken_time import SpokenTime, spoken_times
-from factmem.models.facts import AnyFact, FactSource
+from factmem.llm.messages import content_text
+from factmem.models.facts import AnyFact, Concept, FactSource, FactType, SingleFact, SourceKind
 from factmem.models.when import when_of
+from factmem.providers.conversations import Turn
 
 LONGEST_TEXT = 4_000
 """The maximum number of embedded characters of a fact. Every model accepts that many."""
@@ -352,3 +356,51 @@ def _around(conversation: _Conversation, message: int | None) -> set[int]:
     return {
         slot for offset, _ in AROUND for slot in conversation.messages.get(message - offset, ())
     }
+
+
+SAID = Concept("said", "What was said in earlier conversations", FactType.SINGLE, value_type=str)
+"""The concept of indexed messages. No store has facts of it."""
+
+_LONGEST = 400
+"""The most characters of a passage, if its sentences are shorter."""
+
+_MOST_PASSAGES = 100
+"""The most passages of a message; a longer one is a pasted document."""
+
+_KINDS = {"user": SourceKind.USER, "assistant": SourceKind.ASSISTANT}
+
+_END = re.compile(r"(?<=[.!?…。\uff01\uff1f])(?=\s|[^\x00-\x7f])|\n+")
+
+
+def passage_facts(conversation: str, turn: Turn) -> Iterator[tuple[str, AnyFact]]:
+    """Yield the passages of a message, each with the fact that stands for it in an index.
+
+    Only messages of users and assistants have any.
+    """
+    kind = _KINDS.get(turn.role)
+    if kind is None:
+        return
+    source = FactSource(kind, conversation, turn.number)
+    for part, text in enumerate(passages(content_text(turn.message))):
+        said = f"{turn.name}: {text}" if turn.name else text
+        name = f"{turn.number}.{part}.{conversation}"
+        yield text, SingleFact(SAID, said, id=name, timestamp=turn.said_at, source=source)
+
+
+def passages(text: str) -> Iterator[str]:
+    """Yield the passages of a message: whole sentences, as many as fit into 400 characters."""
+    return islice(_packed(text), _MOST_PASSAGES)
+
+
+def _packed(text: str) -> Iterator[str]:
+    passage = ""
+    for sentence in filter(None, map(str.strip, _END.split(text))):
+        if passage and len(passage) + len(sentence) >= _LONGEST:
+            yield passage
+            passage = ""
+        passage = f"{passage} {sentence}".strip()
+        while len(passage) > 2 * _LONGEST:
+            yield passage[:_LONGEST]
+            passage = passage[_LONGEST:]
+    if passage:
+        yield passage

@@ -15,7 +15,7 @@ from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.recall._bm25 import (
     Around,
     DenseScores,
-    Document,
+    Everywhere,
     Fields,
     QueryWords,
     TermIndex,
@@ -102,13 +102,16 @@ class FactIndex:
 
     Args:
         places: All searched places, including those without facts.
+        everywhere: The statistics of all facts, where these are only the candidates of a question.
     """
 
-    def __init__(self, places: Iterable[Place] = ()) -> None:
+    def __init__(self, places: Iterable[Place] = (), everywhere: Everywhere | None = None) -> None:
         entities = (each.subject.entity for each in places if each.subject.entity is not None)
         self._entities = {entity: number for number, entity in enumerate(dict.fromkeys(entities))}
         """A number for each entity of the places."""
-        self._terms = TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
+        self._terms = TermIndex(
+            weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS, everywhere=everywhere
+        )
         self._conversations = Conversations()
         self._marks = MarkIndex()
         self._stale: set[int] = set()
@@ -217,10 +220,6 @@ class FactIndex:
         fields = words_of(placed.fact, placed.place.subject.entity)
         return fields, said_around(placed.fact.source, self._at)
 
-    def document(self, placed: PlacedFact[AnyFact]) -> Document:
-        """Return the terms of a fact, with those of its neighbours in this index."""
-        return self._terms.document(*self._document(placed))
-
     def _at(self, conversation: str, message: int) -> Iterator[AnyFact]:
         """Yield the facts of a message."""
         for slot in sorted(self._conversations.at(conversation, message)):
@@ -229,14 +228,15 @@ class FactIndex:
                 yield placed.fact
 
     def search(
-        self, query: RecallQuery, now: datetime, vectors: QuestionVectors | None = None
+        self, query: RecallQuery, now: datetime, vectors: QuestionVectors | Nearness | None = None
     ) -> list[Match]:
         """Return the best matches, best first. Of equal ones, the last confirmed comes first.
 
         Args:
             query: The question and its filters.
             now: The time that recency is relative to.
-            vectors: Compares texts with the question. Without it, only words are compared.
+            vectors: Compares texts with the question, or has its cosines by slot. Without it, only
+                words are compared.
         """
         self._index_words()
         is_dense = vectors is not None or len(self) >= _WORTH_NUMPY
@@ -245,8 +245,8 @@ class FactIndex:
         terms, entity = self.asked(query.text, has_vectors=vectors is not None)
         if np is None:
             return self.ranked(query, now, entity, self._terms.scan(terms, among), None)
-        near = None
-        if vectors is not None:
+        near = vectors if isinstance(vectors, Nearness) else None
+        if isinstance(vectors, QuestionVectors):
             near = self._texts.nearness(np, vectors, len(self._placed), among)
         return self.ranked(query, now, entity, self._terms.dense_scan(terms, among), near)
 

@@ -320,6 +320,11 @@ class PlacesIndex:
     def __len__(self) -> int:
         return len(self._index)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether this process has read all of the places."""
+        return all(each.snapshot.number for each in self.caches.values())
+
     def search(
         self,
         snapshots: Snapshots,

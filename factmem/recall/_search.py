@@ -37,7 +37,7 @@ from factmem.recall._place_cache import (
 )
 from factmem.recall._place_vectors import numpy_or_none
 from factmem.recall._semantic import EmbeddingCost, FactEmbedding
-from factmem.recall._store_search import StoreMatches, search_store
+from factmem.recall._store_search import StoreMatches, question_of, ranked
 from factmem.recall.match import Match, RecallQuery, RecallResult
 
 MOST_FACTS = 10_000
@@ -243,9 +243,11 @@ class FactSearch:
                     self._store, self._cache, places, queries, now=now, concepts=concepts
                 )
                 return progress.result(found, (), queries[0].limit, is_semantic=False)
-            if not self._is_renaming and await self._store.is_searched(places):
-                return await self._search_store(places, queries, progress)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
+            if not (self._is_renaming or index.is_read):
+                result = await self._in_store(places, queries, progress)
+                if result is not None:
+                    return result
             snapshots = await self._snapshots(index)
             vectors = None
             if any(each.topics for each in snapshots.values()):
@@ -342,16 +344,19 @@ class FactSearch:
                 except Exception as exc:  # noqa: BLE001 - for example, the store may be closed
                     _logger.info("Vectors were not written: %s", type(exc).__name__)
 
-    async def _search_store(
+    async def _in_store(
         self, places: Sequence[Place], queries: Sequence[RecallQuery], progress: _Progress
-    ) -> RecallResult:
+    ) -> RecallResult | None:
+        """Return the matches among the candidates of the store; None if it does not search."""
+        if not await self._store.is_searched(places, meaning=self._embedding is not None):
+            return None
         vectors = await self._try_embedding(
             lambda embedding, texts: embedding.embed_questions(texts, places, progress.cost),
             queries,
             progress,
         )
         found = await self._found_in_store(places, queries, vectors)
-        lacking = frozenset[Identity]().union(*(each.unembedded for each in found))
+        lacking = frozenset[Identity]().union(*(each.unembedded for each in found or ()))
         if vectors is not None and lacking:
             left, known = [each for each in places if each.identity in lacking], vectors
             vectors = await self._try_embedding(
@@ -362,11 +367,18 @@ class FactSearch:
                 progress,
             )
             found = await self._found_in_store(places, queries, vectors)
+        if found is None:
+            return None
+        now, matches = self._clock(), [part.matches for part in found]
+        timed = [each for each in queries if asks_of_time(each, now)]
+        if timed and found[0].size <= MOST_FACTS and is_complete(self._store):
+            past = await held_beside(self._store, self._cache, places, timed, now)
+            matches.append([each for each in past if each.fact.until is not None])
         unreadable = {
             (each.place.identity, each.keyword): each for part in found for each in part.unreadable
         }
         return progress.result(
-            [part.matches for part in found],
+            matches,
             unreadable.values(),
             queries[0].limit,
             is_semantic=any(part.has_meaning for part in found),
@@ -377,23 +389,20 @@ class FactSearch:
         places: Sequence[Place],
         queries: Sequence[RecallQuery],
         vectors: "Sequence[array[float]] | None",
-    ) -> list[StoreMatches]:
+    ) -> list[StoreMatches] | None:
         given = [None] * len(queries) if vectors is None else vectors
         now, concepts = self._clock(), self._reader.concepts
         model = "" if self._embedding is None else self._embedding.model
-        return [
-            await search_store(
-                self._store,
-                self._cache,
-                places,
-                query,
-                now,
-                concepts=concepts,
-                model=model,
-                vector=vector,
-            )
-            for query, vector in zip(queries, given, strict=True)
-        ]
+        found = list[StoreMatches]()
+        for query, vector in zip(queries, given, strict=True):
+            asked = partial(question_of, query, model=model, vector=vector)
+            question = await self._cache.work(asked)
+            answer = await self._store.candidates(places, question)
+            if answer is None:
+                return None
+            rank = partial(ranked, places, query, now, answer, concepts)
+            found.append(await self._cache.work(rank))
+        return found
 
     async def _search_index(
         self,

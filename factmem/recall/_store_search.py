@@ -1,21 +1,23 @@
 """Search in a store that finds the candidates of large places itself; they are ranked here.
 
-The candidates of a question are put into an empty `FactIndex`, with the statistics of all facts of
-their places instead of those of the index. So a fact has the same score as in a search in memory.
+The candidates of a question are put into an index as for a search in memory, with the statistics of all
+facts or messages of their places, so that one ranking scores both.
 """
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import chain
 from math import nan
 from typing import Any, NamedTuple, TypeAlias
 
+from factmem._text.analysis import default_stem, words
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
+from factmem.providers.conversations import Turn
 from factmem.providers.results import (
     PlaceStatistics,
     SearchAnswer,
@@ -23,27 +25,30 @@ from factmem.providers.results import (
     SearchDocument,
     SearchQuestion,
 )
-from factmem.providers.store import FactStore
-from factmem.recall._bm25 import DenseScores, QueryWords, Term, TermIndex, WordScores
+from factmem.recall._bm25 import Everywhere, TermIndex
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
     meaning_of,
+    passage_facts,
     said_around,
     text_digest,
     words_of,
 )
 from factmem.recall._fact_index import FactIndex
-from factmem.recall._place_cache import IndexCache
 from factmem.recall._place_vectors import COMMON, Array, Nearness, Spread, numpy_or_none
 from factmem.recall._ranking import USUAL
 from factmem.recall.match import Match, RecallQuery
 
-_LEAST_CANDIDATES = 50
-"""The candidates of each place, by words and by meaning each. On the corpus hit@5 by words is .646 with
-them, and .648 in a search of all facts."""
+_CANDIDATES = 200
+"""The candidates of each place. They have .99 of the first matches of a search of all facts on questions
+of words that hundreds of facts have; 100 have .96."""
 
 _PER_MATCH = 3
+
+_FORM = 1
+"""Increase it if the terms of a text change: stored indexes are made again."""
+
 
 _Name: TypeAlias = tuple[Identity, str, str]
 """The place, keyword and id of a fact."""
@@ -57,180 +62,108 @@ class StoreMatches(NamedTuple):
     has_meaning: bool
     unembedded: frozenset[Identity]
     """The places with facts that have no vector yet."""
+    size: int
+    """The number of facts that were searched."""
 
 
-async def search_store(
-    store: FactStore,
-    cache: IndexCache,
-    places: Sequence[Place],
-    query: RecallQuery,
-    now: datetime,
-    *,
-    concepts: Mapping[str, Concept[Any, Any]],
-    model: str,
-    vector: "array[float] | None",
-) -> StoreMatches:
-    """Return the best matches of a query, best first.
-
-    Args:
-        store: Finds the candidates.
-        cache: Provides the worker threads.
-        places: The places to search.
-        query: The query.
-        now: The time for recency.
-        concepts: The declared concepts of the application, by keyword.
-        model: The embedding model of the vector.
-        vector: The vector of the query; None to search only by words.
-    """
-    found = _Found(places, query)
-    words = await cache.work(lambda: found.words(has_vector=vector is not None))
-    question = SearchQuestion(
-        terms=list(dict.fromkeys(chain.from_iterable(words.wanted))),
-        limit=max(_LEAST_CANDIDATES, _PER_MATCH * query.limit),
+def question_of(
+    query: RecallQuery, *, model: str = "", vector: "array[float] | None" = None
+) -> SearchQuestion:
+    """Return the question that a store answers with candidates."""
+    wanted = _analyzer().query(words(query.text), ()).wanted
+    return SearchQuestion(
+        terms=list(dict.fromkeys(chain.from_iterable(wanted))),
+        limit=max(_CANDIDATES, _PER_MATCH * query.limit),
+        form=f"{_FORM} {default_stem().__name__}",
+        describe=_described,
+        describe_turn=_passages,
         filter=query.filter,
         model=model,
         vector=vector,
         common=COMMON,
     )
-    answer = await store.candidates(places, question, described)
-    return await cache.work(lambda: found.ranked(answer, concepts, words, now))
 
 
-class _Found:
-    """The candidates of a query, each in a numbered slot of an index.
+def everywhere_of(places: Iterable[PlaceStatistics]) -> Everywhere:
+    """Return the statistics of several places together."""
+    found = list(places)
+    holders: dict[str, int] = {}
+    for each in found:
+        for term, few in each.holders.items():
+            holders[term] = holders.get(term, 0) + few
+    return Everywhere(
+        max(sum(each.size for each in found), 1), sum(each.length for each in found), holders
+    )
 
-    Args:
-        places: The searched places.
-        query: The query.
-    """
 
-    def __init__(self, places: Sequence[Place], query: RecallQuery) -> None:
-        self._places = {place.identity: place for place in places}
-        self._query = query
-        self._index = FactIndex(places)
-        self._entity: str | None = None
-        self._slots: list[tuple[SearchCandidate, PlacedFact[AnyFact]]] = []
-        self._unreadable: dict[tuple[Identity, str], UnreadableConcept] = {}
-
-    def words(self, *, has_vector: bool) -> QueryWords:
-        """Return the words of the query to search for."""
-        words, self._entity = self._index.asked(self._query.text, has_vectors=has_vector)
-        return words
-
-    def ranked(
-        self,
-        answer: SearchAnswer,
-        concepts: Mapping[str, Concept[Any, Any]],
-        words: QueryWords,
-        now: datetime,
-    ) -> StoreMatches:
-        """Return the best candidates as matches."""
-        self._put(answer, concepts)
-        near, scores = None, self._word_scores(answer, words)
-        dense: WordScores | DenseScores = scores
-        if answer.has_meaning:
-            np: Array = numpy_or_none()
-            pairs = [scores.get(slot, (0.0, 0.0)) for slot in range(len(self._slots))]
-            dense = DenseScores(*np.array(pairs).reshape(-1, 2).T)
-            near = self._nearness(np, answer.places)
-        matches = self._index.ranked(self._query, now, self._entity, dense, near)
-        unreadable = [*self._unreadable.values()]
-        return StoreMatches(matches, unreadable, answer.has_meaning, answer.unembedded)
-
-    def _nearness(self, np: Array, places: Mapping[Identity, PlaceStatistics]) -> Nearness:
-        cosines, ranked = (
-            (
-                np.array([nan if each is None else each for each in column], np.float64)
-                for column in zip(
-                    *((each.cosine, each.ranked) for each, _ in self._slots), strict=True
-                )
-            )
-            if self._slots
-            else (np.zeros(0), np.zeros(0))
-        )
-        known = ranked[~np.isnan(ranked)]
-        least = float(known.min()) if len(known) else 0.0
-        return Nearness(cosines, ranked, self._spread(places, least))
-
-    def _put(self, answer: SearchAnswer, concepts: Mapping[str, Concept[Any, Any]]) -> None:
-        """Index the candidates that no fact of another place overrides, as in each load."""
-        loaded: dict[_Name, PlacedFact[AnyFact]] = {}
-        candidates: dict[_Name, SearchCandidate] = {}
-        for each in (*answer.others, *answer.candidates):
-            placed = self._loaded(each, concepts)
-            if placed is not None:
-                loaded[_name(placed)], candidates[_name(placed)] = placed, each
-        found = [each for name, each in loaded.items() if name[:2] not in self._unreadable]
-        if len(answer.places) > 1:
-            unreadable = [*self._unreadable.values()]
-            found = resolve_entities(found, unreadable, self._places.values())
-        others = {id(each) for each in answer.others}
-        for placed in found:
-            candidate = candidates[_name(placed)]
-            if id(candidate) not in others:
-                self._index.put(candidate.identity, placed)  # in the next slot
-                self._slots.append((candidate, placed))
-
-    def _loaded(
-        self, candidate: SearchCandidate, concepts: Mapping[str, Concept[Any, Any]]
-    ) -> PlacedFact[AnyFact] | None:
-        """Return the fact of a candidate; None if it cannot be read."""
-        place = self._places[candidate.identity]
+def ranked(
+    places: Sequence[Place],
+    query: RecallQuery,
+    now: datetime,
+    answer: SearchAnswer,
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> StoreMatches:
+    """Return the best of the candidates as matches, best first."""
+    by_identity = {place.identity: place for place in places}
+    unreadable: dict[tuple[Identity, str], UnreadableConcept] = {}
+    loaded: dict[_Name, tuple[SearchCandidate, PlacedFact[AnyFact]]] = {}
+    for each in (*answer.candidates, *answer.others):
+        place = by_identity[each.identity]
         try:
-            return PlacedFact(place, candidate.load(concepts))
+            placed = PlacedFact(place, each.load(concepts))
         except StoredFactError as exc:
-            keyword = candidate.load({}).concept.keyword
-            unreadable = UnreadableConcept(place, keyword, exc)
-            self._unreadable[candidate.identity, keyword] = unreadable
-            return None
-
-    def _word_scores(self, answer: SearchAnswer, query: QueryWords) -> WordScores:
-        counts = [each.counts for each, _ in self._slots]
-        lengths = [each.length for each, _ in self._slots]
-        wanted = [*chain.from_iterable(query.wanted)]
-        for slot in self._in_shared_conversations():  # the store counted neighbours in its place
-            document = own, beside = self._index.document(self._slots[slot][1])
-            lengths[slot] = document.length
-            counts[slot] = {
-                term: (own.get(term) or beside[term], term in own)
-                for term in wanted
-                if term in own or term in beside
-            }
-        statistics = answer.places.values()
-        terms: dict[str, Term] = {}
-        for term in wanted:
-            held = [(slot, *each[term]) for slot, each in enumerate(counts) if term in each]
-            slots, term_counts, is_own = zip(*held, strict=True) if held else ((), (), ())
-            own_slots = [slot for slot, own in zip(slots, is_own, strict=True) if own]
-            holders = sum(each.holders.get(term, 0) for each in statistics)
-            terms[term] = Term(holders, slots, term_counts, own_slots)
-        size = sum(each.facts for each in statistics)
-        average = sum(each.length for each in statistics) / (size or 1)
-        return _analyzer().scores(query, terms, lengths, size=size, average=average)
-
-    def _in_shared_conversations(self) -> list[int]:
-        """Return the facts of numbered messages in conversations that several places share."""
-        slots: dict[str, dict[int, Identity]] = {}
-        for slot, (_, placed) in enumerate(self._slots):
-            source = placed.fact.source
-            if source is not None and source.conversation and source.message is not None:
-                slots.setdefault(source.conversation, {})[slot] = placed.place.identity
-        groups = [group for group in slots.values() if len({*group.values()}) > 1]
-        return [*chain.from_iterable(groups)]
-
-    def _spread(self, places: Mapping[Identity, PlaceStatistics], least: float) -> Spread:
-        """Return the statistics of all cosines; `least` is that of the candidates."""
-        everywhere, entity = [*places.values()], self._entity
-        own = [each for of, each in places.items() if entity is None or of[3] == entity]
-        usual = sum(each.cosines for each in own) / (sum(each.vectors for each in own) + USUAL)
-        vectors = sum(each.vectors for each in everywhere)
-        mean = sum(each.ranked for each in everywhere) / (vectors or 1)
-        known = [each.least for each in everywhere if each.least is not None]
-        return Spread(usual=usual, mean=mean, least=min(*known, mean, least))
+            keyword = each.load({}).concept.keyword
+            unreadable[each.identity, keyword] = UnreadableConcept(place, keyword, exc)
+        else:
+            loaded[_name(placed)] = each, placed
+    found = [
+        placed
+        for each, placed in loaded.values()
+        if (each.identity, placed.fact.concept.keyword) not in unreadable
+    ]
+    if len(answer.places) > 1:  # facts that those of another place override
+        found = resolve_entities(found, [*unreadable.values()], places)
+    others = {id(each) for each in answer.others}
+    everywhere = everywhere_of(answer.places.values())
+    index, slots = FactIndex(places, everywhere), list[SearchCandidate]()
+    for placed in found:
+        candidate = loaded[_name(placed)][0]
+        if id(candidate) not in others:
+            index.put(candidate.identity, placed)  # in the next slot
+            slots.append(candidate)
+    near = _nearness(query, index, answer, slots) if answer.has_meaning else None
+    matches = index.search(query, now, near)
+    return StoreMatches(
+        matches,
+        [*unreadable.values()],
+        answer.has_meaning,
+        answer.unembedded,
+        everywhere.size,
+    )
 
 
 def _name(placed: PlacedFact[AnyFact]) -> _Name:
     return placed.place.identity, placed.fact.concept.keyword, placed.fact.id
+
+
+def _nearness(
+    query: RecallQuery, index: FactIndex, answer: SearchAnswer, slots: Sequence[SearchCandidate]
+) -> Nearness:
+    """Return the cosines of candidates, with estimates for all vectors of their places."""
+    np: Array = numpy_or_none()
+    cosines, ranked = (
+        np.array([nan if each is None else each for each in column], np.float64)
+        for column in ([each.cosine for each in slots], [each.ranked for each in slots])
+    )
+    _, entity = index.asked(query.text, has_vectors=True)
+    places = answer.places.items()
+    own = [each for of, each in places if entity is None or of[3] == entity]
+    usual = sum(each.cosines for each in own) / (sum(each.vectors for each in own) + USUAL)
+    vectors = sum(each.vectors for _, each in places)
+    mean = sum(each.ranked for _, each in places) / (vectors or 1)
+    known = ranked[~np.isnan(ranked)]
+    least = float(known.min()) if len(known) else 0.0
+    return Nearness(cosines, ranked, Spread(usual=usual, mean=mean, least=min(mean, least)))
 
 
 @cache
@@ -239,19 +172,14 @@ def _analyzer() -> TermIndex:
     return TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
 
 
-def described(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDocument]:
-    """Yield the document of each fact of an entity, with the words of neighbours among `facts`."""
-    messages: dict[tuple[str, int], list[AnyFact]] = {}
-    for fact in facts:
-        source = fact.source
-        if source is not None and source.conversation is not None and source.message is not None:
-            messages.setdefault((source.conversation, source.message), []).append(fact)
+def _described(fact: AnyFact, entity: str | None) -> SearchDocument:
+    around = said_around(fact.source, lambda *_: ())
+    own, beside = document = _analyzer().document(words_of(fact, entity), around)
+    digest = text_digest(meaning_of(fact, entity))
+    return SearchDocument([*own, *beside], document.length, digest)
 
-    def at(conversation: str, message: int) -> Sequence[AnyFact]:
-        return messages.get((conversation, message), ())
 
-    for fact in facts:
-        around = said_around(fact.source, at)
-        document = _analyzer().document(words_of(fact, entity), around)
-        digest = text_digest(meaning_of(fact, entity))
-        yield SearchDocument(*document, document.length, digest)
+def _passages(turn: Turn) -> Iterator[SearchDocument]:
+    for _, fact in passage_facts("", turn):
+        document = _analyzer().document(words_of(fact, None))
+        yield SearchDocument(document.own.keys(), document.length)

@@ -13,10 +13,10 @@ find them, they raise hit@5 of messages from .309 to .383.
 
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from functools import partial
 from typing import NamedTuple
 
 import anyio
@@ -24,15 +24,17 @@ import anyio
 from factmem._concurrency.per_loop import PerLoop
 from factmem.errors import StorageError
 from factmem.ledger.resolution import PlacedFact
-from factmem.llm.messages import content_text
-from factmem.models.facts import Concept, FactSource, FactType, SingleFact, SourceKind
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import OPEN, RecallFilter
 from factmem.models.when import TimeProvider
 from factmem.providers.conversations import ChangedConversation, Turn, TurnChanges
+from factmem.providers.results import TurnCandidates
 from factmem.providers.store import FactStore
+from factmem.recall._bm25 import Everywhere
+from factmem.recall._documents import SAID, passage_facts
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_cache import IndexCache
+from factmem.recall._store_search import everywhere_of, question_of
 from factmem.recall.match import Match, RecallQuery, TurnMatch
 
 WEIGHTS = {"asks": -0.4, "named": 0.4, "other": -0.4, "first": 0.4, "number": 0.4}
@@ -103,19 +105,6 @@ _CANDIDATES = 60
 _MOST = 1_000
 """The most of these, for a recall with a large limit."""
 
-SAID = Concept("said", "What was said in earlier conversations", FactType.SINGLE, value_type=str)
-"""The concept of indexed messages. No store has facts of it."""
-
-_LONGEST = 400
-"""The most characters of a passage, if its sentences are shorter."""
-
-_MOST_PASSAGES = 100
-"""The most passages of a message; a longer one is a pasted document."""
-
-_KINDS = {"user": SourceKind.USER, "assistant": SourceKind.ASSISTANT}
-
-_END = re.compile(r"(?<=[.!?…。\uff01\uff1f])(?=\s|[^\x00-\x7f])|\n+")
-
 
 class Passage(NamedTuple):
     """A part of a message."""
@@ -130,16 +119,17 @@ class TurnIndex:
 
     Args:
         places: The places.
+        everywhere: The statistics of all messages, where these are only the candidates of a question.
     """
 
-    def __init__(self, places: Sequence[Place]) -> None:
+    def __init__(self, places: Sequence[Place], everywhere: Everywhere | None = None) -> None:
         self._places = {each.identity: each for each in places}
         self._lock = threading.Lock()
         self.loading: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
         """Held by the one task of an event loop that reads changes."""
         self.versions: Mapping[Place, object] = dict.fromkeys(self._places.values())
         """The version up to which each place was read; replaced, never mutated."""
-        self._index = FactIndex(places)
+        self._index = FactIndex(places, everywhere)
         self.passages: dict[tuple[Identity, str], Passage] = {}
         """The passages by their place and the id of their fact."""
         self._ids: dict[tuple[Identity, str], dict[int, list[str]]] = {}
@@ -170,17 +160,10 @@ class TurnIndex:
             del self._ids[identity, chat.id]
 
     def _put(self, identity: Identity, name: str, turn: Turn, held: dict[int, list[str]]) -> None:
-        kind = _KINDS.get(turn.role)
-        if kind is None:
-            return
-        source = FactSource(kind, name, turn.number)
-        for part, text in enumerate(passages(content_text(turn.message))):
-            fact_id = f"{turn.number}.{part}.{name}"
-            words = f"{turn.name}: {text}" if turn.name else text
-            fact = SingleFact(SAID, words, id=fact_id, timestamp=turn.said_at, source=source)
+        for text, fact in passage_facts(name, turn):
             self._index.put(identity, PlacedFact(self._places[identity], fact))
-            self.passages[identity, fact_id] = Passage(name, turn, text)
-            held.setdefault(turn.number, []).append(fact_id)
+            self.passages[identity, fact.id] = Passage(name, turn, text)
+            held.setdefault(turn.number, []).append(fact.id)
 
     def _drop(self, identity: Identity, ids: Sequence[str]) -> None:
         self._index.drop(identity, SAID.keyword, ids)
@@ -194,25 +177,6 @@ class TurnIndex:
                 (match, self.passages[match.place.identity, match.fact.id])
                 for match in self._index.search(query, now)
             ]
-
-
-def passages(text: str) -> Iterator[str]:
-    """Yield the passages of a message: whole sentences, as many as fit into 400 characters."""
-    return islice(_packed(text), _MOST_PASSAGES)
-
-
-def _packed(text: str) -> Iterator[str]:
-    passage = ""
-    for sentence in filter(None, map(str.strip, _END.split(text))):
-        if passage and len(passage) + len(sentence) >= _LONGEST:
-            yield passage
-            passage = ""
-        passage = f"{passage} {sentence}".strip()
-        while len(passage) > 2 * _LONGEST:
-            yield passage[:_LONGEST]
-            passage = passage[_LONGEST:]
-    if passage:
-        yield passage
 
 
 class TurnSearch:
@@ -250,8 +214,13 @@ class TurnSearch:
             return []
         if not (places and asked):
             return []
+        left_out = {*map(str.strip, known), *(query.text.strip() for query in queries)}
         index = self._cache.of_turns(places, TurnIndex)
         since = index.versions
+        if not any(since.values()):  # not read by this process
+            found = await self._in_store(places, asked, left_out)
+            if found is not None:
+                return found
         changes = await keeper.changes(since)
         if changes:
             async with index.loading.get():
@@ -260,14 +229,33 @@ class TurnSearch:
                 await self._cache.work(lambda: index.follow(changes))
         if not index.passages:
             return []
-        left_out = {*map(str.strip, known), *(query.text.strip() for query in queries)}
-        return await self._cache.work(lambda: self._found(index, asked, left_out))
+        return await self._cache.work(lambda: self._found([index] * len(asked), asked, left_out))
+
+    async def _in_store(
+        self, places: Sequence[Place], queries: Sequence[RecallQuery], left_out: Collection[str]
+    ) -> list[TurnMatch] | None:
+        """Return the matches among the candidates of the store; None if it does not search."""
+        found = list[TurnCandidates]()
+        for query in queries:
+            question = await self._cache.work(partial(question_of, query))
+            answer = await self._store.turn_candidates(places, question)
+            if answer is None:
+                return None
+            found.append(answer)
+
+        def ranked() -> list[TurnMatch]:
+            return self._found([_index_of(places, each) for each in found], queries, left_out)
+
+        return await self._cache.work(ranked)
 
     def _found(
-        self, index: TurnIndex, queries: Sequence[RecallQuery], left_out: Collection[str]
+        self,
+        indexes: Sequence[TurnIndex],
+        queries: Sequence[RecallQuery],
+        left_out: Collection[str],
     ) -> list[TurnMatch]:
         best: dict[tuple[Identity, str, int], TurnMatch] = {}
-        for query in queries:
+        for index, query in zip(indexes, queries, strict=True):
             many = replace(query, limit=min(max(_CANDIDATES, 3 * query.limit), _MOST))
             found = index.search(many, self._clock())
             telling = Telling(query.text, {passage.turn.name for _, passage in found})
@@ -287,6 +275,13 @@ class TurnSearch:
                     )
         ordered = sorted(best.values(), key=lambda turn: turn.score, reverse=True)
         return ordered[: queries[0].limit]
+
+
+def _index_of(places: Sequence[Place], found: TurnCandidates) -> TurnIndex:
+    index = TurnIndex(places, everywhere_of(found.places.values()))
+    by_identity = {place.identity: place for place in places}
+    index.follow({by_identity[at]: TurnChanges(None, chats) for at, chats in found.chats.items()})
+    return index
 
 
 def _is_for_turns(wanted: RecallFilter) -> bool:

@@ -16,8 +16,6 @@ from tests.contracts.places import Closing, Places
 from tests.contracts.renaming import Renaming
 from tests.contracts.replay import Replay
 from tests.contracts.reviewing import Reviewing
-from tests.contracts.search_vectors import SearchVectors
-from tests.contracts.searching import SearchBoundaries, SearchFilters, Searching
 from tests.contracts.statements import Statements
 from tests.contracts.time import Clocks, Expiry, LookingBack
 from tests.contracts.turn_changes import TurnChanges
@@ -65,14 +63,3 @@ class FactStoreContract(
 
 class WholeStoreContract(Turns, TurnChanges, Queue, Definitions, FactStoreContract):
     """The contract of a store that keeps conversations and definitions of concepts too."""
-
-
-class SearchedStoreContract(
-    SecondInstances, Searching, SearchFilters, SearchBoundaries, SearchVectors
-):
-    """The contract of a store that searches its places itself: candidates and vectors.
-
-    Inherit from `FactStoreContract` too; the same factory serves both. The store must search any
-    place, however small, and compare vectors. If two instances can share their data, override the
-    fixture `second` too.
-    """

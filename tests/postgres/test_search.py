@@ -128,23 +128,21 @@ async def fill(store: Any, count: int, person: MemorySubject = ANN) -> None:
 
 
 async def same(memory: AgentMemory, model: AgentMemory, **options: Any) -> None:
-    """Assert that both answer alike; vectors are in half precision in one of them."""
+    """Assert that both find nearly the same; vectors are in half precision in one of them."""
     for question in QUESTIONS:
         ours = await memory.recall(question, limit=8, **options)
         theirs = await model.recall(question, limit=8, **options)
         assert not ours.failures
         assert ours.is_semantic == theirs.is_semantic
-        found = {match.fact.id: match for match in theirs}
-        assert [m.score for m in ours] == pytest.approx([m.score for m in theirs], abs=2e-3)
-        for match in ours:
-            other = found.get(match.fact.id)
-            if other is None:  # one of several at the end that score the same
-                assert match.score == pytest.approx(theirs[-1].score, abs=2e-3)
-                continue
-            assert match.fact == other.fact
-            assert match.place == other.place
-            assert match.relevance == pytest.approx(other.relevance, abs=2e-3)
-            assert match.support == pytest.approx(other.support, abs=3e-3)
+        found = {match.fact.id: match for match in ours}
+        if len(theirs) > 1 and theirs[1].score < 0.8 * theirs[0].score:
+            assert theirs[0].fact.id in found
+        best = [match for match in theirs if match.score > 0.4 * theirs[0].score]
+        common = [match for match in best if match.fact.id in found]
+        assert len(common) >= 0.7 * len(best)
+        for match in common:
+            assert found[match.fact.id].fact == match.fact
+            assert found[match.fact.id].place == match.place
 
 
 def sentence(random: Random) -> str:
@@ -247,19 +245,21 @@ async def test_purged_words_are_in_no_row(new_store: NewStore, dsn: str) -> None
     memory = memory_of(store, FUSED)
     assert (await memory.recall("zanzibar")).is_semantic
     assert len(await memory_of(store).recall("zanzibar")) == 2
-    texts = rows_of(dsn, "SELECT text FROM factmem.items WHERE words::text LIKE '%zanzibar%'")
-    assert len(texts) == 2  # the value, and the one that was said after it
-
-    await store.forget(ANN, APP, concept=NOTES, value="zanzibar blue", purge=True)
-
-    for column, table in (("words::text", "items"), ("encode(fact, 'escape')", "items")):
-        query = f"SELECT 1 FROM factmem.{table} WHERE {column} LIKE '%zanzibar%'"
-        assert rows_of(dsn, query) == []
-    assert rows_of(dsn, "SELECT 1 FROM factmem.terms WHERE term = 'zanzibar'") == []
+    texts = rows_of(dsn, "SELECT text FROM factmem.words WHERE words::text LIKE '%zanzibar%'")
+    assert len(texts) == 1
     with psycopg.connect(dsn) as connection:
         given = [[text for (text,) in texts]]
         query = "SELECT 1 FROM factmem.vectors WHERE text = ANY (%s)"
+        assert connection.execute(query, given).fetchall()
+
+        await store.forget(ANN, APP, concept=NOTES, value="zanzibar blue", purge=True)
+
         assert connection.execute(query, given).fetchall() == []
+        assert connection.execute("SELECT 1 FROM factmem.vectors").fetchall()
+    for column, table in (("words::text", "words"), ("encode(fact, 'escape')", "items")):
+        query = f"SELECT 1 FROM factmem.{table} WHERE {column} LIKE '%zanzibar%'"
+        assert rows_of(dsn, query) == []
+    assert rows_of(dsn, "SELECT 1 FROM factmem.terms WHERE term = 'zanzibar'") == []
     assert not await memory_of(store).recall("zanzibar")
     assert values_in(await memory.recall("city garden", limit=1)) == ["garden"]
     assert rows_of(dsn, "SELECT 1 FROM factmem.terms WHERE term = 'zanzibar'") == []
@@ -271,7 +271,7 @@ async def test_an_erased_place_has_no_rows(new_store: NewStore, dsn: str, store:
     await fill(provider, 20)
     memory = memory_of(provider, FUSED)
     assert await memory.recall("library")
-    tables = ("searches", "items", "terms", "spaces", "vectors")
+    tables = ("searches", "sources", "items", "terms", "words", "spaces", "vectors")
 
     def counts() -> list[int]:
         where = f"JOIN factmem.stores USING (store) WHERE name = '{store}'"
@@ -316,7 +316,7 @@ async def test_a_large_place_has_an_index_of_its_own(
     await model.save_many(facts, ANN, APP)
     theirs = memory_of(model, FUSED)
     for name, options in (("owner", {}), ("app", {"dsn": login.dsn})):
-        provider = new_store(search_from=50, store=f"{store}-{name}", **options)
+        provider = new_store(search_from=40, store=f"{store}-{name}", **options)
         await provider.save_many(facts, ANN, APP)
         await same(memory_of(provider, FUSED), theirs)
         query = (
@@ -325,7 +325,7 @@ async def test_a_large_place_has_an_index_of_its_own(
             f"WHERE name = '{store}-{name}'"
         )
         assert rows_of(dsn, query) == [(name == "owner",) * 2]
-        await new_store(search_from=50).migrate()
+        await new_store(search_from=40).migrate()
         assert rows_of(dsn, query) == [(True, True)]
         await same(memory_of(provider, FUSED), theirs)
         await provider.save(MultipleFacts(NOTES, ["piano lesson"]), ANN, APP)

@@ -12,7 +12,7 @@ from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler
 
 TABLES = ("stores", "places", "entries", "topics", "indexes")
-SEARCHES = ("searches", "items", "terms", "spaces", "vectors")
+SEARCHES = ("searches", "sources", "items", "terms", "words", "spaces", "vectors")
 
 
 async def _two_tenants(new_store: NewStore, login: Login, store: str) -> None:

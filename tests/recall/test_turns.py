@@ -22,7 +22,8 @@ from factmem.prompt.memory_message import MessageForm
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
-from factmem.recall._turn_search import Telling, passages
+from factmem.recall._documents import passages
+from factmem.recall._turn_search import Telling
 from factmem.testing.clock import SettableClock
 from tests.doubles import BareProvider
 from tests.tables import table

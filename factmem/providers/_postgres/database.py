@@ -7,15 +7,13 @@ clocks agree.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
-from factmem.ledger.entries import Entry
 from factmem.providers._backend import ServerClock
 from factmem.providers._postgres import schema
 from factmem.providers._postgres.connections import Connections
-from factmem.providers._postgres.item_tables import erase_items, take_out
 from factmem.providers._postgres.session import PostgresSession
 from factmem.providers._sql.database import View
 from factmem.providers._sql.session import Session as CoreSession
@@ -125,8 +123,6 @@ class PostgresDatabase:
             "idle_in_transaction_session_timeout": _IDLE,
         }
         session.configure(settings)
-        # Purges and erasures remove the rows of searches in their own transaction.
-        session.removal = _remove_items
         if self._server_clock is not None:
             (row,) = session.rows(_TIME)
             self._server_clock.set(row[0])
@@ -180,11 +176,3 @@ def asking(
 ) -> Callable[[CoreSession, int], R]:
     """Return work that needs a session of PostgreSQL as work of `StoredPlaces.run`."""
     return lambda session, attempt: work(_own(session), attempt)
-
-
-def _remove_items(session: PostgresSession, place: bytes, removed: Sequence[Entry] | None) -> None:
-    """Remove what searches keep of removed entries."""
-    if removed is None:
-        erase_items(session, place)
-    else:
-        take_out(session, place, removed)

@@ -104,57 +104,76 @@ _TABLES: tuple[str, ...] = (
         is_failed int NOT NULL DEFAULT 0
     ) WITH (fillfactor = 80)""",
     "CREATE INDEX learning_by_due ON factmem.learning (store, due) WHERE due IS NOT NULL",
-    # The search tables of large places. They can be rebuilt from the entries.
+    # The indexes of large places. They can be made again from the entries.
     """
     CREATE TABLE factmem.searches (
-        place bytea PRIMARY KEY,
-        search int NOT NULL GENERATED ALWAYS AS IDENTITY,
+        search int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        place bytea NOT NULL,
+        kind int NOT NULL,
+        store int NOT NULL,
+        form text NOT NULL,
+        next bigint NOT NULL DEFAULT 1,
+        size bigint NOT NULL DEFAULT 0,
+        length float8 NOT NULL DEFAULT 0,
+        begins_at bigint,
+        UNIQUE (place, kind)
+    ) WITH (fillfactor = 80)""",
+    """
+    CREATE TABLE factmem.sources (
+        source bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        search int NOT NULL,
+        place bytea NOT NULL,
         store int NOT NULL,
         made bigint NOT NULL,
-        number bigint NOT NULL DEFAULT 0,
-        begins_at bigint,
-        facts bigint NOT NULL DEFAULT 0,
-        length float8 NOT NULL DEFAULT 0
+        snapshot int NOT NULL,
+        last bigint NOT NULL,
+        UNIQUE (search, place)
     ) WITH (fillfactor = 80)""",
     """
     CREATE TABLE factmem.items (
-        item bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        place bytea NOT NULL,
+        search int NOT NULL,
+        item bigint NOT NULL,
         store int NOT NULL,
-        topic bigint NOT NULL,
-        digest uuid NOT NULL,
-        text uuid NOT NULL,
-        conversation bigint,
-        message bigint,
-        said_at float8 NOT NULL,
-        expires_at bigint,
-        marks bigint[] NOT NULL,
-        held bigint[] NOT NULL,
         length float8 NOT NULL,
-        words tsvector NOT NULL,
-        fact bytea NOT NULL
+        topic bigint,
+        digest bytea,
+        line bigint,
+        start int,
+        size int,
+        chat bigint,
+        message bigint,
+        said_at float8,
+        ends_at bigint,
+        fact bytea,
+        PRIMARY KEY (search, item)
     )""",
-    "CREATE INDEX items_by_place ON factmem.items (place, item)",
-    "CREATE INDEX items_by_topic ON factmem.items (place, topic)",
-    "CREATE INDEX items_by_text ON factmem.items (place, text)",
+    "CREATE INDEX items_by_topic ON factmem.items (search, topic) WHERE topic IS NOT NULL",
     """
-    CREATE INDEX items_by_message ON factmem.items (place, conversation, message)
-    WHERE conversation IS NOT NULL""",
-    """
-    CREATE INDEX items_by_expiry ON factmem.items (place, expires_at)
-    WHERE expires_at IS NOT NULL""",
-    # Each search also scans the pending list, which has up to 4 MB by default.
-    """
-    CREATE INDEX items_by_word ON factmem.items USING gin (words)
-    WITH (gin_pending_list_limit = 64)""",
+    CREATE INDEX items_by_message ON factmem.items (search, chat, message)
+    WHERE topic IS NOT NULL""",
+    "CREATE INDEX items_by_end ON factmem.items (search, ends_at) WHERE ends_at IS NOT NULL",
     """
     CREATE TABLE factmem.terms (
-        place bytea NOT NULL,
+        search int NOT NULL,
         term text COLLATE "C" NOT NULL,
         store int NOT NULL,
         holders bigint NOT NULL,
-        PRIMARY KEY (place, term)
+        PRIMARY KEY (search, term)
     ) WITH (fillfactor = 80)""",
+    """
+    CREATE TABLE factmem.words (
+        search int NOT NULL,
+        item bigint NOT NULL,
+        store int NOT NULL,
+        text uuid,
+        words tsvector NOT NULL,
+        PRIMARY KEY (search, item)
+    )""",
+    "CREATE INDEX words_by_text ON factmem.words (search, text) WHERE text IS NOT NULL",
+    # Each search also scans the pending list, which has up to 4 MB by default.
+    """
+    CREATE INDEX words_by_word ON factmem.words USING gin (words)
+    WITH (gin_pending_list_limit = 64)""",
     """
     CREATE TABLE factmem.spaces (
         space int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -175,7 +194,7 @@ _TABLES: tuple[str, ...] = (
         statement
         for table in (
             *("places", "entries", "topics", "indexes", "erased", "learning"),
-            *("searches", "items", "terms", "spaces"),
+            *("searches", "sources", "items", "terms", "words", "spaces"),
         )
         for statement in (
             f"ALTER TABLE factmem.{table} ENABLE ROW LEVEL SECURITY",
@@ -205,7 +224,7 @@ GRANT SELECT ON factmem.format TO {role};
 GRANT SELECT, INSERT, UPDATE ON factmem.stores TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE
 ON factmem.places, factmem.entries, factmem.topics, factmem.indexes, factmem.erased, factmem.learning,
-factmem.searches, factmem.items, factmem.terms, factmem.spaces TO {role}
+factmem.searches, factmem.sources, factmem.items, factmem.terms, factmem.words, factmem.spaces TO {role}
 """
 
 _GRANT_VECTORS = "GRANT SELECT, INSERT, UPDATE, DELETE ON factmem.vectors TO {role}"

@@ -4,9 +4,8 @@ Each is one round trip for any number of places. Arrays are passed as text, beca
 times as long for a list.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from factmem.ledger.entries import Entry
 from factmem.providers._postgres.driver import Session
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import COLUMNS, End, Head, Line, Row
@@ -120,8 +119,6 @@ class PostgresSession(Session):
     appends_at_once = True
     is_empty = False
     file: object = None
-    removal: "Callable[[PostgresSession, bytes, Sequence[Entry] | None], None] | None" = None
-    """Removes what searches keep of removed entries; None for all of a place."""
 
     def select_store(self, number: int) -> None:
         """See `Session.select_store`."""
@@ -193,10 +190,8 @@ class PostgresSession(Session):
     def check_integrity(self) -> None:
         """See `Session.check_integrity`: that is the administrator's."""
 
-    def on_removal(self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool) -> None:
-        """See `Session.on_removal`; a compaction changes no current fact."""
-        if is_purge and self.removal is not None:
-            self.removal(self, place, removed)
+    def on_removal(self) -> None:
+        """See `Session.on_removal`: a VACUUM removes them."""
 
 
 def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:

@@ -9,19 +9,21 @@ application must not create tables. Without pgvector places are searched by word
 
 import threading
 from collections.abc import Iterable, Sequence
+from functools import partial
 from hashlib import blake2b
 from logging import getLogger
 from math import inf
 from typing import NamedTuple
+from uuid import UUID
 
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
-from factmem.providers._postgres import search_statements as sql
 from factmem.providers._postgres.database import PostgresDatabase, asking
 from factmem.providers._postgres.driver import is_state
 from factmem.providers._postgres.schema import extension_schema
-from factmem.providers._postgres.session import PostgresSession, keys
-from factmem.providers._sql.items import StoredItem
+from factmem.providers._postgres.session import PostgresSession, byte_strings, keys
+from factmem.providers._sql.search_index import loaded
+from factmem.providers._sql.session import Session, among
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.results import TextVectors
 
@@ -29,6 +31,94 @@ _logger = getLogger(__name__)
 
 _MOST_DIMENSIONS = 4000
 """The maximum of an HNSW index in half precision."""
+
+_HAS_VECTORS = "SELECT 1 WHERE to_regclass('factmem.vectors') IS NOT NULL"
+
+_REMOVE_VECTORS = """
+WITH gone AS (
+    DELETE FROM factmem.vectors v USING factmem.spaces s
+    WHERE s.place = %s AND v.space = s.space AND v.text = ANY (%s::uuid[])
+        AND NOT EXISTS (SELECT 1 FROM factmem.words w WHERE w.search = %s AND w.text = v.text)
+    RETURNING v.space, v.vector
+)
+UPDATE factmem.spaces s SET counted = s.counted - g.few, total = CASE WHEN s.counted > g.few
+    THEN (s.total::{extension}.vector OPERATOR({extension}.-) g.total)::real[] END
+FROM (
+    SELECT space, count(vector) AS few, {extension}.sum(vector::{extension}.vector) AS total
+    FROM gone GROUP BY space
+) g WHERE s.space = g.space AND g.few > 0
+"""
+
+_READ_SPACE = """
+SELECT space, upto, counted, total, is_indexed FROM factmem.spaces
+WHERE place = %s AND model = %s AND dimensions = %s
+"""
+
+_MAKE_SPACE = """
+INSERT INTO factmem.spaces (place, model, dimensions, store) VALUES (%s, %s, %s, %s)
+ON CONFLICT (place, model, dimensions) DO NOTHING
+"""
+
+_READ_NEXT = """
+SELECT w.item, w.text, EXISTS (
+    SELECT 1 FROM factmem.vectors v WHERE v.space = %s AND v.text = w.text
+) FROM factmem.words w WHERE w.search = %s AND w.item > %s ORDER BY w.item LIMIT %s
+"""
+
+_SET_UPTO = "UPDATE factmem.spaces SET upto = greatest(upto, %s) WHERE space = %s"
+
+_ADD_VECTORS = """
+WITH added AS (
+    INSERT INTO factmem.vectors (space, store, text, vector)
+    SELECT %s::int, %s::int, r.text, r.vector::{extension}.halfvec
+    FROM unnest(%s::uuid[], %s::text[]) AS r (text, vector)
+    WHERE EXISTS (SELECT 1 FROM factmem.words w WHERE w.search = %s AND w.text = r.text)
+    ON CONFLICT (space, text) DO NOTHING RETURNING vector
+)
+UPDATE factmem.spaces s SET counted = s.counted + a.few, total = (CASE WHEN s.total IS NULL
+    THEN a.total ELSE s.total::{extension}.vector OPERATOR({extension}.+) a.total END)::real[]
+FROM (
+    SELECT count(vector) AS few, {extension}.sum(vector::{extension}.vector) AS total FROM added
+) a WHERE s.space = %s AND a.few > 0
+"""
+
+_LOCK_SPACE = """
+SELECT v.is_indexed FROM factmem.spaces v JOIN factmem.searches s ON s.place = v.place AND s.kind = 0
+WHERE v.space = %s FOR UPDATE OF s
+"""
+
+_MORE_MEMORY = "SELECT set_config('maintenance_work_mem', '256MB', true)"
+
+_LIST_UNINDEXED = """
+SELECT space, dimensions FROM factmem.spaces WHERE counted >= %s AND NOT is_indexed
+"""
+
+_MAKE_PARTITION = (
+    "CREATE TABLE factmem.vectors_{space} (LIKE factmem.vectors INCLUDING ALL)",
+    "INSERT INTO factmem.vectors_{space} SELECT * FROM factmem.vectors WHERE space = {space}",
+    "DELETE FROM factmem.vectors WHERE space = {space}",
+    """
+    CREATE INDEX ON factmem.vectors_{space}
+    USING hnsw ((vector::{extension}.halfvec({dimensions})) {extension}.halfvec_ip_ops)""",
+    "ALTER TABLE factmem.vectors ATTACH PARTITION factmem.vectors_{space} FOR VALUES IN ({space})",
+    "UPDATE factmem.spaces SET is_indexed = true WHERE space = {space}",
+    "ANALYZE factmem.vectors_{space}",
+)
+
+_FIND_SEARCH = "SELECT search FROM factmem.searches WHERE place = %s AND kind = 0"
+
+_LOCK_SEARCH = "SELECT search FROM factmem.searches WHERE place = %s AND kind = 0 FOR UPDATE"
+"""Held by each transaction that writes vectors of a place, as by those that write and drop its words."""
+
+_READ_SPACES = """
+SELECT place, space, upto, counted, total, is_indexed FROM factmem.spaces
+WHERE place = ANY (%s::bytea[]) AND model = %s AND dimensions = %s
+"""
+
+_ERASE = (
+    "DELETE FROM factmem.vectors v USING factmem.spaces s WHERE s.place = %s AND v.space = s.space",
+    "DELETE FROM factmem.spaces WHERE place = %s",
+)
 
 
 class Space(NamedTuple):
@@ -48,7 +138,7 @@ def model_key(model: str) -> str:
     return blake2b(model.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def written(vector: Iterable[float]) -> str:
+def written_vector(vector: Iterable[float]) -> str:
     """Return a vector as text, with more digits than half precision needs."""
     return "[" + ",".join([f"{number:.5g}" for number in vector]) + "]"
 
@@ -73,7 +163,7 @@ class VectorSpaces:
 
     def extension(self, session: PostgresSession) -> str | None:
         """Return the schema of pgvector; None without a table of vectors. Warns once."""
-        if self._extension is None and session.rows(sql.HAS_VECTORS):
+        if self._extension is None and session.rows(_HAS_VECTORS):
             self._extension = extension_schema(session)
         with self._lock:
             has_warned, self._has_warned = self._has_warned, True
@@ -101,9 +191,8 @@ class VectorSpaces:
         if not found and space is not None:
             is_worth_it = space.counted >= self._from and dimensions <= _MOST_DIMENSIONS
             if is_worth_it and not (space.is_indexed or self._is_denied):
-                self._places.run(
-                    asking(lambda session, _: self._index(session, space.number, dimensions))
-                )
+                index = partial(self._index, space=space.number, dimensions=dimensions)
+                self._places.run(asking(lambda session, _: index(session)))
         return found
 
     def _next(
@@ -111,25 +200,34 @@ class VectorSpaces:
     ) -> dict[bytes, AnyFact]:
         """Return the next facts without a vector, and store up to which item all have one."""
         upto, found = space.upto, dict[bytes, AnyFact]()
-        while not found:
-            rows = session.rows(sql.READ_NEXT, [space.number, key, upto, limit])
-            missing = [row for row in rows if row[2] is not None]
-            found = {text.bytes: StoredItem.load(fact).fact() for _, text, fact in missing}
-            if not rows:
-                break
-            upto = missing[0][0] - 1 if missing else rows[-1][0]
+        for (search,) in session.rows(_FIND_SEARCH, [key]):
+            while not found and (
+                rows := session.rows(_READ_NEXT, [space.number, search, upto, limit])
+            ):
+                missing = {item: text for item, text, is_there in rows if not is_there}
+                which, given = among("i.item IN ({keys})", missing)
+                facts = loaded(session, key, search, which, given) if missing else {}
+                found = {missing[item].bytes: each.fact() for item, each in facts.items()}
+                upto = min(missing) - 1 if found else rows[-1][0]
         if upto > space.upto:
-            session.rows(sql.SET_UPTO, [upto, space.number])
+            session.rows(_SET_UPTO, [upto, space.number])
         return found
+
+    def spaces(
+        self, session: PostgresSession, places: Iterable[bytes], model: str, dimensions: int
+    ) -> dict[bytes, Space]:
+        """Return the vectors of some places."""
+        given = [byte_strings(places), model_key(model), dimensions]
+        return {place: Space(*row) for place, *row in session.rows(_READ_SPACES, given)}
 
     def _made(
         self, session: PostgresSession, key: bytes, store: int, model: str, dimensions: int
     ) -> Space:
         given = [key, model_key(model), dimensions]
-        found = session.rows(sql.READ_SPACE, given)
+        found = session.rows(_READ_SPACE, given)
         if not found:
-            session.rows(sql.MAKE_SPACE, [*given, store])
-            found = session.rows(sql.READ_SPACE, given)
+            session.rows(_MAKE_SPACE, [*given, store])
+            found = session.rows(_READ_SPACE, given)
         return Space(*found[0])
 
     def add(self, identity: Identity, vectors: TextVectors, model: str, dimensions: int) -> None:
@@ -142,12 +240,12 @@ class VectorSpaces:
             key, store = reader.key(identity), reader.store.number
             with session.transaction():
                 # Texts that a purge has deleted before have no row now, and none is deleted after.
-                if session.rows(sql.LOCK_SEARCH, [key]):
+                for (search,) in session.rows(_LOCK_SEARCH, [key]):
                     space = self._made(session, key, store, model, dimensions)
                     columns = [keys(digest.hex() for digest in vectors), _column(vectors.values())]
-                    statement = sql.ADD_VECTORS.format(extension=extension)
+                    statement = _ADD_VECTORS.format(extension=extension)
                     number = space.number
-                    session.rows(statement, [number, store, *columns, key, number])
+                    session.rows(statement, [number, store, *columns, search, number])
 
         if vectors:
             self._places.run(asking(write))
@@ -171,21 +269,21 @@ class VectorSpaces:
 
     def _partition(self, session: PostgresSession, space: int, dimensions: int) -> None:
         """Create the partition of a space, inside a transaction of the tables' owner."""
-        extension, rows = self.extension(session), session.rows(sql.LOCK_SPACE, [space])
+        extension, rows = self.extension(session), session.rows(_LOCK_SPACE, [space])
         if extension is None or not rows or rows[0][0]:
             return
-        session.rows(sql.MORE_MEMORY)
-        for statement in sql.MAKE_PARTITION:
+        session.rows(_MORE_MEMORY)
+        for statement in _MAKE_PARTITION:
             session.rows(statement.format(extension=extension, space=space, dimensions=dimensions))
 
     def index_all(self) -> None:
         """Create the partitions that the application's role may not create."""
 
         def make(session: PostgresSession, _: int) -> None:
-            if not session.rows(sql.HAS_VECTORS):
+            if not session.rows(_HAS_VECTORS):
                 return
             session.deadline = inf
-            for space, dimensions in session.rows(sql.LIST_UNINDEXED, [self._from]):
+            for space, dimensions in session.rows(_LIST_UNINDEXED, [self._from]):
                 if dimensions <= _MOST_DIMENSIONS:
                     with session.transaction():
                         self._partition(session, space, dimensions)
@@ -194,5 +292,26 @@ class VectorSpaces:
 
 
 def _column(vectors: Iterable[Sequence[float] | None]) -> str:
-    cells = ("NULL" if each is None else f'"{written(each)}"' for each in vectors)
+    cells = ("NULL" if each is None else f'"{written_vector(each)}"' for each in vectors)
     return "{" + ",".join(cells) + "}"
+
+
+def drop_vectors(session: PostgresSession, key: bytes, search: int, texts: Iterable[UUID]) -> None:
+    """Delete the vectors of texts that no item of a place has any more."""
+    gone = keys(text.hex for text in texts)
+    if gone != "{}" and session.rows(_HAS_VECTORS):
+        statement = _REMOVE_VECTORS.format(extension=extension_schema(session))
+        session.rows(statement, [key, gone, search])
+
+
+def erase_vectors(session: PostgresSession, key: bytes) -> None:
+    """Delete all vectors of a place."""
+    if session.rows(_HAS_VECTORS):
+        session.rows(_ERASE[0], [key])
+    session.rows(_ERASE[1], [key])
+
+
+def own(session: Session) -> PostgresSession:
+    """Return the session of this database."""
+    assert isinstance(session, PostgresSession)  # noqa: S101 - the only session of this dialect
+    return session

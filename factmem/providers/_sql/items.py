@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import orjson
 import pydantic_core
 
-from factmem.ledger._items import Item, KeywordItems
+from factmem.ledger._items import Item, KeywordItems, values_of
 from factmem.ledger._presentation import concept_of, presented
-from factmem.ledger.entries import Entry, keywords_of
+from factmem.ledger.entries import StoredFact
 from factmem.ledger.ledger import Ledger
+from factmem.models.actors import NOBODY
 from factmem.models.facts import AnyFact, Concept
 
 
@@ -30,6 +31,14 @@ class StoredItem(NamedTuple):
         keyword, description, fact_type, fields = json.loads(stored)
         items = [Item.restored(each, {}) for each in fields]
         return cls(keyword, description, fact_type, items, stored)
+
+    @classmethod
+    def of_save(cls, saved: bytes, at: str) -> "StoredItem":
+        """Return the fact of a save that nothing has changed since, by its JSON and its time."""
+        fact: StoredFact = orjson.loads(saved)
+        about = fact["keyword"], fact["description"], fact["type"]
+        items = [Item(0, value, fact, at, NOBODY) for _, value in values_of(fact)]
+        return cls(*about, items, _stored(about, items))
 
     @property
     def digest(self) -> str:
@@ -71,8 +80,3 @@ def _stored(about: tuple[str, str, str], items: Iterable[Item]) -> bytes:
         return orjson.dumps(whole)
     except TypeError:  # an integer beyond 64 bits
         return pydantic_core.to_json(whole)
-
-
-def keywords_in(entries: Iterable[Entry]) -> set[str]:
-    """Return the keywords whose current facts entries may have changed."""
-    return {keyword for entry in entries for keyword in keywords_of(entry)}

@@ -137,7 +137,7 @@ class StoreKeys:
                 session.rows(
                     sql.SET_KEYS, [orjson.dumps(new.slots).decode(), new.generation, row.number]
                 )
-                session.on_removal(b"", None, is_purge=False)
+                session.on_removal()
             return True
 
         # Either key opens the store until this commits: for other threads, and after a rotation that

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from factmem.ledger.entries import Entry
 from factmem.providers._sql.sealing import Counters, Extent
 
 K = TypeVar("K")
@@ -171,14 +170,8 @@ class Session(Protocol):
         """Raise `CorruptJournalError` if the database finds its own structures damaged."""
         ...
 
-    def on_removal(self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool) -> None:
-        """Remove what is derived from entries that are being removed from a place.
-
-        Args:
-            place: The key of the place.
-            removed: The entries that are removed or changed; None for all of an erased place.
-            is_purge: Whether the removed values may still be current.
-        """
+    def on_removal(self) -> None:
+        """Note that entries are being removed, where the database keeps copies of them for a while."""
         ...
 
 

@@ -1,29 +1,45 @@
 """SqlStore: the public methods that stores in databases have beside those of a `FactStore`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Self
 
 from typing_extensions import override
 
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import moment
 from factmem.providers._arguments import check_span
 from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.conversations import StoredConversations
 from factmem.providers._sql.keys import StoreKeys
+from factmem.providers._sql.search import StoredSearch
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.conversation_store import ConversationStore
-from factmem.providers.results import PlaceLimit, ShredReceipt, StoreStatus
+from factmem.providers.results import (
+    PlaceLimit,
+    SearchAnswer,
+    SearchQuestion,
+    ShredReceipt,
+    StoreStatus,
+    TurnCandidates,
+)
 from factmem.providers.storages import ProviderKeys, check_progress, open_keys
 from factmem.providers.store import FactStore
 
 
 class SqlStore(FactStore):
-    """A `FactStore` in a database: compaction, anchors, keys and shredding."""
+    """A `FactStore` in a database: compaction, anchors, keys, shredding and search."""
 
-    def __init__(self, places: StoredPlaces, limit: PlaceLimit | None, *, must_exist: bool) -> None:
+    def __init__(
+        self,
+        places: StoredPlaces,
+        limit: PlaceLimit | None,
+        search: StoredSearch | None = None,
+        *,
+        must_exist: bool,
+    ) -> None:
         self._places = places
+        self._search = search
         self._must_exist = must_exist
         super().__init__(places, limit)
         self._conversations = ConversationStore(
@@ -115,6 +131,34 @@ class SqlStore(FactStore):
     async def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
         found = await self._places.erased_at(self._enter(subject, scope))
         return None if found is None else moment(found)
+
+    @override
+    async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:
+        self._check_open()
+        search = self._search
+        if search is None or (meaning and not search.has_meaning):
+            return False
+        return await self._places.work(lambda: search.is_searched(places))
+
+    @override
+    async def candidates(
+        self, places: Sequence[Place], question: SearchQuestion
+    ) -> SearchAnswer | None:
+        self._check_open()
+        search = self._search
+        if search is None:
+            return None
+        return await self._places.work(lambda: search.candidates(places, question))
+
+    @override
+    async def turn_candidates(
+        self, places: Sequence[Place], question: SearchQuestion
+    ) -> TurnCandidates | None:
+        self._check_open()
+        search = self._search
+        if search is None:
+            return None
+        return await self._places.work(lambda: search.turns(places, question))
 
     @override
     async def shred(self) -> ShredReceipt:

@@ -153,6 +153,10 @@ class StoredPlaces:
         """Do work that may write; see `run`."""
         return self._done(self.database.write, work)
 
+    def write_soon(self, work: Callable[[Session, int], R]) -> R:
+        """Do work that writes and need not happen, such as an index; see `Database.write_soon`."""
+        return self._done(self.database.write_soon, work)
+
     def _done(
         self,
         do: Callable[[Callable[[Session, int], R]], R],
@@ -643,7 +647,7 @@ class StoredPlaces:
                 session.rows(sql.WRITE_INDEX, given)
             return True
 
-        return self._done(self.database.write_soon, write)
+        return self.write_soon(write)
 
     @in_thread
     def compact(self, identity: Identity, keep_history: timedelta) -> int:

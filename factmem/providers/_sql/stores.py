@@ -5,9 +5,11 @@ the row, unwraps the key ring, and remembers the store until another process has
 """
 
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import INFO, getLogger
 from secrets import token_hex
+from typing import TypeAlias
 
 import orjson
 
@@ -20,6 +22,7 @@ from factmem.errors import (
     TamperedError,
     WrongKeyError,
 )
+from factmem.ledger.entries import Entry
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.database import Database
 from factmem.providers._sql.sealing import RingSealing, Sealing
@@ -59,6 +62,14 @@ class StoreRow:
     anchors: int
 
 
+Removal: TypeAlias = Callable[[Session, bytes, Sequence[Entry] | None], None]
+"""Takes the key of a place or a conversation, and the removed entries; None for all of them."""
+
+
+def _nothing(session: Session, key: bytes, removed: Sequence[Entry] | None) -> None:
+    """Drop nothing: this store derives nothing."""
+
+
 class Opening:
     """Finds a store, and creates it at the first write. Thread-safe.
 
@@ -82,6 +93,8 @@ class Opening:
         self.coming: Encryption | None = None
         """The encryption of a rotation that is about to commit."""
         self.database = database
+        self.on_removal: Removal = _nothing
+        """Drops what is derived from entries that are removed, in their transaction."""
         self._must_exist = must_exist
         self.start_afresh()
 

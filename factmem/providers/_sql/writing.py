@@ -374,7 +374,7 @@ class PlaceRewriter(PlaceWriter):
         if not changed:
             return None
         key = self._reader.key(identity)
-        session.on_removal(key, list(changed.values()), is_purge=is_purge)
+        self._drop_derived(session, key, list(changed.values()))
         # A sealed line is bound to the one before it, so all of them are sealed again.
         rewritten = set(answer.numbers) if self._is_sealed else changed.keys()
         new_key = self._new_data_key(session, key) if is_purge else None
@@ -383,6 +383,11 @@ class PlaceRewriter(PlaceWriter):
         )
         freed = answer.position.size - (0 if position is None else position.size)
         return Edited(freed, answer, after, position)
+
+    def _drop_derived(self, session: Session, key: bytes, removed: Sequence[Entry] | None) -> None:
+        """Drop what is derived from entries that are removed; None for all of an erased place."""
+        session.on_removal()
+        self._opening.on_removal(session, key, removed)
 
     def rekey(self, session: Session, identity: Identity) -> None:
         """Seal all lines of a place again, with a new data key of the current generation."""
@@ -446,7 +451,7 @@ class PlaceRewriter(PlaceWriter):
 
     def erase_row(self, session: Session, key: bytes) -> None:
         """Delete the rows of a place or of a conversation."""
-        session.on_removal(key, None, is_purge=True)
+        self._drop_derived(session, key, None)
         session.rows(sql.DELETE_ALL_LINES, [key])
         session.rows(sql.DELETE_ALL_TOPICS, [key])
         session.rows(sql.DELETE_INDEX, [key])

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from factmem.errors import CorruptJournalError, StorageError
-from factmem.ledger.entries import Entry
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import COLUMNS, End, Head, Line, Row
 
@@ -199,7 +198,7 @@ class SqliteSession:
                 "`factmem salvage`"
             )
 
-    def on_removal(self, place: bytes, removed: Sequence[Entry] | None, *, is_purge: bool) -> None:
+    def on_removal(self) -> None:
         """Note that the log has copies of removed values until it is truncated."""
         self.connection.execute("UPDATE stores SET remains = 1")
 
@@ -293,6 +292,55 @@ CREATE TABLE learning (
     is_failed INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX learning_by_due ON learning (due) WHERE due IS NOT NULL;
+CREATE TABLE searches (
+    search INTEGER PRIMARY KEY,
+    place BLOB NOT NULL,
+    kind INTEGER NOT NULL,
+    store INTEGER NOT NULL,
+    form TEXT NOT NULL,
+    next INTEGER NOT NULL DEFAULT 1,
+    size INTEGER NOT NULL DEFAULT 0,
+    length REAL NOT NULL DEFAULT 0,
+    begins_at INTEGER,
+    UNIQUE (place, kind)
+) STRICT;
+CREATE TABLE sources (
+    source INTEGER PRIMARY KEY,
+    search INTEGER NOT NULL,
+    place BLOB NOT NULL,
+    store INTEGER NOT NULL,
+    made INTEGER NOT NULL,
+    snapshot INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    UNIQUE (search, place)
+) STRICT;
+CREATE TABLE items (
+    search INTEGER NOT NULL,
+    item INTEGER NOT NULL,
+    store INTEGER NOT NULL,
+    length REAL NOT NULL,
+    topic INTEGER,
+    digest BLOB,
+    line INTEGER,
+    start INTEGER,
+    size INTEGER,
+    chat INTEGER,
+    message INTEGER,
+    said_at REAL,
+    ends_at INTEGER,
+    fact BLOB,
+    PRIMARY KEY (search, item)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX items_by_topic ON items (search, topic) WHERE topic IS NOT NULL;
+CREATE INDEX items_by_message ON items (search, chat, message) WHERE topic IS NOT NULL;
+CREATE INDEX items_by_end ON items (search, ends_at) WHERE ends_at IS NOT NULL;
+CREATE TABLE terms (
+    search INTEGER NOT NULL,
+    term TEXT NOT NULL,
+    store INTEGER NOT NULL,
+    holders INTEGER NOT NULL,
+    PRIMARY KEY (search, term)
+) STRICT, WITHOUT ROWID;
 CREATE VIEW statements AS
 SELECT json_extract(CAST(p.names AS TEXT), '$[0]') AS scope_type,
        json_extract(CAST(p.names AS TEXT), '$[1]') AS scope,

@@ -1,0 +1,647 @@
+"""SearchIndex: the items of places and their words, which searches read. Every method blocks.
+
+    place ─────────▶ current facts ─▶ item: line, start and size of its JSON       ┐ words of each item,
+    conversation ──▶ messages ──────▶ item: conversation and number of its message ┘ FTS5 or tsvector
+
+An item is a row for a fact, or for a passage of a message. It names the line that has it and has no copy
+of its text; only a fact that no single save describes, such as one that was confirmed later, and one of a
+long line is in its row. A save writes no items. A search first adds those of the lines since the last
+search, whose words are found outside of the transaction. In SQLite the words of replaced facts stay until
+the index is made again.
+
+A purge, an erasure, a compaction and an edit drop the index of the place in their own transaction. A
+sealed store has no index, because that would reveal its words.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+import orjson
+
+from factmem._concurrency.garbage import paused_collection
+from factmem.errors import StorageError
+from factmem.ledger.entries import Entry, keywords_of
+from factmem.ledger.ledger import Ledger
+from factmem.models.places import Identity
+from factmem.models.recall_filter import RecallFilter, marks_of
+from factmem.models.when import moment
+from factmem.providers._sql import session as sql
+from factmem.providers._sql.conversations import body_of
+from factmem.providers._sql.items import StoredItem, current_facts
+from factmem.providers._sql.places import (
+    PlaceReader,
+    entries_of,
+    micros,
+    stamp_at,
+    topic_of,
+)
+from factmem.providers._sql.sealing import NO_TAG, Sealer
+from factmem.providers._sql.session import Row, Session
+from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers.conversations import Turn, turn_of
+from factmem.providers.results import (
+    SearchDocument,
+    SearchQuestion,
+)
+
+K = TypeVar("K")
+
+FACTS = 0
+
+TURNS = 1
+"""The kinds of indexes of a place."""
+
+_LINES = 2000
+"""The lines that are read at once."""
+
+_LONG = 4096
+"""A line of more bytes, of many facts, is not read for one of them, whose JSON its item has then."""
+
+_CHATS = 100
+"""The conversations whose messages are added in one transaction."""
+
+_PARAMETERS = 8_000
+"""The parameters of one statement."""
+
+_SLACK = 1_000
+"""So many replaced items are no reason to make an index again."""
+
+_READ_STATE = """
+SELECT search, form, next, size, length, begins_at FROM factmem.searches
+WHERE place = %s AND kind = %s
+"""
+
+_LIST_ENDS = """
+SELECT place, made, snapshot, last, bytes FROM factmem.places
+WHERE owner = %s AND last > 0 AND place {of} owner
+"""
+
+_LIST_SOURCES = "SELECT place, made, snapshot, last FROM factmem.sources WHERE search = %s"
+
+_MAKE = """
+INSERT INTO factmem.searches (place, kind, store, form) VALUES (%s, %s, %s, %s)
+ON CONFLICT (place, kind) DO NOTHING
+"""
+
+_HOLD = "SELECT made FROM factmem.places WHERE owner = %s FOR SHARE"
+"""Waits for purges that are under way, as these do not know the new search."""
+
+_LOCK = "SELECT next, size FROM factmem.searches WHERE search = %s FOR UPDATE"
+
+_READ_EXTENT = "SELECT made, snapshot FROM factmem.places WHERE place = %s"
+
+_SET_SOURCE = """
+INSERT INTO factmem.sources (search, place, store, made, snapshot, last)
+VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (search, place) DO UPDATE SET last = excluded.last RETURNING source
+"""
+
+_SET_STATE = """
+UPDATE factmem.searches SET next = %s, size = %s, length = %s, begins_at = %s WHERE search = %s
+"""
+
+_READ_LINES = """
+SELECT number, at, line FROM factmem.entries WHERE place = %s AND number > %s
+ORDER BY number LIMIT %s
+"""
+
+_ADD_ITEMS = """
+INSERT INTO factmem.items (search, item, store, length, topic, digest, line, start, size, chat,
+    message, said_at, ends_at, fact) VALUES {rows}
+"""
+
+_ADD_TERMS = """
+INSERT INTO factmem.terms AS t (search, term, store, holders) VALUES {rows}
+ON CONFLICT (search, term) DO UPDATE SET holders = t.holders + excluded.holders
+"""
+
+_OF_TOPICS = """
+SELECT item, digest, length FROM factmem.items WHERE search = %s AND topic IN ({keys})
+"""
+
+_DELETE_ITEMS = "DELETE FROM factmem.items WHERE search = %s AND item IN ({keys})"
+
+_LOAD = """
+SELECT i.item, i.topic, i.fact, e.at, CASE WHEN i.fact IS NULL THEN substr(e.line, i.start + 1, i.size) END
+FROM factmem.items i LEFT JOIN factmem.entries e ON e.place = %s AND e.number = i.line
+WHERE i.search = %s AND {which}
+"""
+
+_ENDED = "i.ends_at <= %s"
+
+_OWNER = "SELECT owner FROM factmem.places WHERE place = %s"
+
+_DROP = (
+    "DELETE FROM factmem.items WHERE search = %s",
+    "DELETE FROM factmem.terms WHERE search = %s",
+    "DELETE FROM factmem.sources WHERE search = %s",
+    "DELETE FROM factmem.searches WHERE search = %s",
+)
+
+
+class Meaning(Protocol):
+    """Compares the vectors of places with a question."""
+
+    def nearest(self, key: bytes, search: int, inside: RecallFilter) -> list[int]:
+        """Return the items of a place whose texts are nearest."""
+        ...
+
+    def cosines(
+        self, key: bytes, search: int, items: Sequence[int]
+    ) -> dict[int, tuple[float, float]]:
+        """Return the cosines of items that have a vector, as they are and for ranking."""
+        ...
+
+    def statistics(self, key: bytes) -> tuple[int, float, float]:
+        """Return the number of vectors of a place, and the sums of both cosines."""
+        ...
+
+    def is_complete(self, key: bytes, search: int) -> bool:
+        """Whether each text of a place has a vector, or was refused."""
+        ...
+
+
+class WordIndex(Protocol):
+    """The index of the words of items, as one kind of database has it."""
+
+    def holding(self, session: Session, search: int) -> str:
+        """Return a query for the items with a term and its weight: parameters `weight`, `asked`."""
+        ...
+
+    def asked(self, search: int, terms: Sequence[str]) -> str:
+        """Return the parameter of `holding` for items that have all of some terms."""
+        ...
+
+    def make(self, session: Session, search: int) -> None:
+        """Create what a search needs."""
+        ...
+
+    def add(
+        self, session: Session, search: int, documents: Sequence[tuple[int, SearchDocument]]
+    ) -> None:
+        """Add the documents of new items."""
+        ...
+
+    def remove(self, session: Session, key: bytes, search: int, items: Sequence[int]) -> None:
+        """Remove the words of replaced items, if the database can."""
+        ...
+
+    def drop(
+        self, session: Session, key: bytes, search: int, removed: Collection[str] | None
+    ) -> None:
+        """Remove all words of a search, with what else is derived from removed keywords.
+
+        Args:
+            session: A session inside a transaction.
+            key: The key of the place.
+            search: The search.
+            removed: The keywords; None for an erasure.
+        """
+        ...
+
+    def patience(self, session: Session) -> AbstractContextManager[None]:
+        """Let a session take as long as a large index needs."""
+        ...
+
+    def meaning(
+        self, session: Session, searches: Mapping[bytes, int], question: SearchQuestion
+    ) -> Meaning | None:
+        """Compare vectors; None if the question or the database has none."""
+        ...
+
+
+class State(NamedTuple):
+    """The index of a place."""
+
+    search: int
+    form: str
+    next: int
+    """The number of the next item."""
+    size: int
+    length: float
+    begins_at: int | None
+    """When the next planned value begins, in microseconds."""
+
+
+class Plan(NamedTuple):
+    """What an index lacks."""
+
+    identity: Identity
+    old: State | None
+    """The index as it is."""
+    is_new: bool
+    """Whether it is made again."""
+    ends: Mapping[bytes, Row]
+    """`made`, `snapshot` and `last` of the place, or of each conversation."""
+    known: Mapping[bytes, int]
+    """The last line of each in the index."""
+    ended: frozenset[str] = frozenset()
+    """The keywords of facts that have ended."""
+
+
+class _Piece(NamedTuple):
+    """The JSON of a fact in a line."""
+
+    line: int
+    start: int
+    at: str
+    json: bytes
+    is_long: bool
+    """Whether the line is too long to be read for one fact."""
+
+
+_Saved: TypeAlias = tuple[dict[tuple[str, str], _Piece], set[str], dict[str, Ledger] | None]
+"""The new facts of a place by keyword and id, their keywords, and the ledgers of these."""
+
+
+class _NewItem(NamedTuple):
+    """An item to add."""
+
+    document: SearchDocument
+    topic: int | None = None
+    digest: bytes | None = None
+    line: int | None = None
+    start: int | None = None
+    size: int | None = None
+    chat: int | bytes | None = None
+    """The number of a conversation; that of a message is known in the transaction by its key."""
+    message: int | None = None
+    said_at: float | None = None
+    ends_at: int | None = None
+    fact: bytes | None = None
+
+
+class _Changes(NamedTuple):
+    """What is written in one transaction."""
+
+    new: Sequence[_NewItem]
+    read: Mapping[bytes, int]
+    """The last line of each source that is then in the index."""
+    gone: Mapping[int, float] = {}
+    """The lengths of the items to delete."""
+    begins_at: int | None = None
+
+
+def written(term: str) -> str:
+    """Return a term in ASCII: a database may have any encoding, and refuses U+0000."""
+    if term.isascii() and term.isalnum():
+        return term
+    return "_" + term.encode("utf-8", "surrogatepass").hex()
+
+
+def mark_term(mark: bytes) -> str:
+    return f"__{blake2b(mark, digest_size=8).hexdigest()}"
+
+
+def ends_of(session: Session, key: bytes, kind: int) -> list[Row]:
+    """Return key, `made`, `snapshot`, `last` and bytes of a place, or of its conversations."""
+    return session.rows(_LIST_ENDS.format(of="=" if kind == FACTS else "<>"), [key])
+
+
+def _is_same(known: Mapping[bytes, Row], rows: Iterable[Row]) -> bool:
+    """Whether nothing of what is known was removed or edited."""
+    found = {bytes(row[0]): row[1:3] for row in rows}
+    return all(found.get(key) == end[:2] for key, end in known.items())
+
+
+def _state(session: Session, key: bytes, kind: int) -> State | None:
+    for row in session.rows(_READ_STATE, [key, kind]):
+        return State(*row)
+    return None
+
+
+def loaded(
+    session: Session, key: bytes, search: int, which: str, given: Sequence[object]
+) -> dict[int, StoredItem]:
+    """Return the facts of items that meet a condition."""
+    found = dict[int, StoredItem]()
+    query = _LOAD.format(which=which)
+    for item, topic, stored, at, piece in session.rows(query, [key, search, *given]):
+        saved = piece if stored is None else stored
+        if saved is None:
+            continue  # purged since, between two statements
+        fact = StoredItem.load(saved) if at is None else StoredItem.of_save(saved, stamp_at(at))
+        if topic_of(fact.keyword) != topic:
+            raise StorageError("The index of a place names other facts than its lines have")
+        found[item] = fact
+    return found
+
+
+def _entries(sealer: Sealer, rows: Sequence[Row]) -> list[Entry]:
+    bodies = [sealer.open(number, at, NO_TAG, line) for number, at, line in rows]
+    return entries_of(bodies, [at for _, at, _ in rows])
+
+
+def turns_in(sealer: Sealer, rows: Sequence[Row]) -> list[Turn]:
+    return [
+        turn_of(number - 1, body_of(entry), moment(entry["at"]))
+        for (number, _, _), entry in zip(rows, _entries(sealer, rows), strict=True)
+    ]
+
+
+def _pieces(
+    number: int, at: str, line: bytes, entry: Entry
+) -> Iterator[tuple[tuple[str, str], _Piece]]:
+    """Yield where the facts of an entry are in its line, by keyword and id."""
+    start = 0
+    for fact in () if "actor" in entry else entry.get("facts", ()):
+        try:
+            json = orjson.dumps(fact)
+        except TypeError:  # an integer beyond 64 bits
+            return
+        start = line.find(json, start)
+        if start < 0:
+            return
+        yield (fact["keyword"], fact["id"]), _Piece(number, start, at, json, len(line) > _LONG)
+        start += len(json)
+
+
+def _item_of(
+    stored: StoredItem, pieces: Mapping[tuple[str, str], _Piece], document: SearchDocument
+) -> _NewItem:
+    """Return the item of a fact: where its save is if that is all of it, else with a copy."""
+    fact = stored.fact()
+    source, piece = fact.source, pieces.get((stored.keyword, fact.id))
+    chat = None if source is None or source.conversation is None else topic_of(source.conversation)
+    ends = [item.ends_at for item in stored.items if item.ends_at is not None]
+    terms = [*map(written, document.terms), *map(mark_term, marks_of(fact))]
+    new = _NewItem(
+        document._replace(terms=terms),
+        topic=topic_of(stored.keyword),
+        digest=_digest(stored),
+        chat=chat,
+        message=None if source is None else source.message,
+        said_at=fact.timestamp.timestamp(),
+        ends_at=_micros(min(ends, default=None)),
+    )
+    if piece is None or StoredItem.of_save(piece.json, piece.at).stored != stored.stored:
+        return new._replace(fact=stored.stored)
+    new = new._replace(line=piece.line, start=piece.start, size=len(piece.json))
+    return new._replace(fact=piece.json) if piece.is_long else new
+
+
+def _digest(item: StoredItem) -> bytes:
+    return bytes.fromhex(item.digest[:16])
+
+
+def _micros(at: str | None) -> int | None:
+    return None if at is None else micros(at)
+
+
+def parts_of(values: Sequence[K], columns: int = 1) -> Iterator[Sequence[K]]:
+    """Yield what one statement can have as parameters."""
+    step = _PARAMETERS // columns
+    for at in range(0, len(values), step):
+        yield values[at : at + step]
+
+
+def _insert_rows(session: Session, query: str, rows: Sequence[Row]) -> None:
+    for part in parts_of(rows, len(rows[0]) if rows else 1):
+        marks = ", ".join([f"({', '.join(['%s'] * len(part[0]))})"] * len(part))
+        session.rows(query.format(rows=marks), [each for row in part for each in row])
+
+
+class SearchIndex:
+    """The indexes of one store. Thread-safe.
+
+    Args:
+        places: The places of the store.
+        words: The index of words of its database.
+    """
+
+    def __init__(self, places: StoredPlaces, words: WordIndex) -> None:
+        self._words = words
+        self._places = places
+        places.opening.on_removal = self.drop
+
+    def update(self, plan: Plan, kind: int, question: SearchQuestion) -> None:
+        """Add what an index lacks; a plan that has become outdated is dropped."""
+        state = self._made(plan, kind, question.form)
+        if state is not None and kind == FACTS:
+            self._add_facts(plan, state, question)
+        elif state is not None:
+            self._add_turns(plan, state, question)
+
+    def plan(
+        self, session: Session, reader: PlaceReader, identity: Identity, kind: int, form: str
+    ) -> Plan | State | None:
+        """Return what an index lacks, or its state; None for an empty place."""
+        key = reader.key(identity)
+        ends = {bytes(row[0]): row[1:4] for row in ends_of(session, key, kind)}
+        state = _state(session, key, kind)
+        if not ends and state is None:
+            return None
+        now, known, is_new = micros(self._places.clock.now()), dict[bytes, int](), True
+        if state is not None and state.form == form and state.next <= 2 * state.size + _SLACK:
+            is_new = state.begins_at is not None and state.begins_at <= now
+            for place, *end in session.rows(_LIST_SOURCES, [state.search]):
+                known[bytes(place)] = end[2]
+                is_new = is_new or tuple(end[:2]) != ends.get(bytes(place), ())[:2]
+        if state is None or is_new:
+            return Plan(identity, state, True, ends, {})
+        ended = frozenset[str]()
+        if kind == FACTS:
+            found = loaded(session, key, state.search, _ENDED, [now])
+            ended = frozenset(each.keyword for each in found.values())
+        if not ended and all(known.get(each) == end[2] for each, end in ends.items()):
+            return state
+        return Plan(identity, state, False, ends, known, ended)
+
+    def _made(self, plan: Plan, kind: int, form: str) -> State | None:
+        """Return the index of a plan, a new one if it needs that; None if it was changed since."""
+
+        def write(session: Session, _: int) -> State | None:
+            reader, _writer = self._places.writing(session)
+            key = reader.key(plan.identity)
+            with session.transaction():
+                session.rows(_HOLD, [key])
+                if not _is_same(plan.ends, ends_of(session, key, kind)):
+                    return None
+                found = _state(session, key, kind)
+                if found != plan.old:
+                    return None
+                if found is not None:
+                    self._drop(session, key, found.search, ())
+                session.rows(_MAKE, [key, kind, reader.store.number, form])
+                made = _state(session, key, kind)
+                if made is not None:
+                    self._words.make(session, made.search)
+                return made
+
+        return self._places.write_soon(write) if plan.is_new else plan.old
+
+    def _write(self, plan: Plan, state: State, changes: _Changes) -> State | None:
+        """Write items in one transaction; return None if the place or its index was changed since."""
+
+        def write(session: Session, _: int) -> State | None:
+            reader, _writer = self._places.writing(session)
+            with self._words.patience(session), session.transaction():
+                if session.rows(_LOCK, [state.search]) != [(state.next, state.size)]:
+                    return None
+                sources = dict[bytes, int]()
+                for each, last in changes.read.items():
+                    made, snapshot, _ = plan.ends[each]
+                    heads = session.rows(_READ_EXTENT, [each])
+                    if not heads or heads[0] != (made, snapshot):
+                        return None
+                    given = [state.search, each, reader.store.number, made, snapshot, last]
+                    ((sources[each],),) = session.rows(_SET_SOURCE, given)
+                self._remove(session, reader.key(plan.identity), state.search, [*changes.gone])
+                self._insert(session, reader.store.number, state, changes.new, sources)
+                new = changes.new
+                length = state.length + sum(each.document.length for each in new)
+                after = state._replace(
+                    next=state.next + len(new),
+                    size=state.size + len(new) - len(changes.gone),
+                    length=length - sum(changes.gone.values()),
+                    begins_at=changes.begins_at,
+                )
+                session.rows(_SET_STATE, [*after[2:], state.search])
+                return after
+
+        return self._places.write_soon(write)
+
+    def _remove(self, session: Session, key: bytes, search: int, gone: Sequence[int]) -> None:
+        for items in parts_of(gone):
+            self._words.remove(session, key, search, items)
+            query, given = sql.among(_DELETE_ITEMS, items)
+            session.rows(query, [search, *given])
+
+    def _insert(
+        self,
+        session: Session,
+        store: int,
+        state: State,
+        new: Sequence[_NewItem],
+        sources: Mapping[bytes, int],
+    ) -> None:
+        rows, holders = list[Row](), Counter[str]()
+        for item, each in enumerate(new, state.next):
+            document, *columns = each
+            chat = sources[each.chat] if isinstance(each.chat, bytes) else each.chat
+            columns[5] = chat
+            rows.append((state.search, item, store, document.length, *columns))
+            holders.update(document.terms)
+        self._words.add(
+            session, state.search, [(at, each.document) for at, each in enumerate(new, state.next)]
+        )
+        _insert_rows(session, _ADD_ITEMS, rows)
+        terms = [(state.search, term, store, few) for term, few in sorted(holders.items())]
+        _insert_rows(session, _ADD_TERMS, terms)
+
+    def _add_facts(self, plan: Plan, state: State, question: SearchQuestion) -> None:
+        """Add and remove the facts of keywords that changed."""
+        places, identity = self._places, plan.identity
+        if not plan.ends:
+            return
+        (key,) = plan.ends
+        read = partial(self._saved, plan, key)
+        nothing: _Saved = {}, set(), None
+        pieces, keywords, ledgers = places.read_store(read, nothing)
+        current, begins = list[StoredItem](), [state.begins_at]
+        if ledgers is None:
+            view = places.view(identity)
+            with view.lock:
+                found, now = view.ledger, places.now(view.ledger)
+                names = found.state().by_keyword if plan.is_new else keywords
+                current = [each for name in names for each in current_facts(found, name, now)]
+                begins.append(_micros(found.next_begin(now)))
+        for name, ledger in (ledgers or {}).items():
+            now = places.now(ledger)
+            current += current_facts(ledger, name, now)
+            begins.append(_micros(ledger.next_begin(now)))
+        known, gone = dict[bytes, int](), dict[int, float]()
+        if not plan.is_new:
+            kept = {_digest(each) for each in current}
+            for item, digest, length in self._of_topics(state, map(topic_of, keywords)):
+                if bytes(digest) in kept:
+                    known[bytes(digest)] = item
+                else:
+                    gone[item] = length
+        with paused_collection(len(current)):
+            new = [
+                _item_of(each, pieces, question.describe(each.fact(), identity[3]))
+                for each in current
+                if _digest(each) not in known
+            ]
+        first = min((each for each in begins if each is not None), default=None)
+        self._write(plan, state, _Changes(new, {key: plan.ends[key][2]}, gone, first))
+
+    def _saved(self, plan: Plan, key: bytes, session: Session, reader: PlaceReader) -> _Saved:
+        """Return the pieces of new lines, their keywords, and the ledgers of these.
+
+        There are no ledgers if all of the place is needed.
+        """
+        pieces, keywords = dict[tuple[str, str], _Piece](), set(plan.ended)
+        sealer, last = reader.sealer(key, None), plan.known.get(key, 0)
+        while rows := session.rows(_READ_LINES, [key, last, _LINES]):
+            for (number, at, line), entry in zip(rows, _entries(sealer, rows), strict=True):
+                keywords.update(keywords_of(entry))
+                pieces.update(_pieces(number, stamp_at(at), line, entry))
+            last = rows[-1][0]
+        ledgers = dict[str, Ledger]()
+        for name in () if plan.is_new else keywords:
+            ledger = reader.searched(session, plan.identity, name)
+            if ledger is None:
+                return pieces, keywords, None
+            ledgers[name] = ledger
+        return pieces, keywords, None if plan.is_new else ledgers
+
+    def _of_topics(self, state: State, topics: Iterable[int]) -> list[Row]:
+        def read(session: Session, _: PlaceReader) -> list[Row]:
+            found = list[Row]()
+            for part in parts_of([*topics]):
+                query, given = sql.among(_OF_TOPICS, part)
+                found += session.rows(query, [state.search, *given])
+            return found
+
+        return self._places.read_store(read, [])
+
+    def _add_turns(self, plan: Plan, state: State, question: SearchQuestion) -> None:
+        """Add new messages, those of some conversations at a time."""
+        behind = iter([key for key, end in plan.ends.items() if plan.known.get(key) != end[2]])
+        now: State | None = state
+        while now is not None and (keys := list(islice(behind, _CHATS))):
+            changes = self._places.read_store(partial(self._said, plan, keys, question), None)
+            now = None if changes is None else self._write(plan, now, changes)
+
+    def _said(
+        self,
+        plan: Plan,
+        keys: Iterable[bytes],
+        question: SearchQuestion,
+        session: Session,
+        reader: PlaceReader,
+    ) -> _Changes:
+        """Return the new messages of conversations."""
+        new, read = list[_NewItem](), dict[bytes, int]()
+        for key in keys:
+            last, sealer = plan.known.get(key, 0), reader.sealer(key, None)
+            while rows := session.rows(_READ_LINES, [key, last, _LINES]):
+                for turn in turns_in(sealer, rows):
+                    for each in question.describe_turn(turn):
+                        document = each._replace(terms=[*map(written, each.terms)])
+                        new.append(_NewItem(document, chat=key, message=turn.number))
+                last = rows[-1][0]
+            read[key] = last
+        return _Changes(new, read)
+
+    def drop(self, session: Session, place: bytes, removed: Sequence[Entry] | None) -> None:
+        """Drop the index that has a place or a conversation; see `Opening.on_removal`."""
+        for (owner,) in session.rows(_OWNER, [place]):
+            state = _state(session, owner, FACTS if owner == place else TURNS)
+            if state is not None and session.rows(_LOCK, [state.search]):
+                named = None if removed is None else {n for e in removed for n in keywords_of(e)}
+                self._drop(session, owner, state.search, named)
+
+    def _drop(
+        self, session: Session, key: bytes, search: int, removed: Collection[str] | None
+    ) -> None:
+        self._words.drop(session, key, search, removed)
+        for statement in _DROP:
+            session.rows(statement, [search])

@@ -1,0 +1,287 @@
+"""Search by the index in the database: what a search in memory finds, and nothing that is gone."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from factmem import (
+    AgentMemory,
+    Concept,
+    FactSource,
+    FactType,
+    MemoryScope,
+    MemoryScopesProfile,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
+from factmem.errors import StorageError
+from factmem.models.facts import AnyFact
+from factmem.models.places import Place
+from factmem.models.recall_filter import RecallFilter
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.testing.clock import START, SettableClock
+from tests.providers.local_stores import run
+
+USER = MemorySubject("user", "The user", 1, per_entity=True)
+TEAM = MemorySubject("team", "The team", 2)
+ANN, BEN = USER.of("ann"), USER.of("ben")
+APP = MemoryScope.Agent("app")
+SAID = Concept("said", "What was said", FactType.MULTIPLE)
+MOOD = Concept("mood", "The mood")
+WORDS = [
+    "bicycle",
+    "garden",
+    "piano",
+    "kimchi",
+    "harbour",
+    "teacher",
+    "violin",
+    "mountain",
+    "부산에서",
+    "커피를",
+    "Straße",
+    "xylophone",
+]
+
+Opened = Callable[[], LocalFileMemoryProvider]
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock()
+
+
+@pytest.fixture
+def opened(root: Path, clock: SettableClock) -> Opened:
+    """Return new instances that search every place in the database, as other processes do."""
+
+    def make() -> LocalFileMemoryProvider:
+        store = LocalFileMemoryProvider(root, clock=clock)
+        assert store._search is not None
+        store._search._from = 0
+        return store
+
+    return make
+
+
+def memory_of(
+    store: LocalFileMemoryProvider | InMemoryProvider, clock: SettableClock
+) -> AgentMemory:
+    return AgentMemory(
+        store, scopes=MemoryScopesProfile(agent="app"), subjects=[ANN, TEAM], clock=clock
+    )
+
+
+def words_in(root: Path) -> str:
+    """Return all bytes of the files."""
+    return "".join(each.read_bytes().decode("latin-1") for each in root.iterdir())
+
+
+def said(text: str) -> dict[str, object]:
+    return {"role": "user", "content": text}
+
+
+async def found(memory: AgentMemory, question: str) -> list[tuple[str, tuple[object, ...]]]:
+    matches = await memory.recall(question, limit=50)
+    return sorted((each.fact.id, each.fact.values) for each in matches)
+
+
+@pytest.fixture
+async def both(
+    opened: Opened, clock: SettableClock
+) -> AsyncIterator[tuple[LocalFileMemoryProvider, InMemoryProvider]]:
+    async with opened() as stored:
+        yield stored, InMemoryProvider(clock=clock)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_it_finds_what_a_search_in_memory_finds(
+    both: tuple[LocalFileMemoryProvider, InMemoryProvider], clock: SettableClock, seed: int
+) -> None:
+    """After each of some random changes."""
+    chance = random.Random(seed)
+    memories = [memory_of(each, clock) for each in both]
+    for number in range(14):
+        clock.now += timedelta(minutes=10)
+        for store in both:
+            await _change(store, random.Random(seed * 100 + number), clock, number)
+        question = " ".join(chance.sample(WORDS, 3))
+        stored, expected = [await found(each, question) for each in memories]
+        assert stored == expected
+
+
+async def _change(
+    store: LocalFileMemoryProvider | InMemoryProvider,
+    chance: random.Random,
+    clock: SettableClock,
+    number: int,
+) -> None:
+    word = chance.choice(WORDS)
+    where = chance.choice([ANN, ANN, TEAM])
+    text = f"{word} and {chance.choice(WORDS)}"
+    match chance.randrange(8):
+        case 0 | 1 | 2:
+            source = FactSource(SourceKind.USER, "chat", number, quote=f"I said {text}")
+            fact = MultipleFacts(SAID, [text], id=f"f{number}", source=source)
+            await store.save(fact, where, APP)
+        case 3:
+            many = [MultipleFacts(SAID, [f"{text} {n}"], id=f"g{number}.{n}") for n in range(5)]
+            await store.save_many(many, where, APP)
+        case 4:
+            await store.save(SingleFact(MOOD, text, id=f"m{number}"), where, APP)
+        case 5:
+            until = clock.now + timedelta(minutes=25)
+            fact = MultipleFacts(SAID, [text], id=f"e{number}", expires_at=until)
+            await store.save(fact, where, APP)
+        case 6:
+            await store.forget(where, APP, concept=MOOD, purge=True)
+        case _:
+            await store.forget(where, APP, older_than=timedelta(hours=1))
+
+
+async def test_a_replaced_and_a_forgotten_value_are_not_found(
+    opened: Opened, clock: SettableClock
+) -> None:
+    """Their words stay in the table of words until it is made again."""
+    async with opened() as store:
+        memory = memory_of(store, clock)
+        await store.save(SingleFact(MOOD, "xylophone"), ANN, APP)
+        assert len(await memory.recall("xylophone")) == 1
+        await store.save(SingleFact(MOOD, "piano"), ANN, APP)
+        assert not await memory.recall("xylophone")
+        await store.forget(ANN, APP, concept=MOOD)
+        assert not await memory.recall("piano")
+
+
+@pytest.mark.parametrize("way", ["purge", "erase", "compact", "edit"])
+async def test_what_is_removed_leaves_no_word_in_any_file(
+    opened: Opened, root: Path, clock: SettableClock, way: str
+) -> None:
+    """The table of words is dropped in the transaction of the removal."""
+    async with opened() as store:
+        memory = memory_of(store, clock)
+        turns = memory.conversation("chat", learn=False)
+        await turns.append(said("My xylophone broke"))
+        await store.save(SingleFact(MOOD, "xylophone"), ANN, APP)
+        assert (await memory.recall("xylophone")).turns
+        assert "xylophon" in words_in(root)
+        if way == "erase":
+            await store.erase(ANN, APP)
+        elif way == "purge":
+            await store.forget(ANN, APP, concept=MOOD, purge=True)
+            await turns.clear()
+        else:
+            clock.now += timedelta(hours=1)
+            await store.save(SingleFact(MOOD, "calm"), ANN, APP)
+            await memory.recall("calm")
+            await turns.clear()
+            if way == "compact":
+                await store.compact(ANN, APP)
+            else:
+                await store.rewrite(
+                    lambda entries: [*[None] * (len(entries) - 1), entries[-1]], ANN, APP
+                )
+        assert "xylophon" not in words_in(root)
+        result = await memory.recall("xylophone")
+        assert not result
+        assert not result.turns
+
+
+async def test_messages_are_found_with_their_neighbours(
+    opened: Opened, clock: SettableClock
+) -> None:
+    """A second process reads only what the first one did not index; another user's are not found."""
+    async with opened() as store:
+        memory = memory_of(store, clock)
+        mine = memory.conversation("chat", learn=False)
+        await mine.append(*(said(f"My {word} is here") for word in WORDS))
+        bens = AgentMemory(store, scopes=MemoryScopesProfile(agent="app"), subjects=[BEN])
+        await bens.conversation("chat", learn=False).append(said("A secret piano"))
+        (turn, *_) = (await memory.recall("piano")).turns
+        assert turn.quote == "My piano is here"
+    async with opened() as store:
+        memory = memory_of(store, clock)
+        mine = memory.conversation("chat", learn=False)
+        await mine.append(said("And a piano tuner comes"))
+        quotes = {each.quote for each in (await memory.recall("piano")).turns}
+        assert {"My piano is here", "And a piano tuner comes"} <= quotes
+        assert "A secret piano" not in quotes
+
+
+async def test_filters_restrict_candidates(opened: Opened, clock: SettableClock) -> None:
+    """By concept, time and metadata, among many facts of the same words."""
+    async with opened() as store:
+        facts: list[AnyFact] = [
+            MultipleFacts(SAID, [f"a piano {n}"], id=f"p{n}", timestamp=START - timedelta(days=n))
+            for n in range(400)
+        ]
+        marked = MultipleFacts(SAID, ["a piano that was marked"], id="x", metadata={"case": 7})
+        other = SingleFact(MOOD, "like a piano", id="m")
+        await store.save_many([marked, *facts, other], ANN, APP)
+        memory = memory_of(store, clock)
+        assert [
+            m.fact.id
+            for m in await memory.recall("piano", where=RecallFilter(metadata={"case": 7}))
+        ] == ["x"]
+        assert [
+            m.fact.id for m in await memory.recall("piano", where=RecallFilter(concepts=[MOOD]))
+        ] == ["m"]
+        old = await memory.recall(
+            "piano", where=RecallFilter(until=START - timedelta(days=398, hours=12))
+        )
+        assert [m.fact.id for m in old] == ["p399"]
+
+
+async def test_an_index_that_cannot_be_written_is_no_failure(
+    opened: Opened, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recall is a read: the disk may be full."""
+
+    def refuse(*_: object) -> None:
+        raise StorageError("The disk is full")
+
+    monkeypatch.setattr("factmem.providers._sqlite.words.FtsWords.make", refuse)
+    async with opened() as store:
+        await store.save(SingleFact(MOOD, "piano"), ANN, APP)
+        assert len(await memory_of(store, clock).recall("piano")) == 1
+
+
+async def test_an_index_of_other_stems_is_made_again(
+    opened: Opened, root: Path, clock: SettableClock
+) -> None:
+    """Such as of a process without the extra `recall`."""
+    async with opened() as store:
+        await store.save(SingleFact(MOOD, "piano"), ANN, APP)
+        await memory_of(store, clock).recall("piano")
+    run(root, "UPDATE searches SET form = 'other'")
+    async with opened() as store:
+        assert len(await memory_of(store, clock).recall("piano")) == 1
+    assert run(root, "SELECT count(*) FROM searches WHERE form = 'other'") == [(0,)]
+
+
+async def test_many_replaced_facts_wear_an_index_out(
+    opened: Opened, root: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it is made again without their words."""
+    monkeypatch.setattr("factmem.providers._sql.search_index._SLACK", 5)
+    async with opened() as store:
+        memory = memory_of(store, clock)
+        for number in range(20):
+            await store.save(SingleFact(MOOD, f"piano {number}"), ANN, APP)
+            assert [m.fact.values for m in await memory.recall("piano")] == [(f"piano {number}",)]
+    assert run(root, "SELECT max(next) < 10 FROM searches WHERE kind = 0") == [(1,)]
+
+
+async def test_small_and_sealed_places_have_no_index(root: Path, clock: SettableClock) -> None:
+    """Reading a small place is as fast; an index would reveal the words of a sealed one."""
+    async with LocalFileMemoryProvider(root, clock=clock) as store:
+        await store.save(SingleFact(MOOD, "piano"), ANN, APP)
+        assert len(await memory_of(store, clock).recall("piano")) == 1
+        assert not await store.is_searched([Place(APP, ANN)], meaning=False)
+    assert run(root, "SELECT count(*) FROM searches") == [(0,)]

@@ -172,7 +172,7 @@ async def test_subjects_of_a_run_replace_those_of_the_installation() -> None:
 
     detected = found_facts(
         theme_item("blue", "make it blue"),
-        theme_item("it", "make it blue", subject="company", keyword="x"),
+        theme_item("blue", "make it blue", subject="company", keyword="x"),
     )
     model = ScriptedChatModel(calls(("look", {})), "Done.", detected)
     agent = Agent(model, tools=[look])
@@ -184,7 +184,8 @@ async def test_subjects_of_a_run_replace_those_of_the_installation() -> None:
     assert ('"dark"' in text, '"light"' in text, "licence" in text) == (True, False, False)
     assert seen == ["dark"]
     [report] = result.reports_of(DetectionReport)
-    assert [placed.place.subject for placed in report.saved] == [ALICE, ALICE]
+    found = [*report.saved, *report.proposed]
+    assert [placed.place.subject for placed in found] == [ALICE, ALICE]
     [now] = await store.load(THEME, ALICE, PRODUCT)
     assert now.value == "blue"
 
@@ -279,10 +280,8 @@ async def test_all_four_names_are_scopes() -> None:
     for scope in scopes:
         about = Concept(f"about-{scope.type}", "Something")
         await store.save(SingleFact(about, "known"), ALICE, scope)
-    items = [
-        theme_item(str(each), "remember these four things", scope=each.value)
-        for each in MemoryScopeType
-    ]
+    said = f"remember {', '.join(MemoryScopeType)}"
+    items = [theme_item(str(each), said, scope=each.value) for each in MemoryScopeType]
     model = ScriptedChatModel("Noted.", found_facts(*items))
     agent = Agent(model)
     agent.install(
@@ -295,7 +294,7 @@ async def test_all_four_names_are_scopes() -> None:
         auto_detect=True,
     )
 
-    result = await agent.run("Please remember these four things")
+    result = await agent.run(f"Please {said}")
 
     [loaded] = result.reports_of(LoadReport)
     assert len(loaded.facts) == 4

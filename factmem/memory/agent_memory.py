@@ -28,15 +28,13 @@ from factmem.memory._loading import (
 )
 from factmem.memory._notes import (
     clear_in,
-    edited_profile,
-    load_profile,
     note_of,
     save_in,
-    save_profile,
     save_unchanged,
     stated,
 )
 from factmem.memory._parts import MemoryParts, MemorySettings
+from factmem.memory._profiles import edited_profile, load_profile, save_profile
 from factmem.memory._selection import (
     PlaceSelection,
     Scopes,
@@ -498,8 +496,8 @@ class AgentMemory:
         many. `store.save` can save it elsewhere, and with other fields. With `confirmed`, a person
         said so: no model replaces the value, see `review`.
 
-        Of an instance of a `Profile`, the fields that were set are saved, in one write. Its None
-        and empty lists remove nothing: see `edit`.
+        Of an instance of a `Profile`, the fields that were set are saved, in one write. None clears
+        a field; one that was left out stays. A list adds its values: `edit` removes some.
 
         Args:
             concept: The concept, or an instance of a profile.
@@ -532,6 +530,7 @@ class AgentMemory:
             async with memory.edit(Traveller) as me:
                 me.home_city = "Busan"
                 me.pets.remove(miso)
+                del me.diet  # back to its default
 
         New values are saved in one write, then the removed ones are forgotten. If the block raises,
         nothing is written. Values that others saved meanwhile stay.

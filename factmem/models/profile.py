@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from operator import itemgetter
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, TypeAlias, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -16,6 +18,12 @@ from factmem.models._values import checked_text
 from factmem.models.facts import AnyConcept, AnyFact, Concept, FactType
 
 __all__ = ["Profile", "remembered"]
+
+POSITIONS = "list-positions"
+"""The metadata of a value of a list whose order was set: its positions in the list."""
+
+_UNKNOWN = "extra_forbidden"
+"""Pydantic's name of the error."""
 
 
 @dataclass(frozen=True)
@@ -73,18 +81,62 @@ class Profile(BaseModel):
             me.home_city = "Busan"
 
     A field that is a list, set or tuple of any length has many values, any other has one: also a
-    nested model, and a tuple of a fixed length. Fields without `remembered` are not stored. The
-    class is accepted wherever concepts are. Assignments are validated; errors do not quote values.
+    nested model, and a tuple of a fixed length. A list keeps its order and duplicates. Fields
+    without `remembered` are not stored. The class is accepted wherever concepts are. Assignments
+    are validated, and unknown fields raise `TypeError`; errors do not quote values. `del me.diet`
+    sets a field to its default, and in `edit` forgets its value.
 
-    Raises `TypeError` when the class is made and a remembered field has no default that fits.
+    Raises `TypeError` when the class is made and no field is remembered, or a remembered field has
+    no default that fits.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        validate_assignment=True, defer_build=True, hide_input_in_errors=True
+        validate_assignment=True, defer_build=True, hide_input_in_errors=True, extra="forbid"
     )
 
     _origin: _Origin = PrivateAttr(default_factory=_Origin)
     _concepts: ClassVar[Mapping[str, AnyConcept]] = {}
+
+    if not TYPE_CHECKING:  # type checkers read pydantic's constructor from the fields
+
+        def __init__(self, /, **data: Any) -> None:
+            try:
+                super().__init__(**data)
+            except ValidationError as exc:
+                unknown = [e for e in exc.errors(include_input=False) if e["type"] == _UNKNOWN]
+                names = [e["loc"][0] for e in unknown if len(e["loc"]) == 1]
+                if names:
+                    raise self._unknown(str(names[0])) from None
+                raise
+
+        __init__.__pydantic_base_init__ = True  # it only words an error
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name[:1] != "_" and self._has_no(name):
+                raise self._unknown(name)
+            super().__setattr__(name, value)
+
+        def __delattr__(self, name: str) -> None:
+            if name not in self._concepts:
+                super().__delattr__(name)
+                return
+            info = type(self).model_fields[name]
+            self.__dict__[name] = info.get_default(call_default_factory=True)
+            self.__pydantic_fields_set__.discard(name)
+
+    @classmethod
+    def _has_no(cls, name: str) -> bool:
+        return cls.model_config.get("extra") == "forbid" and not (
+            name in cls.model_fields or hasattr(cls, name)
+        )
+
+    @classmethod
+    def _unknown(cls, name: str) -> InputTypeError:
+        close = get_close_matches(name, cls.model_fields, 1)
+        hint = (
+            f": did you mean {close[0]!r}?" if close else f": it has {', '.join(cls.model_fields)}"
+        )
+        return InputTypeError(f"{cls.__name__} has no field {name!r}{hint}")
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -103,6 +155,11 @@ class Profile(BaseModel):
             if mark is not None:
                 concepts[name] = _concept(name, info, mark)
                 is_changed |= _has_new_default(cls, name, info, concepts[name])
+        if not concepts:
+            raise InputTypeError(
+                f"{cls.__name__} has no remembered field, so nothing of it would be stored: "
+                '`home_city: str | None = remembered("The city where the user lives")`'
+            )
         cls._concepts = concepts
         if is_changed:
             cls.model_rebuild(force=True)
@@ -147,7 +204,7 @@ def loaded_profile(
     """
     values: dict[str, Any] = {}
     for name, concept in profile.profile_concepts().items():
-        found = [value for fact in facts.get(name, ()) for value in fact.values]
+        found = _loaded(facts.get(name, ()), in_order=is_ordered(profile, name))
         if found:
             values[name] = found if concept.fact_type is FactType.MULTIPLE else found[0]
     loaded = profile.model_validate(values, by_name=True, by_alias=False)
@@ -155,21 +212,37 @@ def loaded_profile(
     return loaded
 
 
-def values_of(profile: Profile, *, only_set: bool = False) -> dict[str, list[Any]]:
-    """Return the values of each remembered field; none for None.
-
-    Args:
-        profile: The instance.
-        only_set: Leave out fields that were not set, and so have their default.
-    """
+def values_of(profile: Profile) -> dict[str, list[Any]]:
+    """Return the values of each remembered field; none for None."""
     found: dict[str, list[Any]] = {}
     for name, concept in profile.profile_concepts().items():
         value = getattr(profile, name)
-        if value is None or (only_set and name not in profile.model_fields_set):
+        if value is None:
             found[name] = []
         else:
             found[name] = list(value) if concept.fact_type is FactType.MULTIPLE else [value]
     return found
+
+
+def is_ordered(profile: type[Profile], name: str) -> bool:
+    """Return whether a field keeps the order of its values: a list or a tuple of any length."""
+    value_type = _without_none(profile.model_fields[name].annotation)
+    return _is_many(value_type) and (get_origin(value_type) or value_type) in (list, tuple)
+
+
+def _loaded(facts: Iterable[AnyFact], *, in_order: bool) -> list[Any]:
+    """Return the values of facts: those with positions in their order, the others after them."""
+    if not in_order:
+        return [value for fact in facts for value in fact.values]
+    placed: list[tuple[int, Any]] = []
+    others: list[Any] = []
+    for fact in facts:
+        given: Any = fact.metadata.get(POSITIONS)
+        if isinstance(given, list):
+            placed += [(position, value) for position in given for value in fact.values]
+        else:
+            others += fact.values
+    return [value for _, value in sorted(placed, key=itemgetter(0))] + others
 
 
 def _concept(name: str, info: FieldInfo, mark: _Remembered) -> AnyConcept:

@@ -22,7 +22,9 @@ from factmem.providers.results import (
     ForgetConditions,
     PlaceInfo,
     Purge,
+    SearchQuestion,
     ShredReceipt,
+    TurnCandidates,
 )
 from factmem.providers.store import FactStore
 from factmem.sync._wrapping import Wraps, WrapsContext
@@ -308,6 +310,16 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store failed. The same call continues.
         """
         return self._portal.call(self._wrapped.replay_erasures, erased)
+
+    def turn_candidates(
+        self, places: Sequence[Place], question: SearchQuestion
+    ) -> TurnCandidates | None:
+        """Return the messages that may answer a question; None if the recall is to read them.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.turn_candidates, places, question)
 
     def shred(self) -> ShredReceipt:
         """Destroy the keys of all facts that were erased or purged before now.

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from factmem.detection.report import Detection
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept, FactType
+from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SourceKind
 from factmem.models.profile import Profile, remembered
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
@@ -96,7 +96,7 @@ async def test_what_is_saved_is_loaded(store: FactStore) -> None:
     await memory.save(Traveller(home_city="Seoul"))
     assert (await memory.current(Traveller)).home_city == "Seoul"
     assert (await memory.current(Traveller)).pets == [MISO, REX]
-    await memory.save(Traveller(home_city=None))
+    await memory.save(Traveller(diet=Diet.ALL))
     assert (await memory.current(Traveller)).home_city == "Seoul"
 
 
@@ -362,3 +362,119 @@ async def test_any_profile_is_loaded_as_it_was_saved(fields: list[tuple[Any, Any
     await memory.save(saved)
 
     assert (await memory.current(profile)).model_dump() == saved.model_dump()
+
+
+class Folders(Profile):
+    """Lists of strings."""
+
+    favourites: list[str] = remembered("Favourite folders")
+    tags: set[str] = remembered("Tags")
+    best: tuple[str, ...] = remembered("The best folders")
+
+
+async def test_none_clears_a_value_and_an_omitted_field_does_not(store: FactStore) -> None:
+    """The history says so."""
+    memory = memory_on(store)
+    await memory.save(Traveller(home_city="Seoul", diet=Diet.VEGAN))
+    await memory.save(Traveller(home_city=None, pets=[]))
+
+    me = await memory.current(Traveller)
+    assert (me.home_city, me.diet) == (None, Diet.VEGAN)
+    concept = Traveller.profile_concepts()["home_city"]
+    history = await memory.store.history(concept, ALICE, AGENT)
+    assert [entry.action for entry in history] == ["saved", "forgotten"]
+    me.home_city, me.diet = "Busan", None
+    await memory.save(me)
+    assert (await memory.current(Traveller)).model_dump()["diet"] is None
+    assert (await memory.current(Traveller)).home_city == "Busan"
+
+
+async def test_a_deleted_field_has_its_default_again(store: FactStore) -> None:
+    memory = memory_on(store)
+    await memory.save(Traveller(units="imperial", pets=[MISO], languages={"ko"}, home_city="Seoul"))
+    async with memory.edit(Traveller) as me:
+        del me.units, me.pets, me.home_city
+        assert (me.units, me.pets, me.home_city) == ("metric", [], None)
+
+    me = await memory.current(Traveller)
+    assert (me.units, me.pets, me.languages) == ("metric", [], {"ko"})
+    assert [fact.concept.keyword for fact in await memory.current()] == ["languages"]
+    async with memory.edit(Traveller) as me:
+        del me.units
+        me.units = "imperial"
+    assert (await memory.current(Traveller)).units == "imperial"
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        [["b", "a", "c"], ["a", "b", "c"]],
+        [["b", "a"], ["x", "b", "a"], ["x", "a", "b", "x"], ["x"], []],
+        [["a", "a"], ["a"], ["a", "b", "a", "b"], ["b", "b"]],
+        [[], ["c", "b", "c"], ["d", "c", "b", "c"]],
+    ],
+)
+async def test_a_list_keeps_its_order_and_duplicates(store: FactStore, lists: Any) -> None:
+    """After every edit; the values of sets have no order."""
+    memory = memory_on(store)
+    await memory.save(Folders(favourites=lists[0], best=tuple(lists[0]), tags=set(lists[0])))
+    for values in lists:
+        async with memory.edit(Folders) as me:
+            me.favourites = values
+            me.best, me.tags = tuple(values), set(values)
+        me = await memory.current(Folders)
+        assert (me.favourites, me.best, me.tags) == (values, tuple(values), set(values))
+    assert (await memory.current(Folders)).favourites == lists[-1]
+
+
+async def test_a_saved_list_with_duplicates_adds_to_what_is_there(store: FactStore) -> None:
+    memory = memory_on(store)
+    await memory.save(Folders(favourites=["a", "b"]))
+    await memory.save(Folders(favourites=["c", "a", "c"]))
+    assert (await memory.current(Folders)).favourites == ["b", "c", "a", "c"]
+
+
+async def test_a_moved_value_keeps_its_source_and_a_new_one_comes_last(store: FactStore) -> None:
+    """What is learnt or forgotten after the order was set changes no other position."""
+    memory = memory_on(store)
+    concept = Folders.profile_concepts()["favourites"]
+    source = FactSource(SourceKind.USER, "chat", 0, "I use /a and /b")
+    await store.save(MultipleFacts(concept, ["a", "b"], source=source), ALICE, AGENT)
+    async with memory.edit(Folders) as me:
+        me.favourites.reverse()
+        await memory.save(concept, ["meanwhile"])
+    await memory.save(concept, ["late"])
+
+    me = await memory.current(Folders)
+    assert me.favourites == ["b", "a", "meanwhile", "late"]
+    sources = {fact.values: fact.source for fact in me.profile_facts("favourites")}
+    assert sources["a",] == sources["b",] == source
+    await memory.contents.forget(concept=concept, value="a")
+    assert (await memory.current(Folders)).favourites == ["b", "meanwhile", "late"]
+
+
+def test_an_unknown_field_names_the_one_that_was_meant() -> None:
+    """When an instance is made, validated or changed; aliases and properties are known."""
+    with pytest.raises(TypeError, match="no field 'home_ctiy': did you mean 'home_city'"):
+        Traveller(home_ctiy="Busan")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="Traveller has no field 'xyz': it has home_city, diet"):
+        Traveller(xyz=1)  # type: ignore[call-arg]
+    me = Traveller()
+    with pytest.raises(TypeError, match="no field 'pet': did you mean 'pets'"):
+        me.pet = [MISO]  # type: ignore[attr-defined]
+    with pytest.raises(ValidationError):
+        Traveller.model_validate({"home_ctiy": "Busan"})
+    with pytest.raises(ValidationError):
+        Traveller(pets=[{"nme": "Miso"}])
+
+    class Loose(Profile, extra="allow"):
+        city: str | None = remembered("City", default=None)
+
+    assert Loose(other=1).model_dump() == {"city": None, "other": 1}
+
+
+def test_a_class_without_a_remembered_field_raises() -> None:
+    with pytest.raises(TypeError, match="Plain has no remembered field, so nothing of it"):
+
+        class Plain(Profile):
+            home_city: str | None = None

@@ -108,16 +108,15 @@ async def forget(
         given |= {"concept": target.concept}
         given |= {} if value is None else {"value": target.value(value)}
     count = await store.forget(where.subject, where.scope, **given)
-    quoting, mentioning = (getattr(count, each, ()) for each in ("quoting", "mentioning"))
-    left = {"quoting": [*quoting], "mentioning": [*mentioning]}
+    left = {
+        name: list[str](getattr(count, name, ())) for name in ("quoting", "mentioning", "messages")
+    }
     return Answer(
         {"place": name, "forgotten": count, **left},
         f"Forgot {counted(count, 'value')} in {name}",
-        *(f"The quote of fact {each} still contains a purged value" for each in quoting),
-        *(
-            f"The keyword, description or metadata of fact {each} contains a purged value"
-            for each in mentioning
-        ),
+        *(f"The quote of fact {each} still contains a purged value" for each in left["quoting"]),
+        *(f"Another text of fact {each} contains a purged value" for each in left["mentioning"]),
+        *(f"Message {each} contains a purged value in a word" for each in left["messages"]),
         code=ExitCode.OK if count else ExitCode.NOTHING,
     )
 

@@ -12,6 +12,7 @@ functions of an application that add or edit entries by `amended` and `edited`.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -20,7 +21,7 @@ import orjson
 from factmem._arguments import expect_all, expect_function
 from factmem.errors import FactmemError, InputValueError
 from factmem.ledger._items import values_of, with_values
-from factmem.ledger._purging import QuotedValues, turn_without, without_values
+from factmem.ledger._purging import QuotedValues, purged_again, turn_without, without_values
 from factmem.ledger.entries import (
     Amendment,
     Edit,
@@ -33,8 +34,9 @@ from factmem.ledger.entries import (
     stamped,
 )
 from factmem.ledger.ledger import Ledger
-from factmem.models._values import JsonValue, canonical
+from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.actors import NOBODY, By
+from factmem.models.when import before
 
 _Kind: TypeAlias = Literal["facts", "forget", "retract"]
 _KINDS: tuple[_Kind, ...] = ("facts", "forget", "retract")
@@ -84,7 +86,10 @@ class _Merge:
         self._ties = list(_ties(known))
         self._homes: dict[tuple[Any, ...], dict[str, deque[_Home]]] = {}
         self._others: set[bytes] = set()
+        self._doomed: dict[tuple[str, Canonical], str] = {}
+        """Values that one copy has purged and the other still has: until when they are removed."""
         self._purged: list[JsonValue] = []
+        """Those of them that this place has until now, so that its quotes may have them, too."""
         for number, entry in enumerate(known):
             if _is_other(entry):
                 self._others.add(_other(entry))
@@ -105,11 +110,14 @@ class _Merge:
                 sign(rest, by)
                 new.append(rest)
                 self._ties.append(tie)
+        order = self._ordered([*self._after, *new])
+        # A purge also removes what the other copy said of the value before it learnt of the purge.
+        if self._doomed:
+            order, again = purged_again(order, self._doomed)
+            self._purged += again
         values = QuotedValues(self._purged) if self._purged else None
-        every = [*self._after, *new]
         if values is not None:
-            every = [without_values(each, values) for each in every]
-        order = self._ordered(every)
+            order = [without_values(each, values) for each in order]
         count = len(self._known)
         is_appended = all(old is each for old, each in zip(self._known, order, strict=False))
         if is_appended and len(order) == count + len(new):
@@ -157,6 +165,9 @@ class _Merge:
         joined: Any = min(old, part, key=_rank)
         if kind == "facts":
             joined = _joined(joined, old, part)
+            for one, other in ((old, part), (part, old)):
+                if "purged" in other:
+                    self._doom(one, other)
             if "purged" in joined:
                 # This copy brings a purge: the words must leave the quotes and messages here, too.
                 left = set(map(canonical, _values(joined)))
@@ -167,6 +178,14 @@ class _Merge:
             parts[index] = joined
             entry = {**entry, kind: parts}
             self._after[number] = entry
+
+    def _doom(self, one: StoredFact, other: StoredFact) -> None:
+        """Note the values that the other copy of a save has lost by its purge."""
+        left = set(map(canonical, _values(other)))
+        for key in map(canonical, _values(one)):
+            if key not in left:
+                name = one["keyword"], key
+                self._doomed[name] = max(self._doomed.get(name, ""), other["purged"])
 
     def _join_entry(self, number: int, other: Entry, tie: int) -> None:
         """Take the greater number of the two entries, and the greater name of an actor."""
@@ -248,7 +267,12 @@ def _rank(part: Any) -> tuple[bool, bool, int, bytes]:
 
 def _joined(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
     """Return the better of two copies of a fact, without values that either copy has purged."""
-    if "purged" not in best or "values" not in best:
+    if "purged" not in best:
+        return best
+    mark = min(fact["purged"] for fact in (one, other) if "purged" in fact)
+    if mark != best["purged"]:
+        best = {**best, "purged": mark}
+    if "values" not in best:
         return best
     both = set(map(canonical, _values(one))) & set(map(canonical, _values(other)))
     kept = [number for number, value in values_of(best) if canonical(value) in both]
@@ -332,6 +356,24 @@ def received(entries: Sequence[Entry]) -> list[Entry]:
     for entry in checked:
         at = entry["at"] = max(entry["at"], at)
     return checked
+
+
+CLOCK_TOLERANCE = timedelta(minutes=10)
+"""How far the clocks of two copies may differ. A later time is refused and not moved: each copy would
+move it to another moment, and they would never agree."""
+
+
+def check_recorded(entries: Iterable[Entry], now: str) -> None:
+    """Raise `ValueError` if an entry was recorded after the present moment.
+
+    The log of a place never goes back, so all later saves would be recorded at that time, too.
+    """
+    latest = before(now, -CLOCK_TOLERANCE)
+    if any(entry["at"] > latest for entry in entries):
+        raise InputValueError(
+            "An entry was recorded at a time that this store's clock has not reached: set the clocks "
+            "of both computers. Nothing of the place was imported"
+        )
 
 
 def _checked_entry(entry: Entry, number: int) -> Entry:

@@ -6,25 +6,32 @@ each text is searched once, whatever the number of values.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from unicodedata import normalize
 
 from pydantic_core import from_json
 
 from factmem._concurrency.garbage import paused_collection
-from factmem.ledger._items import Condition
+from factmem.ledger._items import Condition, values_of
 from factmem.ledger._removal import Rest
 from factmem.ledger._trace import Life, RelatedEntries, Trace
 from factmem.ledger.entries import Entry, SourceEntry, StoredFact
-from factmem.models._values import Canonical, JsonValue
+from factmem.models._values import Canonical, JsonValue, canonical, case_folded, normalized
 
 REMOVED = "[…]"
 """Replaces a purged value in a quote."""
 
-# Scripts without spaces are compared character by character, all others word by word.
-_WORD = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u9fff\uac00-\ud7af]+"
+_NO_SPACES = (
+    r"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
+    r"\u3400-\u9fff\uac00-\ud7af\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""Thai to Tibetan, Burmese, Khmer, Chinese, Japanese and Korean: words are not set apart, or have
+endings. So these are compared character by character, all others word by word."""
+_WORD = rf"[{_NO_SPACES}]|(?:(?![{_NO_SPACES}])[^\W_])+"
 """Compiled at the first purge, because that takes 3 ms, a tenth of the first save."""
+
+_SHORTEST_PART = 3
+"""The fewest characters of a value that is searched in words: one of two is a part of too many."""
 
 _SHORTEST_CODE = 3
 """The fewest characters of a word with a digit that is searched by itself: a model may write "PIN
@@ -49,6 +56,9 @@ class _Node:
 class QuotedValues:
     """Values to find in quotes, regardless of case and punctuation.
 
+    What is found as whole words is removed. What is only a part of a word (an inflected form, a
+    compound) stays, as nobody knows what else the word says, and is reported: see `are_part_of`.
+
     Args:
         values: The purged values; the parts of lists and objects count separately.
         quotes: Quotes known to prove one of them. They are removed whole if no value is found.
@@ -57,9 +67,13 @@ class QuotedValues:
     def __init__(self, values: Iterable[JsonValue], quotes: Iterable[str] = ()) -> None:
         self._root = _Node()
         self._quotes = frozenset(quotes)
+        self._parts: set[str] = set()
         for value in values:
             for text in _texts(value):
-                self._add([word for word, _, _ in _words(text)])
+                self._add(words := [word for word, _, _ in _words(text)])
+                if len(folded := _joined(words)) >= _SHORTEST_PART or not folded.isascii():
+                    self._parts.add(folded)
+        self._parts.discard("")
 
     def _add(self, words: list[str]) -> None:
         codes = [[word] for word in words if len(word) >= _SHORTEST_CODE and _has_digit(word)]
@@ -74,11 +88,18 @@ class QuotedValues:
         """Return whether a quote contains one of the values."""
         return quote in self._quotes or next(self._found(quote), None) is not None
 
+    def are_part_of(self, text: str) -> bool:
+        """Return whether a text contains one of the values, be it as a part of longer words."""
+        if not self._parts:
+            return False
+        folded = _joined(word for word, _, _ in _words(text))
+        return any(part in folded for part in self._parts)
+
     def removed_from(self, quote: str) -> str:
         """Return a quote without the values; empty if it proved one of them in other words."""
         if not self.are_in(quote):
             return quote
-        quote = normalize("NFC", quote)
+        quote = normalized("NFC", quote)
         parts, end = list[str](), 0
         for start, stop in self._found(quote):
             parts += [quote[end:start], REMOVED]
@@ -111,36 +132,72 @@ def quoting_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iter
     """Yield the facts whose quotes, or the messages before them, contain a value."""
     for entry in entries:
         for fact in () if entry is None else entry.get("facts", ()):
-            if _fact_without(fact, values) is not fact:
+            source = fact.get("source", {})
+            texts = source.get("quote", ""), source.get("before", "")
+            if _fact_without(fact, values) is not fact or any(map(values.are_part_of, texts)):
                 yield fact
 
 
-def mentioning_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[StoredFact]:
-    """Yield the facts with a value in their keyword, description or metadata.
+def mentioning_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[str]:
+    """Yield the ids of the facts with a value in another text that no purge changes.
 
-    These fields are not changed, because they may be keys of the application.
+    Keywords, descriptions and metadata may be keys of the application, and other values are facts
+    of their own. A reason is here if a value is a part of its words.
     """
     known: dict[str, bool] = {}  # keywords and descriptions are the same in many facts
-    for entry in entries:
-        for fact in () if entry is None else entry.get("facts", ()):
-            for text in (fact["keyword"], fact["description"]):
-                if text not in known:
-                    known[text] = values.are_in(text)
-            texts = _texts(fact.get("metadata"), keys=True)
-            if (
-                known[fact["keyword"]]
-                or known[fact["description"]]
-                or any(map(values.are_in, texts))
-            ):
-                yield fact
+
+    def has_value(text: str) -> bool:
+        if text not in known:
+            known[text] = values.are_in(text) or values.are_part_of(text)
+        return known[text]
+
+    for entry in filter(None, entries):
+        facts = entry.get("facts", ())
+        if has_value(entry.get("reason", "")) or has_value(entry.get("actor", "")):
+            yield from (fact["id"] for fact in facts)
+            yield from (name[1] for name in entry.get("forget", ()))
+            yield from (each["id"] for each in entry.get("retract", ()) if "id" in each)
+        for fact in facts:
+            named = fact["keyword"], fact["description"], fact.get("reason", "")
+            texts = [*named, fact.get("actor", ""), *_texts(fact.get("metadata"), keys=True)]
+            for _, value in values_of(fact):
+                texts += _texts(value, keys=True)
+            if any(map(has_value, texts)):
+                yield fact["id"]
 
 
 def without_values(entry: Entry, values: QuotedValues) -> Entry:
-    """Return an entry whose quotes do not contain the values; the same one if none does."""
+    """Return an entry whose quotes and reasons do not contain the values.
+
+    The same one if none does.
+    """
+    entry = unreasoned(entry, values)
     facts = [_fact_without(fact, values) for fact in entry.get("facts", ())]
     if all(new is old for new, old in zip(facts, entry.get("facts", ()), strict=True)):
         return entry
     return {**entry, "facts": facts}
+
+
+def unreasoned(entry: Entry, values: QuotedValues) -> Entry:
+    """Return an entry whose reasons do not contain the values; the same one if none does."""
+    reason = entry.get("reason", "")
+    if values.are_in(reason):
+        entry = {**entry, "reason": values.removed_from(reason)}
+    facts = entry.get("facts", ())
+    if any(values.are_in(fact.get("reason", "")) for fact in facts):
+        rest = [fact.copy() for fact in facts]
+        for fact in rest:
+            if "reason" in fact:
+                fact["reason"] = values.removed_from(fact["reason"])
+        entry = {**entry, "facts": rest}
+    return entry
+
+
+def message_with(entry: Entry, values: QuotedValues) -> str | None:
+    """Return the id of a message that still contains a value as a part of a word, or None."""
+    turn = entry.get("turn", {})
+    texts = _texts(turn.get("message"), keys=True)
+    return str(turn.get("id")) if any(map(values.are_part_of, texts)) else None
 
 
 def turn_without(entry: Entry, values: QuotedValues) -> Entry:
@@ -193,8 +250,13 @@ def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:
 
 
 def _words(text: str) -> Iterator[tuple[str, int, int]]:
-    for match in re.finditer(_WORD, normalize("NFC", text)):
-        yield normalize("NFKC", match.group()).casefold(), match.start(), match.end()
+    for match in re.finditer(_WORD, normalized("NFC", text)):
+        yield case_folded(match.group()), match.start(), match.end()
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Return words as one string, with spaces only between those that are written with spaces."""
+    return re.sub(f"(?<=[{_NO_SPACES}]) (?=[{_NO_SPACES}])", "", " ".join(words))
 
 
 def _texts(value: JsonValue, *, keys: bool = False) -> Iterator[str]:
@@ -226,7 +288,7 @@ class Purged(NamedTuple):
     quoting: tuple[str, ...]
     """The ids of remaining facts whose quotes contain a purged value."""
     mentioning: tuple[str, ...]
-    """The ids of remaining facts whose keyword, description or metadata contains a purged value."""
+    """The ids of remaining facts with a purged value in another text; see `mentioning_facts`."""
     values: QuotedValues
     """The purged values, to be removed from the messages of conversations too."""
 
@@ -259,15 +321,39 @@ def purged(
         # What stays needs the digests of its forgettings: without them it would be current again.
         known = {(life.keyword, life.key) for life in doomed.trace.lives}
         keys = doomed.keys | (_retracted_alone(condition) - known)
-        rest = doomed.rest(related, keys)
+        rest = doomed.rest(related, keys, now)
         proofs = [quote for source in doomed.sources if (quote := source.get("quote"))]
         values = QuotedValues(map(_value_of, {key for _, key in keys}), proofs)
+        clean = without_values if quotes else unreasoned
+        rest = [each and clean(each, values) for each in rest]
         quoting = tuple({fact["id"]: None for fact in quoting_facts(rest, values)})
-        mentioning = tuple({fact["id"]: None for fact in mentioning_facts(rest, values)})
-        if not quotes or not quoting:
-            return Purged(rest, quoting, mentioning, values)
-        unquoted = [each and without_values(each, values) for each in rest]
-        return Purged(unquoted, (), mentioning, values)
+        mentioning = tuple(dict.fromkeys(mentioning_facts(rest, values)))
+        return Purged(rest, quoting, mentioning, values)
+
+
+def purged_again(
+    entries: Sequence[Entry], doomed: Mapping[tuple[str, Canonical], str]
+) -> tuple[list[Entry], list[JsonValue]]:
+    """Return entries without values that another copy has purged, and these values.
+
+    Args:
+        entries: The merged entries, in order.
+        doomed: The time of the purge of each value, by its keyword: later saves of it stay.
+    """
+    found: list[JsonValue] = []
+    doomed_in: set[int] = set()
+    for number, entry in enumerate(entries):
+        for fact in entry.get("facts", ()):
+            for _, value in values_of(fact):
+                if entry["at"] <= doomed.get((fact["keyword"], canonical(value)), ""):
+                    found.append(value)
+                    doomed_in.add(number)
+    if not found:
+        return list(entries), []
+    rest = Rest(Trace(entries), set(), nameless=(), purged_at=max(doomed.values()), doomed=doomed)
+    after = rest.of(entries)
+    # All other entries stay as they are: each copy does this alone, and they must stay equal.
+    return [after[n] or old if n in doomed_in else old for n, old in enumerate(entries)], found
 
 
 class _Doomed(NamedTuple):
@@ -313,11 +399,16 @@ class _Doomed(NamedTuple):
         return cls(numbers, trace, gone, current, keys, sources)
 
     def rest(
-        self, related: RelatedEntries, keys: Iterable[tuple[str, Canonical]]
+        self, related: RelatedEntries, keys: Iterable[tuple[str, Canonical]], now: str
     ) -> list[Entry | None]:
         """Return all entries without the removed values."""
         rest = Rest(
-            self.trace, self.gone, sources=self.sources, current=self.current, nameless=keys
+            self.trace,
+            self.gone,
+            sources=self.sources,
+            current=self.current,
+            nameless=keys,
+            purged_at=now,
         )
         after: list[Entry | None] = list(related.at(range(len(related.recorded))))
         entries = related.at(self.numbers)

@@ -10,11 +10,11 @@ stub, so that no import brings it back: see `_merging`.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from factmem.ledger._items import NEVER, KeywordItems, Proposals, digest_of
-from factmem.ledger._trace import KINDS, Life, SavedFact, Trace
+from factmem.ledger._items import NEVER, KeywordItems, Proposals, digest_of, said_at
+from factmem.ledger._trace import KINDS, Life, SavedFact, SavedValue, Trace
 from factmem.ledger.entries import (
     Entry,
     ForgottenItem,
@@ -136,6 +136,8 @@ class Rest:
         sources: Iterable[SourceEntry] = (),
         current: Iterable[Life] = (),
         nameless: Iterable[tuple[str, Canonical]] | None = None,
+        purged_at: str = "",
+        doomed: Mapping[tuple[str, Canonical], str] | None = None,
     ) -> None:
         self._trace = trace
         self._gone = gone
@@ -151,6 +153,10 @@ class Rest:
             self._first[talk] = min(self._first.get(talk, message), message)
         self._current = frozenset(current)
         self._is_purge = nameless is not None
+        self._is_removing = bool(gone or doomed)
+        self._purged_at = purged_at
+        self._doomed = doomed or {}
+        """Values by keyword and key that go from all saves recorded until a time, whatever lives."""
         self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless or ()}
         """The values whose forgettings and retractions lose their digests: they are purged."""
         proposed = [life for life in trace.lives if life.item.state == "proposed"]
@@ -222,14 +228,14 @@ class Rest:
         ]
 
     def _fact(self, saved: SavedFact) -> StoredFact | None:
-        values = [each for each in saved.values if each.life not in self._gone]
+        values = [each for each in saved.values if not self._is_gone(saved, each)]
         if not values and self._is_purge:
             return self._as_applied(saved, self._stub(saved)) if saved.values else saved.fact
         if not values:
             is_kept = "purged" in saved.fact or self._is_needed(saved)
             return self._as_applied(saved, self._stub(saved)) if is_kept else None
         fact = self._as_applied(saved, self._unquoted(saved))
-        kept = [number for number, each in enumerate(saved.values) if each.life not in self._gone]
+        kept = [n for n, each in enumerate(saved.values) if not self._is_gone(saved, each)]
         marks = [at for at, number in enumerate(kept) if saved.values[number].is_superseded]
         waits = [
             at
@@ -241,9 +247,23 @@ class Rest:
             return fact
         given = fact.get("values", [])
         rest: StoredFact = {**fact, "values": [given[number] for number in kept]}
-        if self._is_purge:
-            rest["purged"] = True
+        if self._is_purge or "purged" in fact:
+            rest["purged"] = self._mark(saved)
         return rest
+
+    def _is_gone(self, saved: SavedFact, value: SavedValue) -> bool:
+        until = self._doomed.get((saved.fact["keyword"], value.life.key), "")
+        return value.life in self._gone or saved.at <= until
+
+    def _mark(self, saved: SavedFact) -> str:
+        """Return the time of the purge for a save of which values are removed.
+
+        The earliest one, as the mark does not say which value was purged when. A compaction removes
+        values that nobody purged: the mark then reaches no other save.
+        """
+        fact = saved.fact
+        purged_at = self._purged_at if self._is_purge else said_at(fact, saved.at)
+        return min(purged_at, fact.get("purged", purged_at))
 
     def _is_needed(self, saved: SavedFact) -> bool:
         """Return whether current items still depend on a save whose values are all removed.
@@ -268,7 +288,7 @@ class Rest:
     def _as_applied(self, saved: SavedFact, fact: StoredFact) -> StoredFact:
         """Return a SINGLE fact that was added to many as a MULTIPLE one: those may be removed."""
         is_added = saved.is_added and not (saved.is_proposed or saved.is_planned)
-        if not self._gone or not is_added or fact["type"] != "SINGLE":
+        if not self._is_removing or not is_added or fact["type"] != "SINGLE":
             return fact
         many: StoredFact = {**fact, "type": "MULTIPLE"}
         if "value" in many:
@@ -292,7 +312,8 @@ class Rest:
         if self._is_purge or "purged" in fact:
             marks = "stated", "expires_at", "superseded", "proposed"
             given: Any = {name: each for name, each in fact.items() if name in marks}
-            stub.update(given | {"purged": True})
+            stub.update(given)
+            stub["purged"] = self._mark(saved) if saved.values else fact.get("purged", "")
         if self._is_purge and (saved.is_superseded or saved.is_planned):
             stub["superseded"] = [0]
         if self._is_purge and saved.is_proposed:
@@ -309,7 +330,7 @@ class Rest:
         """
         marks = fact.get("superseded", []), fact.get("proposed", [])
         is_moved = marks[1] not in ([], waits)  # to other positions
-        if marks == (superseded, waits) or not (self._gone or is_moved):
+        if marks == (superseded, waits) or not (self._is_removing or is_moved):
             return fact
         marked: StoredFact = {**fact, "superseded": superseded, "proposed": waits}
         if not superseded:

@@ -74,8 +74,9 @@ class StoredFact(TypedDict):
     """Missing if a save does not change it; empty if a save removes it."""
     stated: NotRequired[Literal[True]]
     """Whether a model learnt it."""
-    purged: NotRequired[Literal[True]]
-    """Whether values were purged from it: no import brings them back."""
+    purged: NotRequired[str]
+    """When values were purged from it, a stamp. No import brings them back, nor another save of one
+    of them that was recorded until then."""
     superseded: NotRequired[list[int]]
     """The positions of values that were superseded at once, if the superseding values may have been
     removed from the ledger."""
@@ -401,7 +402,7 @@ class _Fact(TypedDict):
     source: NotRequired[_Source]
     metadata: NotRequired[Annotated[dict[str, Any], AfterValidator(checked_metadata)]]
     stated: NotRequired[Literal[True]]
-    purged: NotRequired[Literal[True]]
+    purged: NotRequired[_Stamp]
     superseded: NotRequired[list[_Count]]
     confirmed: NotRequired[Literal[True]]
     proposed: NotRequired[list[_Count]]

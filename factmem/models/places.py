@@ -60,7 +60,7 @@ class MemorySubject:
             self._check_entities()
             if self.entity.startswith(EVERY):  # no user's name may mean every user
                 raise InputValueError('entity must not begin with "///": see MemorySubject.every')
-            put(self, "entity", checked_name(self.entity, "entity"))
+            put(self, "entity", _checked_entity(self.entity))
 
     def of(self, entity: str, *levels: str) -> "MemorySubject":
         """Return this subject bound to one entity, such as a user's id.
@@ -161,6 +161,23 @@ def levels_of(entity: str) -> tuple[str, ...]:
     if not entity.startswith(_LEVELS):
         return (entity,)
     return tuple(map(_unquoted, entity.removeprefix(_LEVELS).split("/")))
+
+
+def _checked_entity(entity: str) -> str:
+    """Return an entity in the form that `of` makes, or raise `ValueError`.
+
+    Another form, such as "//alice" or "//acme/", would print and match as the entity of its levels
+    and still be another one: erasing the user would leave it.
+    """
+    entity = checked_name(entity, "entity")
+    if entity.startswith(_LEVELS):
+        levels = levels_of(entity)
+        is_made = len(levels) > 1 and all(level.strip() for level in levels)
+        if not is_made or _LEVELS + "/".join(map(_quoted, levels)) != entity:
+            raise InputValueError(
+                'An entity that begins with "//" must be made by of(level, level)'
+            )
+    return entity
 
 
 def _quoted(level: str) -> str:
@@ -352,7 +369,7 @@ def _stored_subject(name: str, entity: str | None) -> MemorySubject:
     put(subject, "prompt_description", "")
     put(subject, "priority_level", LOWEST_PRIORITY)
     put(subject, "per_entity", True)
-    put(subject, "entity", checked_name(entity, "entity"))
+    put(subject, "entity", _checked_entity(entity))
     return subject
 
 

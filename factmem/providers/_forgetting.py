@@ -34,7 +34,7 @@ class Forgetting:
         self._purge = purge
         self._by = present_actor()
         self.left: list[tuple[str, ...]] = []
-        """The facts that still quote and mention purged values."""
+        """The facts and messages that still contain purged values; see `Forgotten`."""
         self.is_over = False
         """Whether nothing is current, but the keywords have ended values."""
         self.former = 0
@@ -47,19 +47,27 @@ class Forgetting:
         self.is_over = not (forgotten or purge) and ledger.knows(condition.names or ())
         if not purge:
             return Change(forget=forgotten, is_whole=condition.is_of_keywords, by=self._by)
-        from factmem.ledger._purging import QuotedValues, purged, turn_without  # slow to import
+        from factmem.ledger._purging import (  # slow to import
+            QuotedValues,
+            message_with,
+            purged,
+            turn_without,
+        )
 
         values = QuotedValues(())
 
         def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
             nonlocal values
             found = purged(entries, condition, now, quotes=purge == "quotes")
-            self.left[:] = [found.quoting, found.mentioning]
+            self.left[:] = [found.quoting, found.mentioning, ()]
             values = found.values
             return found.entries
 
         def turns(entries: Sequence[Entry]) -> Sequence[Entry]:
-            return [turn_without(each, values) for each in entries]
+            rest = [turn_without(each, values) for each in entries]
+            found = [name for each in rest if (name := message_with(each, values)) is not None]
+            self.left[-1] += tuple(found)
+            return rest
 
         return Change(forget=forgotten, edit=edit, turns=turns, by=self._by)
 

@@ -127,18 +127,27 @@ class Forgotten(int):
 
     quoting: tuple[str, ...]
     """The ids of stored facts whose quotes contain a purged value. `forget` the value again with
-    `purge="quotes"`, or forget these facts."""
+    `purge="quotes"`, or forget these facts. After that, the value is only a part of words here."""
     mentioning: tuple[str, ...]
-    """The ids of stored facts whose keyword, description or metadata contains a purged value. A
-    purge does not change these: purge the facts, or save others."""
+    """The ids of stored facts with a purged value in their keyword, description, metadata or actor,
+    in another value, or as a part of a word in the reason of a change. A purge does not change
+    these: purge the facts, or save others."""
+    messages: tuple[str, ...]
+    """The ids of messages that contain a purged value as a part of a word, such as "peanuts" for
+    "peanut". As a word it was removed: remove these messages, or let them stay."""
 
     def __new__(
-        cls, count: int, quoting: Iterable[str] = (), mentioning: Iterable[str] = ()
+        cls,
+        count: int,
+        quoting: Iterable[str] = (),
+        mentioning: Iterable[str] = (),
+        messages: Iterable[str] = (),
     ) -> Self:
         """Create a count; see the class."""
         made = super().__new__(cls, count)
         made.quoting = tuple(quoting)
         made.mentioning = tuple(mentioning)
+        made.messages = tuple(messages)
         return made
 
     @classmethod
@@ -147,7 +156,7 @@ class Forgotten(int):
         given = list(counts)
         left = [
             [each for count in given for each in getattr(count, name, ())]
-            for name in ("quoting", "mentioning")
+            for name in ("quoting", "mentioning", "messages")
         ]
         return cls(sum(given), *left)
 

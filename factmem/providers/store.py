@@ -323,11 +323,9 @@ class FactStore:
             scope: The scope of the facts.
             conditions: What selects the values, such as `concept` and `value`. `ForgetConditions` has
                 all of them.
-            purge: Also rewrite the storage without the values, including the history. Other facts
-                may quote a message that contains a purged value. The result lists them in
-                `quoting`, and `purge="quotes"` removes the values from their quotes. Keywords,
-                descriptions and metadata are not changed. The result lists the facts where one of
-                these contains a purged value in `mentioning`.
+            purge: Also rewrite the storage without the values, including the history, messages and
+                the reasons of changes; `purge="quotes"` also the quotes of other facts. The result
+                says where a value is left: as a part of a word, or in what no purge changes.
 
         Returns:
             The number of values that were current; if none was, of those of `concept` or `concepts`
@@ -415,7 +413,7 @@ class FactStore:
         ones may be stored, and the same call adds the rest.
 
         Raises:
-            ValueError: An entry is invalid.
+            ValueError: An entry is invalid, or was recorded over ten minutes after this moment.
             StorageError: The store failed.
         """
         identity, by = self._enter(subject, scope), present_actor()
@@ -424,9 +422,10 @@ class FactStore:
             return 0
 
         def extend(known: list[Entry], now: str) -> Change:
-            from factmem.ledger._merging import merged  # slow to import
+            from factmem.ledger._merging import check_recorded, merged  # slow to import
 
             found = merged(known, received(entries), by)
+            check_recorded(found.new, now)
             self._check_fitting(identity, known, found.new, now)
             is_edited, is_purge = found.order is not None, found.purged is not None
             edit, turns = found.edit if is_edited else None, found.turns if is_purge else None

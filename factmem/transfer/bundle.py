@@ -51,6 +51,7 @@ from typing_extensions import TypeIs
 from factmem._arguments import expect_function, expect_methods
 from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
 from factmem.errors import InputTypeError, InputValueError, StorageError
+from factmem.ledger._merging import check_recorded
 from factmem.ledger._removal import compacted
 from factmem.ledger._trace import KINDS
 from factmem.ledger.entries import Entry, check_entry
@@ -634,9 +635,9 @@ async def import_facts(
             `places` is not a list of `Place`.
         MemoryAccessError: `into` is a view that does not permit writing to one of the places.
             Nothing was imported.
-        ValueError: The bundle is damaged, truncated or of a later version. The message names the
-        line
-            and quotes none of its content.
+        ValueError: The bundle is damaged, truncated or of a later version; the message names the
+            line and quotes none of its content. Or something in it was recorded or said more than
+            ten minutes after the present moment.
         OSError: The file cannot be read, or not be copied.
         StorageError: The store failed.
     """
@@ -655,6 +656,7 @@ async def import_facts(
             pass
         if (place := contents.refused) is not None:
             await into.replay([], place.subject, place.scope)  # the view raises and reports it
+        check_recorded([{"at": contents.latest}], stamp(system_clock()))
         await run_sync(file.seek, 0)
         reader = BundleReader(file, is_verified=True)
         await run_sync(reader.read_header)
@@ -689,6 +691,8 @@ class _Contents:
     """The number of places to import."""
     refused: Place | None = None
     """The first place that cannot be written."""
+    latest: str = ""
+    """The latest time at which something was recorded or said."""
 
 
 def _verify(
@@ -702,7 +706,10 @@ def _verify(
     while (part := reader.read_part()) is not None:
         place = part.place
         for _ in range(part.lines):
-            reader.read_entry() if part.conversation is None else reader.read_turn()
+            if part.conversation is None:
+                found.latest = max(found.latest, reader.read_entry()["at"])
+            else:
+                found.latest = max(found.latest, stamp(reader.read_turn().said))
             lines += 1
             if lines % _LINES_AT_A_TIME == 0:
                 yield False

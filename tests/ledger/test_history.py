@@ -296,7 +296,7 @@ def test_a_purged_save_leaves_a_stub() -> None:
 
     rest = purged(entries, Condition("k", "b"), stamp(3)).entries
 
-    stub = entry(2, saved(kind="SINGLE", fact_id="two", purged=True))
+    stub = entry(2, saved(kind="SINGLE", fact_id="two", purged=stamp(3)))
     gone: Entry = {"at": stamp(3), "forget": [("k", "two", "")]}
     assert rest == [entries[0], stub, gone]
     assert compacted(left(rest), stamp(3)) == [None, stub, gone]
@@ -312,7 +312,7 @@ def test_an_expired_value_ends_at_its_expiry() -> None:
     assert compacted(entries, stamp(4)) == [None, entries[1]]
     assert purged(entries, Condition("k", "b"), stamp(9)).entries == entries
     entries.append({"at": stamp(6), "forget": [forgotten("b", "two")]})
-    stub = entry(5, saved(kind="SINGLE", fact_id="two", purged=True))
+    stub = entry(5, saved(kind="SINGLE", fact_id="two", purged=stamp(9)))
     gone: Entry = {"at": stamp(6), "forget": [("k", "two", "")]}
     assert purged(entries, Condition("k", "b"), stamp(9)).entries == [entries[0], stub, gone]
 

@@ -67,8 +67,8 @@ def test_a_purge_updates_the_ledger_in_place() -> None:
 
     assert found is not None
     assert [(n, each) for n, each in enumerate(after) if each is not before[n]] == [
-        (1, entry(1, saved(fact_id="f1", keyword="k1", purged=True))),
-        (4, entry(4, saved(fact_id="f4", keyword="k1", purged=True))),
+        (1, entry(1, saved(fact_id="f1", keyword="k1", purged=stamp(10)))),
+        (4, entry(4, saved(fact_id="f4", keyword="k1", purged=stamp(10)))),
         (9, {"at": stamp(9), "forget": [("k1", "f1", ""), ("k1", "f4", "")]}),
     ]
     assert shown(found, stamp(10)) == shown(Ledger(filter(None, after)), stamp(10))

@@ -38,6 +38,7 @@ from factmem.models.places import (
     MemorySubject,
     Place,
 )
+from factmem.models.when import stamp
 from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -433,6 +434,60 @@ async def refused(bundle: bytes) -> str:
     return str(caught.value)
 
 
+class TestForgery:
+    """A digest detects damage. Who edits a bundle can make it anew, so its content is checked."""
+
+    @pytest.mark.parametrize(
+        "entity", ["//", "//alice", "///", "//acme/", "///acme", "//acme//x", "//a%zz", "//a%2f/b"]
+    )
+    async def test_a_name_that_of_cannot_make(self, entity: str) -> None:
+        """It would be shown and matched as another user, and stay when that one is erased."""
+        place = orjson.dumps({"place": ["product", "app", "user", entity], "entries": 1}) + b"\n"
+
+        message = await refused(sealed([HEADER, place, orjson.dumps(ENTRY) + b"\n"]))
+
+        assert "valid place" in message
+
+    async def test_a_user_of_a_tenant(self) -> None:
+        entity = MemorySubject("user", "", 1, per_entity=True).of("ac/me", "100%").entity
+        place = orjson.dumps({"place": ["product", "app", "user", entity], "entries": 1}) + b"\n"
+        bundle = sealed([HEADER, place, orjson.dumps(ENTRY) + b"\n"])
+
+        assert (await import_facts(io.BytesIO(bundle), InMemoryProvider())).new == 1
+
+    @pytest.mark.parametrize("minutes", [11, 60 * 24 * 365, None])
+    async def test_nothing_is_recorded_after_now(self, minutes: int | None) -> None:
+        """All later saves of the place would be recorded then, and none of them would count."""
+        at = "9999-12-31T23:59:59.999999Z"
+        if minutes is not None:
+            at = stamp(datetime.now(UTC) + timedelta(minutes=minutes))
+        lines = [HEADER, PLACE, orjson.dumps({**ENTRY, "at": at}) + b"\n"]
+        store = InMemoryProvider()
+
+        with pytest.raises(ValueError, match="has not reached"):
+            await import_facts(io.BytesIO(sealed(lines)), store)
+        with pytest.raises(ValueError, match="has not reached"):
+            await store.replay([{**ENTRY, "at": at}], USER.of("alice"), AGENT)  # type: ignore[typeddict-item]
+
+        assert await store.places() == []
+
+    async def test_the_clock_of_another_computer_may_be_a_little_fast(self) -> None:
+        at = stamp(datetime.now(UTC) + timedelta(minutes=8))
+        lines = [HEADER, PLACE, orjson.dumps({**ENTRY, "at": at}) + b"\n"]
+
+        assert (await import_facts(io.BytesIO(sealed(lines)), InMemoryProvider())).new == 1
+
+    async def test_no_message_was_said_after_now(self) -> None:
+        talk = b'{"place":["product","my-app","user","alice"],"conversation":"c","entries":1}\n'
+        turn = {"id": "t", "message": {"role": "user", "content": "hi"}}
+        said = {"number": 0, "said": "9999-01-01T00:00:00+00:00", "turn": turn}
+
+        lines = [HEADER, talk, orjson.dumps(said) + b"\n"]
+
+        with pytest.raises(ValueError, match="has not reached"):
+            await import_facts(io.BytesIO(sealed(lines)), InMemoryProvider())
+
+
 class TestDamage:
     async def test_cut_at_every_line(self) -> None:
         """After a full disk or an interrupted copy, the whole bundle is refused."""
@@ -575,7 +630,7 @@ class TestDamage:
 
     async def test_a_line_within_the_budget_is_split_by_the_export(self) -> None:
         """Many facts of one save are several lines of the store, and come back whole."""
-        store = InMemoryProvider()
+        store = InMemoryProvider(clock=Ticking())
         many = [SingleFact(Concept(f"k{number}", ""), "x" * 80) for number in range(600)]
         await store.save_many(many, USER.of("alice"), PRODUCT)
 

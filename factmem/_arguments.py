@@ -4,6 +4,7 @@ A message never contains a value, which may be a key or a user's words. Parts ar
 methods and not by their class.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
@@ -92,6 +93,16 @@ def expect_within(
     if not is_kind or isinstance(value, bool):
         raise InputTypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
     raise InputValueError(f"{name} must be {wanted}: {example}")
+
+
+DATABASE_URL = re.compile(r"(?i)postgres(?:ql)?(?:\+\w+)?://?")
+"""The beginning of the URL of a database. Paths drop one of two slashes."""
+_NO_FOLDER = re.compile(r"[A-Za-z][\w+.-]+:/|\w+=")
+
+
+def is_folder_name(text: str) -> bool:
+    """Return whether a string may name a folder, and no URL or connection string."""
+    return _NO_FOLDER.match(text) is None
 
 
 def expect_path(value: object, name: str, example: str) -> str | PathLike[str]:

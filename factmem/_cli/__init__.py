@@ -3,12 +3,15 @@
 Imports every room below it. Only this room imports `typer` and `rich` (extra `cli`).
 """
 
+import io
+import os
 import sys
 from importlib.util import find_spec
 
 
 def main() -> None:
     """Run the command line and exit the process."""
+    _open_standard_files()
     if missing := [name for name in ("typer", "rich") if find_spec(name) is None]:
         sys.exit(
             f"factmem: the command line needs {' and '.join(missing)}: pip install 'factmem[cli]'"
@@ -16,3 +19,20 @@ def main() -> None:
     from factmem._cli.application import app
 
     app(prog_name="factmem")
+
+
+def _open_standard_files() -> None:
+    """Open closed standard files, and let every terminal show what it can.
+
+    The next file that a process opens gets the number of a closed one: a library that prints would
+    write into the store.
+    """
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(opened)
+    sys.stdin, sys.stdout, sys.stderr = (
+        given or open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - for the whole process
+        for given, mode in ((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w"))
+    )
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: a letter is no error

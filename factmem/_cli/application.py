@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from factmem._cli.commands import ASK, ENV, FILE, TEXT, app, option, with_options
-from factmem._cli.opening import load_concepts, project_of
+from factmem._cli.opening import Project, load_concepts, project_of
 from factmem._cli.options import Options
 from factmem._cli.output import print_line
 
@@ -45,7 +45,10 @@ def _version(wanted: bool) -> None:
 )
 def _options(ctx: typer.Context, **given: Any) -> None:
     """Show, change and move the facts of AI agents, and maintain their store."""
-    project = project_of(Path.cwd())
+    try:
+        project = project_of(Path.cwd())
+    except FileNotFoundError:  # the current folder was removed
+        project = Project()
     keys = {each: given[each] for each in ("key_env", "key_file", "passphrase", "keyring")}
     if not any(keys.values()):
         keys |= {each: getattr(project, each) for each in ("key_env", "key_file", "keyring")}
@@ -54,6 +57,7 @@ def _options(ctx: typer.Context, **given: Any) -> None:
         store_name=given["store_name"] or project.store_name or "default",
         concepts=load_concepts(given["concepts"]),
         place=project.place,
-        embedder=project.embedder,
+        # A file that comes with a clone must not send the facts of another store to its embedder.
+        embedder=project.embedder if project.store and not given["store"] else None,
         **keys,
     )

@@ -4,6 +4,7 @@
 the kind of JSON that the application saved. Commands that remove something call `confirm` first.
 """
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
 from factmem._cli.options import GIVEN, Keyword, Period, confirm
 from factmem._cli.output import Answer, counted
-from factmem._cli.place_names import PlaceWord, find_place, place_name
+from factmem._cli.place_names import PlaceWord, find_place, place_name, whole
 from factmem._cli.targets import Kind, facts_of, known_facts, target_of
 from factmem._cli.times import parse_age, parse_when
 from factmem.models.facts import (
@@ -25,6 +26,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
+from factmem.models.places import Place
 from factmem.models.when import EVER, stamp
 
 
@@ -123,16 +125,44 @@ async def forget(
 
 @command(asks=True)
 async def erase(store: Store, place: PlaceWord) -> None:
-    """Physically delete a place with its whole history, and print the receipt as JSON."""
-    where = await find_place(store, place)
-    confirm(f"Erase {place_name(where)} with its whole history? It cannot be undone.")
+    """Physically delete a place with its whole history, and print the receipt as JSON.
+
+    If the command was killed before it printed the receipt, repeat it with the whole name.
+    """
+    where, erased_at = await _place_or_erased(store, place)
+    if erased_at is None:
+        confirm(f"Erase {place_name(where)} with its whole history? It cannot be undone.")
     receipt = await store.erase(where.subject, where.scope)
     record = {
         "place": place_name(where),
-        "erased_at": stamp(receipt.erased_at),
-        "count": receipt.count,
+        "erased_at": stamp(erased_at or receipt.erased_at),
+        "count": receipt.count if erased_at is None else None,
         "bytes": receipt.bytes,
         "copies_remain": receipt.copies_remain,
         "is_shreddable": receipt.is_shreddable,
     }
     Answer(record).show(as_json=True)  # a receipt is always JSON
+
+
+async def _place_or_erased(store: Store, word: str) -> tuple[Place, datetime | None]:
+    """Return a place; with the time of its erasure if it was erased, and has nothing since.
+
+    A command that was killed before it printed the receipt can so be repeated. The end of a name is
+    enough if a place beside it is left.
+    """
+    try:
+        where = await find_place(store, word)
+    except CommandError as exc:
+        refused = exc
+        beside = {place_name(place).rpartition("/")[0] for place in await store.list_places()}
+        possible = [place for name in beside if (place := whole(f"{name}/{word}")) is not None]
+        possible += [place for place in [whole(word)] if place is not None]
+    else:
+        if await store.list_places(subjects=[where.subject], scopes=[where.scope], limit=1):
+            return where, None
+        possible, refused = [where], CommandError(f"There is no place {word!r}", ExitCode.NOTHING)
+    found = [(each, await store.erased_at(each.subject, each.scope)) for each in possible]
+    known = [(each, at) for each, at in found if at is not None]
+    if len(known) != 1:
+        raise refused
+    return known[0]

@@ -13,6 +13,7 @@ from factmem._cli.opening import Store, load_embedder, load_memory, load_model, 
 from factmem._cli.options import GIVEN, EmbedderName, Reveal, confirm
 from factmem._cli.output import Answer, counted, print_line
 from factmem._cli.place_names import find_place
+from factmem.transfer._outputs import write_whole
 
 if TYPE_CHECKING:  # `factmem.evaluation` is imported by the commands that need it
     from factmem.evaluation._checks import EvalCase
@@ -119,7 +120,7 @@ def run_cases(
         raise CommandError("No case is accepted: use `factmem eval accept`", ExitCode.NOTHING)
     for path in out or ():
         text = report.to_json() if path.endswith(".json") else report.to_html()
-        Path(path).write_text(text, encoding="utf-8")
+        write_whole(path, text)
     code = ExitCode.FAILED if report.failed else ExitCode.OK
     return Answer(report.summary(), *report.to_text().splitlines(), code=code)
 

@@ -11,14 +11,17 @@ from factmem._cli.exits import CommandError
 from factmem._cli.opening import Store
 from factmem._cli.options import confirm
 from factmem._cli.output import Answer, counted
+from factmem._concurrency.file_lock import ORDINARY, try_lock
 from factmem.encryption.key import Key
 from factmem.providers import ProviderKeys
+from factmem.transfer._outputs import is_special, write_whole
 
 
-def _keys(store: Store) -> ProviderKeys:
+async def _keys(store: Store) -> ProviderKeys:
     try:
         return store.keys
     except ValueError:
+        await store.list_places(limit=1)  # of an encrypted store, its key is required
         raise CommandError(
             "The store is not encrypted and has no keys: export it, and import the bundle into a "
             "new store with --key-file"
@@ -27,21 +30,21 @@ def _keys(store: Store) -> ProviderKeys:
 
 async def _answer(done: str, store: Store) -> Answer:
     """Return how many keys open the store now."""
-    ids = await _keys(store).ids()
+    ids = await (await _keys(store)).ids()
     return Answer({"keys": ids}, f"{done}; the store opens with {counted(len(ids), 'key')}")
 
 
 @command(group=keys)
 async def list_(store: Store) -> Answer:
     """List the ids of the keys that open the store."""
-    ids = await _keys(store).ids()
+    ids = await (await _keys(store)).ids()
     return Answer({"keys": ids}, *ids)
 
 
 @command(group=keys, new_key=True)
 async def add(store: Store, key: Key) -> Answer:
     """Add another key that opens the store."""
-    await _keys(store).add(key)
+    await (await _keys(store)).add(key)
     return await _answer("Added the key", store)
 
 
@@ -59,7 +62,7 @@ async def rotate(
     again.
     """
     confirm("Rotate the keys? Only the new key will open the store.")
-    await _keys(store).rotate(key, rewrite=rewrite)
+    await (await _keys(store)).rotate(key, rewrite=rewrite)
     return await _answer("Rotated the keys", store)
 
 
@@ -71,7 +74,7 @@ async def remove(store: Store, key: Key) -> Answer:
     prevent that.
     """
     confirm("Remove the key?")
-    await _keys(store).remove(key)
+    await (await _keys(store)).remove(key)
     return await _answer("Removed the key", store)
 
 
@@ -80,10 +83,22 @@ def generate(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Must not exist.")],
 ) -> Answer:
     """Write a new random key to a file that only its owner can read."""
-    opened = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    text = f"{Key.generate().to_base64()}\n"
+    if is_special(file):
+        write_whole(file, text)
+        return Answer({"file": file})
+    path = os.path.realpath(os.path.expanduser(file))
+    opened = os.open(path, os.O_RDWR | os.O_CREAT | ORDINARY, 0o600)
     with os.fdopen(opened, "r+") as target:
+        try_lock(opened)  # of two commands one writes
         if target.read(1):  # an empty file is what a killed command has left
             raise FileExistsError(EEXIST, "This file exists and is kept", file)
-        os.chmod(file, 0o600)
-        target.write(f"{Key.generate().to_base64()}\n")
+        try:
+            os.chmod(path, 0o600)
+            target.write(text)
+            target.flush()
+            os.fsync(opened)
+        except OSError:
+            os.unlink(path)
+            raise
     return Answer({"file": file}, f"Wrote a new key to {file}")

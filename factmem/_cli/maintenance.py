@@ -9,7 +9,6 @@ The command doctor: problems of a store and the commands that repair them.
 The command stats: the contents of a store and its growth.
 """
 
-import errno
 import json
 import os
 from collections import Counter
@@ -34,25 +33,13 @@ from factmem.models.places import Place
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import ErasureReceipt
 from factmem.providers.storages import Storage
+from factmem.transfer._outputs import write_whole
 
 
 def read_anchor(path: str) -> str:
     """Read an anchor from a file."""
     with open(path, encoding="ascii", errors="replace") as file:
         return file.read().strip()
-
-
-def write_anchor(path: str, anchor: str) -> None:
-    """Write an anchor to a file; never through a link, which may name another file."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        opened = os.open(path, flags, 0o666)
-    except OSError as exc:
-        if exc.errno == errno.ELOOP:
-            raise CommandError(f"{path!r} is a link: pass a file", ExitCode.REFUSED) from None
-        raise
-    with open(opened, "w", encoding="ascii") as file:
-        file.write(f"{anchor}\n")
 
 
 async def read_every_place(store: Store) -> int:
@@ -76,7 +63,7 @@ async def anchor(
     """Print an anchor, the current state of all places. Keep it elsewhere: `verify` compares it."""
     taken = await store.anchor()
     if out is not None:
-        write_anchor(out, taken)
+        write_whole(out, f"{taken}\n")
     return Answer({"anchor": taken}, taken if out is None else f"Wrote the anchor to {out}")
 
 
@@ -169,18 +156,23 @@ def backup(
 ) -> Answer:
     """Copy the store while others use it, check the copy, and write its anchor.
 
-    Nobody waits. The copy of an encrypted store is encrypted.
+    Nobody waits. The copy of an encrypted store is encrypted. If the command was killed after the
+    copy, repeat it: it writes the anchor of the copy.
     """
     options = GIVEN.get()
     _check_is_folder(options)
     path = anchor_file or f"{folder.rstrip('/')}.anchor"
     storage = storage_of(options)
+    is_killed = has_store(folder) and not os.path.exists(path)  # before it wrote the anchor
 
     async def copy(store: Store) -> str:
+        if is_killed:
+            async with LocalFileMemoryProvider(folder, storage=storage) as copied:
+                return await copied.anchor()
         return await local(store, _DATABASE).backup(folder)
 
     anchor = run(copy, storage=storage)
-    write_anchor(path, anchor)
+    write_whole(path, f"{anchor}\n")
     count = anyio.run(_verify_copy, folder, storage, anchor)
     record = {"folder": folder, "places": count, "anchor": path}
     return Answer(record, f"Copied {counted(count, 'place')} to {folder}; its anchor is in {path}")

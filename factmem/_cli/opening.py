@@ -16,6 +16,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 
+from factmem._arguments import is_folder_name
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.options import GIVEN, Options
 from factmem.embedding.base import Embedder
@@ -175,7 +177,10 @@ def ask_passphrase(prompt: str, *, twice: bool) -> str:
 
 
 def _check_no_password(url: str) -> None:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # of an address in brackets
+        raise CommandError("The URL of the store is not valid: postgresql://app@db1/app") from None
     if parts.password is not None or "password" in dict(parse_qsl(parts.query)):
         raise CommandError(
             "The URL contains a password, which other users of this machine can see in the process "
@@ -227,6 +232,8 @@ def project_of(folder: Path) -> Project:
             found: Any = tomllib.loads(file.read_text(encoding="utf-8"))
         except (ValueError, OSError) as exc:
             raise CommandError(f"{file} cannot be read: {exc}") from None
+        except RecursionError:
+            raise CommandError(f"{file} is nested too deeply") from None
         if file.name == "pyproject.toml":
             tools = found.get("tool")
             found = tools.get("factmem") if isinstance(tools, dict) else None
@@ -278,7 +285,7 @@ def _checked(file: Path, found: Any) -> Project:
 
 
 def _path(file: Path, path: str | None) -> str | None:
-    if path is None or path.startswith(("postgresql://", "postgres://")):
+    if path is None or not is_folder_name(path):
         return path
     return str(file.parent / Path(path).expanduser())
 
@@ -299,12 +306,27 @@ def _load_object(
         # could replace a module that factmem has yet to import, and would see its keys.
         sys.path.append("")
     try:
-        found = getattr(import_module(module), name)
+        with _printing_to_stderr():
+            found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as exc:
         raise CommandError(f"{option} {named}: {exc}") from None
     if not is_right(found):
         raise CommandError(f"{option} {named} must be {expected}, not {type(found).__name__}")
     return found
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """Keep out of the output what a module of the application prints, also by other programs."""
+    sys.stdout.flush()
+    with redirect_stdout(sys.stderr):
+        kept = os.dup(1)
+        os.dup2(2, 1)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def load_concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:

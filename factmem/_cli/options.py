@@ -1,5 +1,6 @@
 """Options of the `factmem` command: the global ones, and those that commands share."""
 
+import os
 import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -8,6 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from factmem._arguments import DATABASE_URL, is_folder_name
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.output import is_terminal, print_error
 from factmem.models._display import shown
@@ -42,7 +44,7 @@ class Options:
     @property
     def is_database(self) -> bool:
         """Whether the store is in PostgreSQL."""
-        return self.location.startswith(("postgresql://", "postgres://"))
+        return DATABASE_URL.match(self.location) is not None
 
     @property
     def location(self) -> str:
@@ -56,7 +58,14 @@ class Options:
                 "Pass the store before the command, factmem --store PATH ..., set FACTMEM_STORE, or "
                 'write it into factmem.toml: store = "PATH"'
             )
-        return self.store
+        if DATABASE_URL.match(self.store):
+            return self.store
+        if not is_folder_name(self.store):
+            raise CommandError(
+                "The store must be a folder or a URL, --store postgresql://app@db1/app; write ./ before "
+                "the name of a folder that looks like something else"
+            )
+        return os.path.expanduser(self.store)
 
     def concept(self, keyword: str) -> Concept[Any, Any] | None:
         """Return the application's concept of a keyword, if there is one."""

@@ -54,7 +54,8 @@ def parse_place(word: str) -> Place:
         raise CommandError(f"{exc}: {_EXAMPLE}") from None
 
 
-def _whole(word: str) -> Place | None:
+def whole(word: str) -> Place | None:
+    """Return the place with a whole name; None if the string is no such name."""
     try:
         return parse_place(word)
     except CommandError:
@@ -72,10 +73,10 @@ async def find_place(store: Store, word: str, *, creates: bool = False) -> Place
     Raises:
         CommandError: There is no such place, or there are several.
     """
-    whole = _whole(word)
+    named = whole(word)
     # A store may have a million places. Looking for one takes no longer than in a small store.
-    if whole and await store.list_places(subjects=[whole.subject], scopes=[whole.scope], limit=1):
-        return whole
+    if named and await store.list_places(subjects=[named.subject], scopes=[named.scope], limit=1):
+        return named
     known = {place_name(place): place for place in await store.list_places()}
     ends = [name for name in known if name.endswith(f"/{word}")]
     if len(ends) == 1:
@@ -90,7 +91,7 @@ async def find_place(store: Store, word: str, *, creates: bool = False) -> Place
         last[each] for each in get_close_matches(word, last, 3)
     ]
     hint = f"did you mean {' or '.join(near)}?" if near else "`places` lists all"
-    what = "has this name" if whole else "ends with this name"
+    what = "has this name" if named else "ends with this name"
     raise CommandError(f"{word!r}: no place {what}: {hint}", ExitCode.NOTHING)
 
 

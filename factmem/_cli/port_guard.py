@@ -115,7 +115,7 @@ class PortGuard:
         except UnicodeDecodeError:
             return None
         if headers:
-            return headers[0].removeprefix("Bearer ") if _is_bearer(headers) else None
+            return headers[0][len("Bearer ") :] if _is_bearer(headers) else None
         if self._entrance is not None and scope.get("path") == self._entrance:
             tokens = query.get("token", [])
         else:
@@ -124,7 +124,7 @@ class PortGuard:
 
 
 def _is_bearer(headers: list[str]) -> bool:
-    return len(headers) == 1 and headers[0].startswith("Bearer ")
+    return len(headers) == 1 and headers[0].lower().startswith("bearer ")
 
 
 def _cookies(headers: list[str], name: str) -> list[str]:

@@ -63,7 +63,7 @@ async def show(
 ) -> Answer:
     """Show the current and the planned facts of a place, or those of one keyword."""
     where, then = await find_place(store, place), parse_when(valid_at)
-    facts = await facts_of(store, where, keyword, parse_time(as_of), valid_at=then)
+    facts = await facts_of(store, where, keyword, parse_time(as_of, is_end=True), valid_at=then)
     planned: list[AnyFact] = []
     if as_of is None and then is None:
         ledger = Ledger(await store.entries(where.subject, where.scope))

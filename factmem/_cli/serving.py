@@ -118,6 +118,7 @@ def mcp(
     from factmem.memory.agent_memory import AgentMemory
 
     async def work(store: Store) -> None:
+        await store.list_places(limit=1)  # a missing key is an error of the command, not of a call
         scopes = MemoryScopesProfile(product=product)
         memory = AgentMemory(store, scopes=scopes, subjects=[_USER.of(user)])
         server = memory_server(memory.view(read_only=read_only))
@@ -142,8 +143,15 @@ async def _serve_stdio(server: "Server[Any]") -> None:
     from mcp_types.jsonrpc import JSONRPCError
     from pydantic import ValidationError
 
+    # What the application prints would be no message. The descriptor is the SDK's from here on.
+    protocol = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
     send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
+    async with (
+        stdio_server(stdout=anyio.wrap_file(protocol)) as (incoming, outgoing),
+        anyio.create_task_group() as tasks,
+    ):
 
         async def relay() -> None:
             async with send:

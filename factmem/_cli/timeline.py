@@ -35,7 +35,7 @@ async def log(
     limit: Limit = 50,
 ) -> Answer:
     """Show what was saved, proposed, confirmed and forgotten, by whom, newest first."""
-    begin, end = parse_time(since), parse_time(until)
+    begin, end = parse_time(since), parse_time(until, is_end=True)
     first, last = stamp(begin) if begin else "", stamp(end) if end else None
     found: list[FactChange] = []
     for each in await store.list_places() if place is None else [await find_place(store, place)]:
@@ -128,7 +128,7 @@ async def diff(
     ] = None,
 ) -> Answer:
     """Compare the facts of a place at two times."""
-    first, second = parse_time(then), parse_time(now)
+    first, second = parse_time(then, is_end=True), parse_time(now, is_end=True)
     where = await find_place(store, place)
 
     async def values(when: datetime | None) -> list[tuple[str, JsonValue]]:

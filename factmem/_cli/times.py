@@ -1,6 +1,6 @@
 """Times and time spans: typed ones, such as 30d and 2026-03-01, and those in tables."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from factmem._cli.exits import CommandError
 from factmem.models.when import When
@@ -23,8 +23,12 @@ def parse_age(text: str) -> timedelta:
         raise CommandError("The time span is too long: use one such as 30d") from None
 
 
-def parse_time(text: str | None) -> datetime | None:
+def parse_time(text: str | None, *, is_end: bool = False) -> datetime | None:
     """Parse a time, a day in UTC, or a time span before now; None for None.
+
+    Args:
+        text: The typed string.
+        is_end: Whether a day means its last moment, as its hours belong to it, and not its first.
 
     Raises:
         CommandError: The string is none of these.
@@ -33,6 +37,8 @@ def parse_time(text: str | None) -> datetime | None:
         return None
     try:
         when = datetime.fromisoformat(text)
+        if is_end and _is_day(text):
+            when += timedelta(days=1, microseconds=-1)
     except ValueError:
         try:
             return datetime.now(UTC) - parse_age(text)
@@ -41,6 +47,14 @@ def parse_time(text: str | None) -> datetime | None:
                 "A time must be a day, a time or a time span: 2026-03-01, 2026-03-01T09:30Z, 7d"
             ) from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_when(text: str | None) -> When | None:

@@ -49,6 +49,7 @@ from factmem.models.facts import (
 from factmem.models.places import Place
 from factmem.providers.results import ErasureReceipt
 from factmem.transfer._inputs import DamagedError, json_values, opened
+from factmem.transfer._outputs import is_special
 from factmem.transfer._rows import lines_of
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.reports import ImportProblem, ImportReport
@@ -326,7 +327,9 @@ PlaceOptions = Annotated[
 @command()
 async def export(
     store: Store,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Replaced if it exists.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file is replaced; a pipe is written to.")
+    ],
     place: PlaceOptions = None,
     with_history: Annotated[bool, typer.Option("--history/--no-history")] = True,
     reveal: Reveal = False,
@@ -349,7 +352,8 @@ async def export(
     entries = counted(report.entries, "entry", "entries")
     turns = f" and {counted(report.turns, 'message')}" if report.turns else ""
     places = counted(len(report.places), "place")
-    return Answer(record, f"Wrote {places}, {entries}{turns} to {file}")
+    words = f"Wrote {places}, {entries}{turns} to {file}"
+    return Answer(record, Problem(words) if is_special(file) else words)
 
 
 @command()

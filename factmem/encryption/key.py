@@ -140,16 +140,19 @@ class Key:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> "Key":
-        """Return the base64 key in a file that only its owner can read.
+        """Return the base64 key in a file that only its owner can read, or that nobody can write.
+
+        The latter is how containers mount secrets (mode 0440 or 0444): who may read them is decided
+        outside of the file.
 
         Raises:
             KeyRequiredError: The file does not exist.
-            PermissionError: Its group or others may read it.
+            PermissionError: Its group or others may read it, and somebody may write it.
             TypeError: `path` is not a path.
             ValueError: Its content is not a key.
         """
         expect_path(path, "path", 'Key.from_file("factmem.key")')
-        file = Path(path)
+        file = Path(path).expanduser()
         try:
             with file.open("rb") as opened:
                 # The mode of what is read, also if the path is replaced at this moment.
@@ -159,10 +162,11 @@ class Key:
             raise KeyRequiredError(
                 f"There is no key file {str(file)!r}: `factmem keys generate` writes one"
             ) from None
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        is_mounted = not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+        if mode & (stat.S_IRWXG | stat.S_IRWXO) and not is_mounted:
             raise PermissionError(
                 f"The key file {str(file)!r} can be read by others: chmod 600 it, and change "
-                f"the key if others may have read it"
+                f"the key if others may have read it; a secret of a container has mode 440 or 444"
             )
         try:
             return cls.from_base64(text)
@@ -189,16 +193,22 @@ class Key:
                 "Keys in the system's keyring need the package 'keyring': "
                 "pip install 'factmem[keyring]'"
             ) from None
-        text = keyring.get_password(service, name)
+        try:
+            text = keyring.get_password(service, name)
+            if text is None and create:
+                keyring.set_password(service, name, cls.generate().to_base64())
+                # Read back, because another process may have stored a key meanwhile.
+                text = keyring.get_password(service, name) or ""
+        except Exception as exc:  # noqa: BLE001
+            # Each keyring service raises errors of its own, which may quote what was asked for.
+            raise KeyRequiredError(
+                f"The system's keyring cannot be used ({type(exc).__name__}): use a key file or an "
+                "environment variable where there is none, as in containers"
+            ) from None
         if text is None:
-            if not create:
-                raise KeyRequiredError(
-                    f"The keyring has no entry {name!r} of {service!r}: pass create=True to make "
-                    f"one"
-                )
-            keyring.set_password(service, name, cls.generate().to_base64())
-            # Read back, because another process may have stored a key meanwhile.
-            text = keyring.get_password(service, name) or ""
+            raise KeyRequiredError(
+                f"The keyring has no entry {name!r} of {service!r}: pass create=True to make one"
+            )
         return cls.from_base64(text)
 
     def to_base64(self) -> str:

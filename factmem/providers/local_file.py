@@ -13,8 +13,9 @@ from pathlib import Path
 
 from anyio import CancelScope
 
-from factmem._arguments import kind_of
+from factmem._arguments import is_folder_name, kind_of
 from factmem.encryption.key_file import KeyFile
+from factmem.errors import InputValueError
 from factmem.ledger.entries import Entry
 from factmem.models._display import Displayed
 from factmem.models.places import DEFINITIONS, Identity, Place
@@ -252,6 +253,11 @@ def _folder_of(root: str | os.PathLike[str]) -> Path:
         raise TypeError(
             f"root must be a path, not {kind_of(root)}: LocalFileMemoryProvider('memory')"
         )
+    if not is_folder_name(path):
+        raise InputValueError(
+            "root must be a folder, and this names a database: use PostgresMemoryProvider(url), or "
+            "begin the name of a folder with ./"
+        )
     if not path:
         raise ValueError("root must not be empty: pass a folder, or '.' for the current one")
     try:
@@ -260,7 +266,10 @@ def _folder_of(root: str | os.PathLike[str]) -> Path:
         is_possible = False
     if not is_possible:
         raise ValueError("root must not have a character that no path can have, such as NUL")
-    return Path(path)
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputValueError("root begins with ~, and this user has no home folder") from None
 
 
 def _storage_of(storage: Storage | None) -> Storage:

@@ -20,7 +20,7 @@ from factmem.providers._arguments import check_span
 from factmem.providers._backend import ServerClock, StoreClock
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.database import PostgresDatabase
-from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
+from factmem.providers._postgres.driver import Pool, checked_dsn, is_pool
 from factmem.providers._postgres.vector_spaces import VectorSpaces
 from factmem.providers._postgres.words import TsWords
 from factmem.providers._sql.places import FACT_BYTES
@@ -181,8 +181,7 @@ class PostgresMemoryProvider(SqlStore):
 
 def _checked_source(given: str | Pool) -> str | Pool:
     if isinstance(given, str):
-        check_dsn(given)
-        return given
+        return checked_dsn(given)
     if not is_pool(given):
         raise TypeError(
             f"dsn_or_pool must be a connection string or a pool, not {kind_of(given)}: {_EXAMPLE}"

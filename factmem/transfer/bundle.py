@@ -32,12 +32,10 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequen
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from errno import EISDIR
 from functools import partial
 from hashlib import sha256
 from io import TextIOBase
 from operator import itemgetter
-from secrets import token_hex
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, BinaryIO, NamedTuple, NoReturn, TypeAlias
@@ -49,7 +47,6 @@ from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
 
 from factmem._arguments import expect_function, expect_methods
-from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
 from factmem.errors import InputTypeError, InputValueError, StorageError
 from factmem.ledger._merging import check_recorded
 from factmem.ledger._removal import compacted
@@ -64,6 +61,7 @@ from factmem.models.when import TimeProvider, stamp, system_clock, utc
 from factmem.providers.conversations import NewTurn, Turn, new_turn
 from factmem.providers.results import ErasureReceipt
 from factmem.providers.store import FactStore
+from factmem.transfer._outputs import Output
 from factmem.transfer._rows import (
     MOST_BYTES,
     check_store,
@@ -84,10 +82,6 @@ BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
 _MOST_IN_MEMORY = 64 * 1024 * 1024
 """A larger bundle is copied to an unnamed file in the folder for temporary files. The verified bytes
 are the imported bytes, whatever happens to the file in between."""
-
-_DRAFT, _SUFFIX = ".factmem-", ".tmp"
-_OPEN_FILES = "/proc/self/fd"
-"""Linux has a path here for each open file. An unnamed file can be linked from it."""
 
 
 @asynccontextmanager
@@ -116,7 +110,7 @@ async def open_target(target: BundleFile) -> AsyncGenerator[BinaryIO]:
         yield target
         await run_sync(target.flush)
         return
-    draft = await run_sync(_Draft, os.fspath(target))
+    draft = await run_sync(Output, os.fspath(target))
     try:
         yield draft.file
         await run_sync(draft.publish)
@@ -129,88 +123,6 @@ def _check_binary(file: object, *methods: str) -> None:
     if isinstance(file, TextIOBase):
         raise InputTypeError("file must be open in binary mode: open(path, 'rb')")
     expect_methods(file, methods, "file", "a path, 'facts.jsonl', or io.BytesIO()")
-
-
-class _Draft:
-    """A new file that is unnamed, or has a hidden name, until `publish` moves it to its path.
-
-    An unnamed file leaves nothing behind when the process is killed. Where the system does not
-    support these, the draft is locked while it is written, so that the next export can distinguish
-    it from a leftover.
-    """
-
-    def __init__(self, path: str) -> None:
-        if os.path.isdir(path):
-            raise IsADirectoryError(EISDIR, "A bundle must be a file, and this is a folder", path)
-        self._path = path
-        self._folder = os.path.dirname(path) or "."
-        self._draft = os.path.join(self._folder, f"{_DRAFT}{token_hex(8)}{_SUFFIX}")
-        _remove_leftovers(self._folder)
-        fd = _open_unnamed(self._folder)
-        self._is_named = fd is None
-        if fd is None:
-            fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        self.file: BinaryIO = os.fdopen(fd, "wb")
-        with suppress(OSError):  # without locks a leftover stays; nothing else depends on them
-            try_lock(fd)
-
-    def publish(self) -> None:
-        """Replace the file at the path by this one, durably."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        if not self._is_named:
-            self._name()
-        self.file.close()  # Windows replaces no file by an open one
-        os.replace(self._draft, self._path)
-        sync_folder(self._folder)
-
-    def _name(self) -> None:
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            # Python follows the link to the open file only if src_dir_fd is passed too.
-            opened = f"{_OPEN_FILES}/{self.file.fileno()}"
-            os.link(opened, self._draft, src_dir_fd=folder, follow_symlinks=True)
-        finally:
-            os.close(folder)
-
-    def discard(self) -> None:
-        """Close the draft, and remove it if it was not published."""
-        with suppress(OSError):  # the write that failed first has already raised
-            self.file.close()
-        with suppress(FileNotFoundError):
-            os.unlink(self._draft)
-
-
-def _open_unnamed(folder: str) -> int | None:
-    """Open an unnamed file in a folder; return None if the system does not support this."""
-    unnamed = getattr(os, "O_TMPFILE", None)
-    if unnamed is None or not os.path.isdir(_OPEN_FILES):
-        return None
-    try:
-        return os.open(folder, os.O_WRONLY | unnamed, 0o600)
-    except OSError:  # not on this file system; a missing folder raises again in the caller
-        return None
-
-
-def _remove_leftovers(folder: str) -> None:
-    """Remove the drafts of killed exports: drafts that no process has locked."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        if name.startswith(_DRAFT) and name.endswith(_SUFFIX):
-            with suppress(OSError):
-                _remove_unlocked(os.path.join(folder, name))
-
-
-def _remove_unlocked(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | ORDINARY)
-    try:
-        try_lock(fd)
-        os.unlink(path)
-    finally:
-        os.close(fd)
 
 
 _LONGEST_GAP = 100_000

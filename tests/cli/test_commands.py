@@ -1,8 +1,11 @@
 """Commands on plain and encrypted stores: results, refusals, exit codes."""
 
 import json
+import os
 import re
+import resource
 import shutil
+import signal
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -134,17 +137,41 @@ def test_a_tenants_user_is_a_place_of_five_names(tmp_path: Path) -> None:
     assert parse_place(names[0]).subject.levels == ("acme/eu", "alice")
 
 
-def test_an_anchor_is_not_written_through_a_link(tmp_path: Path) -> None:
-    """The link may name a file of somebody else."""
+def test_outputs_replace_no_link_and_no_pipe(tmp_path: Path) -> None:
+    """As root, an export to /dev/stdout replaced the device. What a link names is written whole."""
     store = ["--store", str(tmp_path / "memory")]
     call(*store, "set", ALICE, "age", "36", "--type", "integer")
-    other, link = tmp_path / "other", tmp_path / "link"
-    other.write_text("kept")
-    link.symlink_to(other)
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for command in (["anchor", "--out"], ["export"], ["keys", "generate"]):
+        other = tmp_path / command[0]
+        link.unlink(missing_ok=True)
+        link.symlink_to(other)
+        call(*store, *command, str(link))
+        assert (link.is_symlink(), other.stat().st_size > 40) == (True, True)
 
-    call(*store, "anchor", "--out", str(link), code=ExitCode.REFUSED)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # a writer does not wait for it
+        call(*store, *command, str(pipe))
+        assert (len(os.read(reader, 65_536)) > 40, pipe.is_fifo()) == (True, True)
+        os.close(reader)
 
-    assert other.read_text() == "kept"
+
+def test_what_could_not_be_written_whole_is_not_left(tmp_path: Path) -> None:
+    """A key of which a part is missing opens nothing, and a bundle cannot be imported."""
+    store = ["--store", str(tmp_path / "memory")]
+    call(*store, "set", ALICE, "age", "36", "--type", "integer")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        for command in (["anchor", "--out"], ["export"], ["keys", "generate"]):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
+            call("--store", str(tmp_path / "memory"), *command, str(folder / "x"), code=1)
+            assert [*folder.iterdir()] == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
 
 
 @pytest.mark.parametrize("command", ["show", "history", "why", "recall"])
@@ -645,9 +672,62 @@ def test_a_key_file_is_written_once(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "elsewhere")
 
     assert "exists" in call("keys", "generate", str(file), code=ExitCode.FAILED)
+    call("keys", "generate", str(link))
     call("keys", "generate", str(link), code=ExitCode.FAILED)
 
-    assert (file.read_text(), (tmp_path / "elsewhere").exists()) == (key, False)
+    made = tmp_path / "elsewhere"
+    assert (file.read_text(), link.is_symlink()) == (key, True)
+    assert (len(made.read_text()), made.stat().st_mode & 0o777) == (45, 0o600)
+
+
+def test_a_killed_erase_and_a_killed_backup_are_repeated(tmp_path: Path) -> None:
+    """The receipt and the anchor are evidence, and the first command did not print them."""
+    store, copy = ["--store", str(tmp_path / "memory")], tmp_path / "copy"
+    for name in ("alice", "bob"):
+        call(*store, "set", f"product/my-app/user/{name}", "age", "36", "--type", "integer")
+    call(*store, "backup", str(copy))
+    anchor = Path(f"{copy}.anchor")
+    first = anchor.read_text()
+    anchor.unlink()
+    assert ask(*store, "backup", str(copy))["places"] == 2
+    assert anchor.read_text() == first
+    call(*store, "backup", str(copy), code=ExitCode.USAGE)  # it has an anchor
+
+    receipt = json.loads(call(*store, "erase", "alice", "--yes"))
+    for word in ("alice", "product/my-app/user/alice"):
+        again = json.loads(call(*store, "erase", word))
+        assert (again["place"], again["erased_at"]) == (receipt["place"], receipt["erased_at"])
+    call(*store, "erase", "carol", "--yes", code=ExitCode.NOTHING)
+
+
+def test_a_day_includes_its_hours(tmp_path: Path) -> None:
+    """A day was its first moment: nothing of it was shown. Days are in UTC."""
+    store, file = ["--store", str(tmp_path / "m")], tmp_path / "rows.csv"
+    file.write_text(
+        "place,keyword,value,type,timestamp\n"
+        f"{ALICE},city,Busan,text,2026-03-30T23:59:59Z\n{ALICE},city,Seoul,text,2026-03-31T23:59:59Z\n"
+    )
+    call(*store, "import", str(file))
+    assert ask(*store, "show", ALICE, "--as-of", "2026-03-31")[0]["value"] == "Seoul"
+    assert ask(*store, "show", ALICE, "--as-of", "2026-03-31T00:00")[0]["value"] == "Busan"
+    log = ask(*store, "log", "--since", "2026-03-31", "--until", "2026-03-31")
+    assert [each["values"] for each in log] == [["Seoul"]]
+    changes = ask(*store, "diff", ALICE, "2026-03-30", "2026-03-31")
+    assert [each["value"] for each in changes] == ["Busan", "Seoul"]
+
+
+def test_a_url_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt URL made a folder on the local disk; ~ is the home."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for url in ("http://db/app", "mysql://db/app", "host=db dbname=app", "sqlite:///m.db"):
+        said = call("--store", url, "set", ALICE, "age", "1", code=ExitCode.USAGE)
+        assert "must be a folder or a URL" in said
+    with pytest.raises(ValueError, match="names a database"):
+        LocalFileMemoryProvider("postgresql://db/app")
+    assert not [*tmp_path.iterdir()]
+    call("--store", "~/memory", "set", ALICE, "age", "1", "--type", "integer")
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
 def test_a_whole_name_lists_no_other_places(

@@ -216,6 +216,30 @@ class TestKey:
         file.chmod(0o600)
         assert Key.from_file(file) == Key(SECRET)
 
+    def test_a_file_that_nobody_can_write_is_a_mounted_secret(self, tmp_path: Path) -> None:
+        """Docker mounts secrets with mode 0444 and Kubernetes with 0440, and nobody can change that."""
+        file = tmp_path / "factmem"
+        file.write_text(Key(SECRET).to_base64())
+        for mode in (0o400, 0o440, 0o444, 0o600):
+            file.chmod(mode)
+            assert Key.from_file(file) == Key(SECRET)
+        for mode in (0o640, 0o644, 0o460):
+            file.chmod(mode)
+            with pytest.raises(PermissionError, match="chmod 600"):
+                Key.from_file(file)
+
+    def test_a_machine_without_a_keyring_is_an_error_of_the_library(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The package raises errors of its own, which no caller of this library expects."""
+
+        def fail(*_: str) -> str:
+            raise RuntimeError("No recommended backend was available for factmem agent")
+
+        monkeypatch.setattr(keyring, "get_password", fail)
+        with pytest.raises(KeyRequiredError, match=r"cannot be used \(RuntimeError\)"):
+            Key.from_keyring("factmem", "agent", create=True)
+
     def test_it_comes_from_the_keyring(self) -> None:
         """It is created once on request, and then stays."""
         before = keyring.get_keyring()

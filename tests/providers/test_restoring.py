@@ -185,15 +185,20 @@ async def test_drafts_of_killed_processes_are_removed(tmp_path: Path, root: Path
     """They have what is erased later; the draft of a living one stays."""
     from factmem.providers._sqlite.copies import Draft
 
-    dead, alive = tmp_path / ".copy-0.tmp", Draft(tmp_path / "copy")
-    dead.mkdir()
-    (dead / "facts.db").write_bytes(b"old")
+    dead, alive = tmp_path / f".copy-{'0' * 16}.tmp", Draft(tmp_path / "copy")
+    mine, link = tmp_path / ".copy-old.tmp", tmp_path / f".copy-{'1' * 16}.tmp"
+    for folder in (dead, mine):
+        folder.mkdir()
+        (folder / "facts.db").write_bytes(b"old")
+    (dead / "draft").touch()
+    link.symlink_to(mine)
     async with LocalFileMemoryProvider(root) as store:
         await store.save(languages("java"), ALICE, AGENT)
 
         await store.backup(tmp_path / "copy")
 
     assert not dead.exists()
+    assert os.listdir(mine) == ["facts.db"]  # another name, or a link: no draft
     assert alive.folder.exists()
     alive.close()
     assert not alive.folder.exists()

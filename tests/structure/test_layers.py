@@ -51,7 +51,7 @@ SHARED = {
     "prompt": {"_escaping", "_transcript"},
     "providers": {"_four_methods", "_reader", "_sql.store", "_view"},
     "recall": {"_documents", "_place_cache", "_search", "_turn_search"},
-    "transfer": {"_inputs", "_rows"},
+    "transfer": {"_inputs", "_outputs", "_rows"},
 }
 """Private modules that other rooms import: no part of the API, and no secret of their room either."""
 

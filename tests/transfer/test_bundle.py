@@ -44,6 +44,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.providers.store import FactStore
+from factmem.transfer import _outputs
 from factmem.transfer import bundle as _bundle_files
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.reports import ExportReport
@@ -705,7 +706,7 @@ def _killed_export(target: Path) -> None:
     """Start an export in another process, and kill it."""
     child = os.fork()
     if not child:  # pragma: no cover - it is killed
-        draft = _bundle_files._Draft(str(target))
+        draft = _outputs.Output(str(target))
         draft.file.write(b"secret")
         draft.file.flush()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -737,7 +738,7 @@ class TestKilledExports:
     ) -> None:
         """Linux removes it at once; elsewhere the next export to the folder does."""
         if not has_unnamed_files:
-            monkeypatch.setattr(_bundle_files, "_open_unnamed", lambda folder: None)
+            monkeypatch.setattr(_outputs, "_open_unnamed", lambda folder: None)
         target = tmp_path / "facts.jsonl"
         _killed_export(target)
 
@@ -750,8 +751,8 @@ class TestKilledExports:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its draft is locked."""
-        monkeypatch.setattr(_bundle_files, "_open_unnamed", lambda folder: None)
-        one = _bundle_files._Draft(str(tmp_path / "one.jsonl"))
+        monkeypatch.setattr(_outputs, "_open_unnamed", lambda folder: None)
+        one = _outputs.Output(str(tmp_path / "one.jsonl"))
         one.file.write(b"one")
 
         await export_facts(await full_store(), tmp_path / "two.jsonl")

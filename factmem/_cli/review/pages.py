@@ -256,7 +256,8 @@ class Pages:
             raise CommandError("Choose a user first", ExitCode.NOTHING)
         then, now = (request.query_params.get(name, "") for name in ("then", "now"))
         reading = await self._desk.reading(place)
-        first, second = parse_time(then or "7d"), parse_time(now or "0s")
+        first = parse_time(then or "7d", is_end=True)
+        second = parse_time(now or "0s", is_end=True)
         assert first is not None  # noqa: S101 - it is None only for None
         assert second is not None  # noqa: S101
         before, after = reading.rows_at(first), reading.rows_at(second)

@@ -42,6 +42,10 @@ _LISTS = ("host", "hostaddr", "port")
 """Parameters that may hold several values, separated by commas."""
 
 
+_UTF8 = {"client_encoding": "UTF8"}
+"""Before that of the environment or the server: with SQL_ASCII texts would come back as bytes."""
+
+
 def connect(dsn: str, seconds: float) -> Any:
     """Return a new connection to the host of a DSN that accepts writes.
 
@@ -56,7 +60,7 @@ def connect(dsn: str, seconds: float) -> Any:
         "target_session_attrs": "read-write",
         "tcp_user_timeout": max(1, int(seconds * 1000)),
     }
-    addresses = list(_addresses({**options, **given}))
+    addresses = list(_addresses({**options, **given, **_UTF8}))
     deadline = time.monotonic() + seconds
     failed: list[str] = []
     for number, address in enumerate(addresses):

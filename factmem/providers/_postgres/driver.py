@@ -13,7 +13,8 @@ from math import inf
 from types import ModuleType
 from typing import Any, Protocol
 
-from factmem.errors import MissingExtraError
+from factmem._arguments import DATABASE_URL
+from factmem.errors import InputValueError, MissingExtraError
 from factmem.providers._sql.session import Row
 
 
@@ -71,16 +72,31 @@ def is_pool(value: object) -> bool:
     return not isinstance(value, type) and all(callable(getattr(value, n, None)) for n in names)
 
 
-def check_dsn(dsn: str) -> None:
-    """Raise ValueError unless libpq can parse a connection string; its text is not quoted."""
+def checked_dsn(dsn: str) -> str:
+    """Return a connection string for libpq; an error does not quote it.
+
+    Raises:
+        InputValueError: libpq cannot parse it, or would take a part of the password for a port.
+    """
     psycopg = driver()
+    dsn = DATABASE_URL.sub("postgresql://", dsn, count=1)  # also one for SQLAlchemy
+    if DATABASE_URL.match(dsn):
+        whole, *query = dsn.split("?", 1)
+        scheme, _, rest = whole.partition("://")
+        before, at, host = rest.rpartition("@")
+        if at and "/" in before:
+            raise InputValueError("The user or password of the URL has a /: write %2F for it")
+        if at:  # libpq would take the end of a password with an @ for the host, and quote it
+            before = before.replace("@", "%40")
+        dsn = "?".join([f"{scheme}://{before}{at}{host}", *query])
     try:
         psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        raise ValueError(
+        raise InputValueError(
             "dsn must be a libpq connection string: "
             '"host=db1,db2 dbname=app user=app" or "postgresql://app@db1/app"'
         ) from None
+    return dsn
 
 
 class Session:

@@ -4,6 +4,7 @@ Copying the files of an open database in another way may miss its log.
 """
 
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from factmem._concurrency.file_lock import refusal, sync_folder, try_lock
+from factmem._concurrency.file_lock import ORDINARY, refusal, sync_folder, try_lock
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
@@ -102,13 +103,14 @@ class Draft:
         self.folder = target.parent / f".{target.name}-{token_hex(8)}.tmp"
         with _writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
+            left = re.compile(rf"\.{re.escape(target.name)}-[0-9a-f]{{16}}\.tmp")
             for other in target.parent.glob(f".{escape(target.name)}-*.tmp"):
-                with suppress(OSError):
-                    # Refused for a draft whose process is alive.
-                    os.close(_locked(other))
-                    shutil.rmtree(other, ignore_errors=True)
+                if left.fullmatch(other.name) and not other.is_symlink():
+                    with suppress(OSError):  # it is no draft, or its process is alive
+                        os.close(_locked(other))
+                        shutil.rmtree(other, ignore_errors=True)
             self.folder.mkdir(mode=0o700)
-            self._lock = _locked(self.folder)
+            self._lock = _locked(self.folder, os.O_CREAT | os.O_EXCL)
 
     def publish(self, target: Path, mode: int = 0o700) -> None:
         """Give the folder its name, when it is complete."""
@@ -125,9 +127,9 @@ class Draft:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _locked(folder: Path) -> int:
+def _locked(folder: Path, flags: int = 0) -> int:
     """Return a descriptor with a lock on a draft, until it is closed; raise if it is alive."""
-    fd = os.open(folder / _ALIVE, os.O_RDWR | os.O_CREAT, 0o600)
+    fd = os.open(folder / _ALIVE, os.O_RDWR | ORDINARY | flags, 0o600)
     try:
         try_lock(fd)
     except BaseException:

@@ -55,7 +55,19 @@ _NETWORK = frozenset(
         # of FUSE: the kernel adds the prefix "fuse."
         *("sshfs", "curlftpfs", "rclone", "gvfsd-fuse", "davfs2", "ceph-fuse", "mfs", "moosefs"),
         *("lizardfs", "seaweedfs", "juicefs", "s3fs", "goofys", "mountpoint-s3", "gcsfuse"),
-        *("blobfuse", "blobfuse2", "vmhgfs-fuse"),
+        *("blobfuse", "blobfuse2"),
+        # shared by a virtual machine with its host, where SQLite's shared memory is not coherent
+        *(
+            "virtiofs",
+            "virtio-fs",
+            "grpcfuse",
+            "osxfs",
+            "fakeowner",
+            "vboxsf",
+            "prl_fs",
+            "prl_fs_fuse",
+        ),
+        *("drvfs", "hgfs", "vmhgfs", "vmhgfs-fuse", "lima", "mutagen", "smb", "plan9", "9pfs"),
     }
 )
 """Their names in Linux. Another machine, or several, can write to these file systems."""

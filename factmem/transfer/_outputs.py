@@ -1,0 +1,129 @@
+"""Output files: written whole or not at all, and never in the place of a link, pipe or device.
+
+The content may be plaintext of an encrypted store, so a killed process must leave nothing behind.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from errno import EISDIR
+from secrets import token_hex
+from typing import BinaryIO
+
+from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
+
+_DRAFT, _SUFFIX = ".factmem-", ".tmp"
+_OPEN_FILES = "/proc/self/fd"
+"""Linux has a path here for each open file. An unnamed file can be linked from it."""
+
+
+def is_special(path: str) -> bool:
+    """Return whether a path, with its links, names a pipe, a device or a socket."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:  # it does not exist yet, or its error is that of opening it
+        return False
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a text file, durably; see `Output`."""
+    output = Output(path)
+    try:
+        output.file.write(text.encode())
+        output.publish()
+    finally:
+        output.discard()
+
+
+class Output:
+    """A file to write: at its path the whole content appears when it is published, or nothing.
+
+    A link is followed, and the file that it names is replaced. A pipe or a device is written to. A new
+    file is unnamed, or has a hidden name, until then. An unnamed file leaves nothing behind when the
+    process is killed. Where the system does not support these, it is locked while it is written, so
+    that the next one can distinguish it from a leftover.
+
+    Args:
+        path: The path.
+    """
+
+    def __init__(self, path: str) -> None:
+        if os.path.isdir(path):
+            raise IsADirectoryError(EISDIR, "The output must be a file, and this is a folder", path)
+        self._is_draft = not is_special(path)
+        if not self._is_draft:
+            self.file: BinaryIO = open(path, "wb")  # noqa: SIM115 - `discard` closes it
+            return
+        path = os.path.realpath(path)
+        self._path = path
+        self._folder = os.path.dirname(path) or "."
+        self._draft = os.path.join(self._folder, f"{_DRAFT}{token_hex(8)}{_SUFFIX}")
+        _remove_leftovers(self._folder)
+        fd = _open_unnamed(self._folder)
+        self._is_named = fd is None
+        if fd is None:
+            fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self.file = os.fdopen(fd, "wb")
+        with suppress(OSError):  # without locks a leftover stays; nothing else depends on them
+            try_lock(fd)
+
+    def publish(self) -> None:
+        """Replace the file at the path by this one, durably."""
+        self.file.flush()
+        if not self._is_draft:
+            return
+        os.fsync(self.file.fileno())
+        if not self._is_named:
+            self._name()
+        self.file.close()  # Windows replaces no file by an open one
+        os.replace(self._draft, self._path)
+        sync_folder(self._folder)
+
+    def _name(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            # Python follows the link to the open file only if src_dir_fd is passed too.
+            opened = f"{_OPEN_FILES}/{self.file.fileno()}"
+            os.link(opened, self._draft, src_dir_fd=folder, follow_symlinks=True)
+        finally:
+            os.close(folder)
+
+    def discard(self) -> None:
+        """Close the file, and remove it if it was not published."""
+        with suppress(OSError):  # the write that failed first has already raised
+            self.file.close()
+        if self._is_draft:
+            with suppress(FileNotFoundError):
+                os.unlink(self._draft)
+
+
+def _open_unnamed(folder: str) -> int | None:
+    """Open an unnamed file in a folder; return None if the system does not support this."""
+    unnamed = getattr(os, "O_TMPFILE", None)
+    if unnamed is None or not os.path.isdir(_OPEN_FILES):
+        return None
+    try:
+        return os.open(folder, os.O_WRONLY | unnamed, 0o600)
+    except OSError:  # not on this file system; a missing folder raises again in the caller
+        return None
+
+
+def _remove_leftovers(folder: str) -> None:
+    """Remove the drafts of killed exports: drafts that no process has locked."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(_DRAFT) and name.endswith(_SUFFIX):
+            with suppress(OSError):
+                _remove_unlocked(os.path.join(folder, name))
+
+
+def _remove_unlocked(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | ORDINARY)
+    try:
+        try_lock(fd)
+        os.unlink(path)
+    finally:
+        os.close(fd)

@@ -1,6 +1,6 @@
 """Memory for Microsoft's Agent Framework: facts and tools before a run, detection after it, sessions.
 
-    provider = MemoryContextProvider(memory, user=lambda session: session.state["user"])
+    provider = FactmemContextProvider(memory, user=lambda session: session.state["user"])
     history = ConversationHistory(memory, user=lambda session: session.state["user"])
     agent = Agent(client=client, context_providers=[history, provider])
 
@@ -11,7 +11,9 @@ which it is restored. One provider serves all users: nothing of a run is kept be
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from agent_framework import (
@@ -24,19 +26,26 @@ from agent_framework import (
 )
 from typing_extensions import Unpack
 
+from factmem.errors import InputValueError
 from factmem.integrations._placement import checked_placement
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import Conversation
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions, Who
 from factmem.memory.tools import MemoryTool
+from factmem.models.places import MemoryScope
 
-__all__ = ["ConversationHistory", "MemoryContextProvider"]
+__all__ = ["SESSIONS", "ConversationHistory", "FactmemContextProvider", "FactmemSessionStore"]
+
+SESSIONS = MemoryScope.Feature("agent-framework")
+"""The default scope of the snapshots of sessions."""
 
 
-class MemoryContextProvider(ContextProvider):
+class FactmemContextProvider(ContextProvider):
     """The memory of a run's user, for `Agent(context_providers=[...])`. It serves any number of runs.
 
-    The facts are loaded once for each run. The framework stores none of them in a session.
+    The facts are loaded once for each run, and detected once for each turn, however often an agent
+    loops. The framework stores none of them in a session. With `conversations` and a
+    `ConversationHistory` of the same agent, the history stores the messages.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
@@ -49,6 +58,8 @@ class MemoryContextProvider(ContextProvider):
         TypeError: `memory` has the wrong type.
         ValueError: `placement` is another string.
     """
+
+    after_run_once_per_turn = True
 
     def __init__(
         self,
@@ -87,10 +98,34 @@ class MemoryContextProvider(ContextProvider):
             if source != self.source_id
             for message in messages
         )
-        new = chat_of([*context.input_messages, *context.response.messages])
+        # What a loop says to its agent between two answers is no word of the user.
+        answers = [each for each in context.response.messages if str(each.role) != "user"]
+        new = chat_of([*context.input_messages, *answers])
         await self.runs.learn(
-            session, [*earlier, *new], since=len(earlier), conversation=session.session_id
+            session,
+            [*earlier, *new],
+            since=len(earlier),
+            conversation=session.session_id,
+            is_stored=await _is_stored(agent, session, context),
         )
+
+
+MemoryContextProvider = FactmemContextProvider  # the framework has another class of this name
+
+
+async def _is_stored(agent: Any, session: AgentSession, context: SessionContext) -> bool:
+    """Return whether a history adapter of an agent stores its messages; let it do so at once.
+
+    The framework calls the providers in reverse, so the history may be the last one.
+    """
+    own = [
+        each
+        for each in getattr(agent, "context_providers", ())
+        if isinstance(each, ConversationHistory)
+    ]
+    for history in own:
+        await history.after_run(agent=agent, session=session, context=context, state={})
+    return bool(own)
 
 
 class ConversationHistory(HistoryProvider):
@@ -133,7 +168,10 @@ class ConversationHistory(HistoryProvider):
     async def after_run(
         self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
-        """Store the messages of the run."""
+        """Store the messages of the run, once."""
+        if context.metadata.setdefault(_STORED, False):
+            return
+        context.metadata[_STORED] = True
         await super().after_run(
             agent=agent, session=session, context=context, state={_SESSION: session}
         )
@@ -162,8 +200,45 @@ class ConversationHistory(HistoryProvider):
         return self._runs.view(session).conversation(session_id or session.session_id)
 
 
+_STORED = "factmem_stored"
+"""Marks the run whose messages are stored."""
+
 _SESSION, _WHOLE = "session", "agent_framework"
 """The key of the session in the state of a call, and of the whole message in a stored one."""
+
+
+class FactmemSessionStore:
+    """The snapshots of sessions of one user, as documents: a `SessionStore` of the framework.
+
+    Args:
+        memory: A view of one user, such as `memory.of("alice")`.
+        scope: The scope of the snapshots; do not store facts in it.
+    """
+
+    def __init__(self, memory: AgentMemory, *, scope: MemoryScope = SESSIONS) -> None:
+        self._documents = memory.documents(scope)
+
+    async def get(self, session_id: str) -> AgentSession | None:
+        """Return a stored session; None if there is none."""
+        path = _path(session_id)
+        text = (await self._documents.texts(path)).get(path)
+        return None if text is None else AgentSession.from_dict(orjson.loads(text))
+
+    async def set(self, session_id: str, session: AgentSession) -> None:
+        """Store a session, in place of an earlier one."""
+        text = orjson.dumps(session.to_dict()).decode()
+        await self._documents.write(_path(session_id), text)
+
+    async def delete(self, session_id: str) -> None:
+        """Remove a session, if it is stored."""
+        with suppress(FileNotFoundError):
+            await self._documents.remove(_path(session_id))
+
+
+def _path(session_id: str) -> str:
+    if not session_id:
+        raise InputValueError("session_id must not be empty: get('chat-7')")
+    return f"/{quote(session_id, safe='')}.json"
 
 
 def chat_of(messages: Iterable[Message]) -> list[dict[str, object]]:

@@ -45,8 +45,9 @@ __all__ = ["FactmemMemoryService", "FactmemSessionService"]
 class FactmemMemoryService(BaseMemoryService):
     """The facts of ADK's users: each application is a product scope, each user an entity.
 
-    A search recalls facts, `add_memory` saves notes, the other two methods detect facts in what the
-    user said. This object reads each event of a session once.
+    A search recalls facts, `add_memory` saves notes, `delete_memory` forgets a fact, the other two
+    methods detect facts in what the user said. This object reads each event of a session once. With
+    `conversations`, an event that `FactmemSessionService` has stored is not stored again.
 
     Args:
         memory: The memory. Its subjects are bound to the user, and its scopes are not used.
@@ -87,9 +88,11 @@ class FactmemMemoryService(BaseMemoryService):
     async def add_session_to_memory(self, session: Session) -> None:
         """Detect facts in a session; does nothing without `auto_detect`."""
         user = (session.app_name, session.user_id)
-        key, chat = (*user, session.id), chat_of(session.events)
-        since, self._seen[key] = self._seen.get(key, 0), len(chat)
-        await self._runs.learn(user, chat, since=since, conversation=session.id)
+        key, said = (*user, session.id), _said(session.events)
+        since, self._seen[key] = self._seen.get(key, 0), len(said)
+        ids = [each.id for each in said[since:]]
+        chat = chat_of(said)
+        await self._runs.learn(user, chat, since=since, conversation=session.id, ids=ids)
 
     async def add_events_to_memory(
         self,
@@ -101,7 +104,16 @@ class FactmemMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Detect facts in some events; does nothing without `auto_detect`."""
-        await self._runs.learn((app_name, user_id), chat_of(events), conversation=session_id)
+        said = _said(events)
+        ids, user = [each.id for each in said], (app_name, user_id)
+        await self._runs.learn(user, chat_of(said), conversation=session_id, ids=ids)
+
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
+        """Forget a fact of the user, by the `id` of an entry of `search_memory`."""
+        if memory_id is not None:
+            await self._runs.view((app_name, user_id)).contents.delete(memory_id)
 
 
 class FactmemSessionService(BaseSessionService):
@@ -140,11 +152,13 @@ class FactmemSessionService(BaseSessionService):
         own = {k: v for k, v in given.items() if not k.startswith((*_SHARED, State.TEMP_PREFIX))}
         chat = self._chat(app_name, user_id, (session_id or "").strip() or uuid4().hex)
         first = {"role": "system", "content": "", _STATE: own}
-        if not await chat.append(_json(first), ids=[_STATE]):
+        stored = await chat.append(_json(first), ids=[_STATE])
+        if not stored:
             raise AlreadyExistsError(f"Session with id {chat.id} already exists.")
         await self._share(app_name, user_id, given)
         state = own | await self._shared(app_name, user_id)
-        return Session(id=chat.id, app_name=app_name, user_id=user_id, state=_json(state))
+        given = {"state": _json(state), "last_update_time": stored[0].said_at.timestamp()}
+        return Session(id=chat.id, app_name=app_name, user_id=user_id, **given)
 
     async def get_session(
         self,
@@ -272,16 +286,20 @@ class _Runs(MemoryRuns[tuple[str, str]]):
         return super().view(context).view(scopes=[MemoryScope.Product(context[0])])
 
 
+def _said(events: Iterable[Event]) -> list[Event]:
+    """Return the events with words."""
+    return [each for each in events if not each.partial and _text(each.content)]
+
+
 def chat_of(events: Iterable[Event]) -> list[dict[str, object]]:
     """Convert the messages of user and model to the format of chat completions."""
     return [
         {
             "role": "user" if event.author == "user" else "assistant",
-            "content": text,
+            "content": _text(event.content),
             "timestamp": datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
         }
-        for event in events
-        if not event.partial and (text := _text(event.content))
+        for event in _said(events)
     ]
 
 
@@ -291,6 +309,8 @@ def _text(content: Content | None) -> str:
 
 
 def _entry(text: str, match: Match | None = None) -> MemoryEntry:
-    said = None if match is None else match.fact.timestamp.isoformat()
     content = Content(role="user", parts=[Part(text=text)])
-    return MemoryEntry(author="memory", content=content, timestamp=said)
+    entry = MemoryEntry(author="memory", content=content)
+    if match is not None:
+        entry.id, entry.timestamp = match.fact.id, match.fact.timestamp.isoformat()
+    return entry

@@ -16,6 +16,7 @@ from typing_extensions import Unpack
 
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, RunOptions
+from factmem.models.facts import new_id
 
 __all__ = ["FactmemBlock"]
 
@@ -25,7 +26,8 @@ class FactmemBlock(BaseMemoryBlock[str]):
 
     LlamaIndex loads them for each call of the chat's model, and stores them nowhere. It hands over
     messages when they leave its window of recent ones: with `auto_detect` facts are detected then.
-    Call `aput` with the rest when a chat ends.
+    Call `aput` with the rest when a chat ends. The messages of one `aput` without a `session_id`, such
+    as LlamaIndex's `Memory` passes, belong to the chat of this block.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
@@ -41,6 +43,7 @@ class FactmemBlock(BaseMemoryBlock[str]):
     """
 
     _runs: MemoryRuns[None] = PrivateAttr()
+    _chat: str = PrivateAttr()
 
     def __init__(
         self,
@@ -54,13 +57,14 @@ class FactmemBlock(BaseMemoryBlock[str]):
         if not isinstance(memory, MemoryRuns):
             options["tools"] = False
         self._runs = MemoryRuns.over(memory, options)
+        self._chat = f"llama-index-{new_id()}"
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         return await self._runs.prompt(None, chat_of(messages or []))
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         session = messages[0].additional_kwargs.get("session_id") if messages else None
-        await self._runs.learn(None, chat_of(messages), conversation=session)
+        await self._runs.learn(None, chat_of(messages), conversation=session or self._chat)
 
 
 def chat_of(messages: Iterable[ChatMessage]) -> list[dict[str, object]]:

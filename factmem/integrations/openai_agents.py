@@ -12,7 +12,8 @@ whole in a message of the role "tool".
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import orjson
@@ -42,7 +43,8 @@ def with_memory(
 
     The facts follow the agent's instructions. They are loaded for each model call: a fact that a
     tool saves is in the next call. No session and no `RunState` stores them. Add a memory to each
-    agent of a handoff; facts are detected by the agent that answers.
+    agent of a handoff; facts are detected by the agent that answers. With `conversations`, the messages
+    of a run are one conversation; those of a `ConversationSession` are stored by the session.
 
     Args:
         agent: The agent. The copy keeps its instructions, tools and hooks.
@@ -119,7 +121,19 @@ class _LearningHooks(AgentHooks[Any]):
         # With a session the input begins with earlier turns: new is what follows the last answer.
         since = max((i + 1 for i, each in enumerate(chat) if each["role"] != "user"), default=0)
         answer = {"role": "assistant", "content": str(output)}
-        await self._runs.learn(context, [*chat, answer], since=since)
+        session = _SESSION.get()
+        name = None if session is None else await session.holding(chat)
+        await self._runs.learn(
+            context,
+            [*chat, answer],
+            since=since,
+            conversation=name,
+            is_stored=name is not None,
+        )
+
+
+_SESSION: ContextVar["ConversationSession | None"] = ContextVar("factmem_session", default=None)
+"""The session of the run in this task: hooks are told nothing of it."""
 
 
 class ConversationSession:
@@ -141,8 +155,17 @@ class ConversationSession:
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
         self._conversation = conversation
 
+    async def holding(self, chat: Sequence[Mapping[str, object]]) -> str | None:
+        """Return the name of the conversation if it has the user's last message of a run."""
+        last = next((each for each in reversed(chat) if each["role"] == "user"), None)
+        stored = await self._conversation.messages(last=len(chat))
+        users = [each for each in stored if each.get("role") == "user"]
+        is_of_run = users and last and users[-1].get("content") == last.get("content")
+        return self._conversation.id if is_of_run else None
+
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the last items, oldest first; by default as many as the settings say."""
+        _SESSION.set(self)
         settings = self.session_settings
         last = settings.limit if limit is None and settings is not None else limit
         if last is not None and last <= 0:

@@ -12,11 +12,24 @@ A stored message has a role and a text, to learn from, and the whole message of 
 it is restored.
 """
 
-from collections.abc import Iterable
+import builtins
+import re
+from base64 import b85decode, b85encode
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
+import anyio
 import orjson
+from strands import Agent
+from strands.hooks.events import AfterInvocationEvent
+from strands.hooks.registry import HookOrder
+from strands.memory.extraction.types import (
+    ExtractionConfig,
+    ExtractionTrigger,
+    ExtractionTriggerContext,
+)
 from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, SearchOptions
 from strands.session.session_repository import SessionRepository
 from strands.types.content import Message
@@ -26,24 +39,40 @@ from typing_extensions import Unpack
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import Conversation
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, RunOptions
+from factmem.models.facts import new_id
 from factmem.models.places import MemoryScope
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ["SESSIONS", "FactmemMemoryStore", "FactmemSessionRepository"]
+__all__ = [
+    "SESSIONS",
+    "STORAGE",
+    "FactmemMemoryStore",
+    "FactmemSessionRepository",
+    "FactmemStorage",
+]
 
 SESSIONS = MemoryScope.Feature("strands")
 """The default scope of the state of sessions and agents."""
+
+_LOOK = 0.02
+"""Seconds between two looks at whether what was said is learnt: a model takes a second."""
+
+STORAGE = MemoryScope.Feature("strands-storage")
+"""The default scope of `FactmemStorage`."""
 
 
 class FactmemMemoryStore(MemoryStore):
     """One user's facts for `MemoryManager(stores=[...])`.
 
     The manager searches it for each of the user's messages, and gives the model its tools
-    `search_memory` and, with `add_tool_config=True`, `add_memory`, which saves a note.
+    `search_memory` and, with `add_tool_config=True`, `add_memory`, which saves a note. With
+    `auto_detect` or `conversations`, what was said is learnt at the end of each invocation, before it
+    returns. With `FactmemSessionRepository` in the same agent, its session stores the messages.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
-        conversation: The application's name for the chat, in the source of detected facts.
+        conversation: The application's name for the chat, in the source of detected facts; by
+            default that of the agent's session, or one of its own.
         name: The manager's name for the store.
         description: What the store is for, in the tools' descriptions.
         max_search_results: The maximum of facts that a search returns.
@@ -76,8 +105,21 @@ class FactmemMemoryStore(MemoryStore):
         self.description: str | None = description
         self.max_search_results: int | None = max_search_results
         self.writable = writable
-        # The manager calls `add_messages` only with extraction.
-        self.extraction = writable and self.runs.is_learning
+        self._is_stored = False
+        is_learning = writable and self.runs.is_learning
+        self.extraction: bool | ExtractionConfig = False
+        if is_learning:  # else the manager does not call `add_messages`
+            self.extraction = ExtractionConfig(trigger=[_EachInvocation(self.attached)])
+
+    def attached(self, agent: Agent) -> None:
+        """Take the name of the session of an agent, if its messages are stored here as well."""
+        sessions = getattr(agent, "_session_manager", None)
+        repository = getattr(sessions, "session_repository", None)
+        if isinstance(repository, FactmemSessionRepository) and sessions is not None:
+            name = _name(sessions.session_id, agent.agent_id)
+            self._is_stored = self._conversation in (None, name)
+            self._conversation = self._conversation or name
+        self._conversation = self._conversation or f"strands-{new_id()}"
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return the facts that are relevant to a question, best first."""
@@ -106,7 +148,41 @@ class FactmemMemoryStore(MemoryStore):
         self, messages: list[Message], context: AddMessagesContext | None = None
     ) -> None:
         """Detect facts in new messages of a chat."""
-        await self.runs.learn(None, chat_of(messages), conversation=self._conversation)
+        chat = chat_of(messages)
+        await self.runs.learn(
+            None, chat, conversation=self._conversation, is_stored=self._is_stored
+        )
+
+
+class _EachInvocation(ExtractionTrigger):
+    """Learns what was said before an invocation of the agent returns.
+
+    The triggers of Strands save in the background, every five invocations by default: a short chat is
+    never saved, and the end of the event loop cancels the rest.
+    """
+
+    name = "factmem"
+
+    def __init__(self, attached: Callable[[Agent], None]) -> None:
+        self._attached = attached
+
+    def attach(self, context: ExtractionTriggerContext) -> None:
+        """Add the hook of an agent."""
+        self._attached(context.agent)
+
+        async def learn(event: AfterInvocationEvent) -> None:
+            before = _tasks()
+            context.fire()  # begins a task, unless earlier ones have failed again and again
+            new = _tasks() - before
+            # Nothing of the manager tells when one of its stores is done.
+            while new & _tasks():  # noqa: ASYNC110
+                await anyio.sleep(_LOOK)
+
+        context.agent.add_hook(learn, AfterInvocationEvent, order=HookOrder.SDK_LAST)
+
+
+def _tasks() -> set[int]:
+    return {each.id for each in anyio.get_running_tasks()}
 
 
 class FactmemSessionRepository(SessionRepository):
@@ -204,8 +280,7 @@ class FactmemSessionRepository(SessionRepository):
         return found[offset : None if limit is None else offset + limit]
 
     def _conversation(self, session_id: str, agent_id: str) -> Conversation:
-        name = session_id if agent_id == "default" else f"{session_id}/{agent_id}"
-        return self._memory.conversation(name)
+        return self._memory.conversation(_name(session_id, agent_id))
 
     def _read(self, path: str) -> dict[str, Any] | None:
         text = self._portal.call(self._documents.texts, path).get(path)
@@ -214,6 +289,61 @@ class FactmemSessionRepository(SessionRepository):
     def _write(self, path: str, fields: dict[str, Any], *, is_new: bool) -> None:
         text = orjson.dumps(_json(fields)).decode()
         self._portal.call(lambda: self._documents.write(path, text, must_be_new=is_new))
+
+
+class FactmemStorage:
+    """The bytes of one user as a `Storage` of Strands: for sessions' snapshots and offloaded results.
+
+    Each key is a document, in a scope of its own: encrypted, restricted by views, erased with the user.
+    Replaced and deleted bytes stay in its history until `memory.contents.tidy` removes that.
+
+    Args:
+        memory: A view of one user, such as `memory.of("alice")`.
+        scope: The scope of the documents; do not store facts in it.
+    """
+
+    def __init__(self, memory: AgentMemory, *, scope: MemoryScope = STORAGE) -> None:
+        self._documents = memory.documents(scope)
+
+    async def write(self, key: str, data: bytes) -> None:
+        """Store bytes under a key, in place of earlier ones."""
+        await self._documents.write(_key_path(key), b85encode(data).decode())
+
+    async def read(self, key: str) -> bytes | None:
+        """Return the bytes of a key; None if there are none."""
+        path = _key_path(key)
+        text = (await self._documents.texts(path)).get(path)
+        return None if text is None else b85decode(text)
+
+    async def delete(self, key: str) -> None:
+        """Remove the bytes of a key, if there are any."""
+        with suppress(FileNotFoundError):
+            await self._documents.remove(_key_path(key))
+
+    async def list(self, query: str) -> builtins.list[str]:
+        """Return the keys with a prefix, sorted."""
+        keys = (unquote(path[1:]) for path in await self._documents.texts("/"))
+        return sorted(key for key in keys if key.startswith(query))
+
+    async def search(self, query: str) -> builtins.list[Any]:
+        """Return the keys whose content has words of the query, as Strands' own storages do."""
+        from strands.storage.search.keyword import KeywordSearchStrategy  # of newer versions
+
+        return await KeywordSearchStrategy().search(self, query)
+
+
+def _key_path(key: str) -> str:
+    if not key.strip("/") or "\\" in key or ".." in key.split("/"):
+        from strands.types.exceptions import StorageError  # of newer versions
+
+        raise StorageError("A key must not be empty, and have no backslash and no '..'")
+    # A document cannot be a folder too, and a key can.
+    return "/" + re.sub("/+", "/", key).strip("/").replace("%", "%25").replace("/", "%2F")
+
+
+def _name(session_id: str, agent_id: str) -> str:
+    """Return the name of the conversation of an agent in a session."""
+    return session_id if agent_id == "default" else f"{session_id}/{agent_id}"
 
 
 _WHOLE = "strands"

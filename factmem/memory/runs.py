@@ -11,6 +11,7 @@ from factmem._arguments import expect, expect_function, expect_within
 from factmem.detection.report import Detection, DetectionReport
 from factmem.errors import (
     FactmemError,
+    InputError,
     InputTypeError,
     InputValueError,
     KeyRequiredError,
@@ -23,6 +24,7 @@ from factmem.llm.messages import MEMORY_MESSAGE, History, last_said, put_own_tex
 from factmem.memory._selection import Who
 from factmem.memory.agent_memory import AgentMemory, view_for, view_of_anyone
 from factmem.memory.tools import MemoryTool
+from factmem.models.facts import new_id
 from factmem.prompt.memory_message import LoadReport
 
 __all__ = ["MemoryRuns", "RunOptions", "Who"]
@@ -49,6 +51,7 @@ PREFIX = "memory_"
 """The default prefix of the tools' names."""
 
 _MISTAKES = (
+    InputError,
     UnboundSubjectError,
     MemoryAccessError,
     MissingExtraError,
@@ -285,10 +288,13 @@ class MemoryRuns(Generic[C]):
         since: int = 0,
         conversation: str | None = None,
         said_at: datetime | None = None,
+        ids: Sequence[str] | None = None,
+        is_stored: bool = False,
     ) -> DetectionReport | None:
         """Detect the facts that a chat states, and save them.
 
         With `conversations` the messages of this run are stored and queued, in one durable write.
+        Those of a run without a conversation are one of their own.
 
         Args:
             context: The framework's context of the run.
@@ -296,21 +302,21 @@ class MemoryRuns(Generic[C]):
             since: The index of the first message of this run.
             conversation: The application's name for the conversation.
             said_at: The time of messages without a time; by default the time of this call.
+            ids: The ids of the messages of this run: those that are stored are left out.
+            is_stored: Whether a history adapter stores the messages of this conversation.
 
         Returns:
             The report of the detection; None without one, and after a failure.
-
-        Raises:
-            ValueError: The messages are to be stored, and the conversation has no name.
         """
         if len(chat) <= since or not self.is_learning:
             return None
         view = self.view(context)
 
         if self._is_keeping:
-            name, rest = self.named(conversation), self._learn_after
+            name, rest = conversation or f"run-{new_id()}", self._learn_after
             kept = view.conversation(name, learn=self._is_queueing, learn_after=rest)
-            await self.attempt(lambda: kept.append(*chat[since:], said_at=said_at))
+            if not is_stored:
+                await self.attempt(lambda: kept.append(*chat[since:], said_at=said_at, ids=ids))
             return None
         report = await self.attempt(
             lambda: view.auto_detect_facts(

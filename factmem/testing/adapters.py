@@ -134,6 +134,22 @@ class AdapterContract(ABC):
         assert known == {"editor": ("vim-4711",), "shell": ("fish",)}
         assert [fact.values for fact in await memory.of("bob").current()] == [("nano-0815",)]
 
+    async def test_conversations_are_stored_with_any_options_of_a_run(self) -> None:
+        """Each message of the user once, also if the framework names no conversation."""
+        if not self.learns:
+            pytest.skip("The adapter detects no facts")
+        memory = await _memory()
+        host = await self.new_host(memory, conversations=True)
+        for text in ("Hello, desk.", "Hello again."):
+            await host.say("alice", text)
+        await host.learn("alice")
+
+        alice, said = memory.of("alice"), list[str]()
+        for info in await alice.conversations.infos():
+            said += map(str, await alice.conversation(info.id).messages())
+        for text in ("Hello, desk.", "Hello again."):
+            assert sum(text in each for each in said) == 1
+
     async def test_a_failing_model_ends_no_run(self) -> None:
         """Nothing is saved, and the application gets the error."""
         if not self.learns:

@@ -9,15 +9,22 @@ import pytest
 if find_spec("agent_framework") is None:
     pytest.skip("make frameworks ONLY=agent-framework", allow_module_level=True)
 
+import agent_framework
 from agent_framework import Agent, AgentSession, BaseChatClient, ChatResponse, Message
 
 from factmem.errors import UnboundSubjectError
-from factmem.integrations.agent_framework import ConversationHistory, MemoryContextProvider
+from factmem.integrations import agent_framework as adapter
+from factmem.integrations.agent_framework import (
+    ConversationHistory,
+    FactmemContextProvider,
+    FactmemSessionStore,
+)
 from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
-from tests.world import known_values, vim_memory
+from tests.world import found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.anyio
+FISH = found_fact("I use fish", "shell", "fish")
 
 
 @pytest.fixture
@@ -47,7 +54,7 @@ def user_of(session: AgentSession) -> str | None:
 
 
 class Host(AdapterHost):
-    def __init__(self, provider: MemoryContextProvider) -> None:
+    def __init__(self, provider: FactmemContextProvider) -> None:
         self.model = Model()
         self.agent: Any = Agent(self.model, "Be brief.", context_providers=[provider])
         self.sessions: dict[str, AgentSession] = {}
@@ -69,7 +76,7 @@ class TestInstructions(AdapterContract):
 
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         return Host(
-            MemoryContextProvider(memory, user=user_of, placement=self.placement, **options)
+            FactmemContextProvider(memory, user=user_of, placement=self.placement, **options)
         )
 
 
@@ -80,7 +87,7 @@ class TestMessage(TestInstructions):
 async def test_the_model_calls_the_tools_for_the_user_of_the_session() -> None:
     """They are made for each run."""
     memory = await vim_memory()
-    host = Host(MemoryContextProvider(memory, user=user_of, save=True))
+    host = Host(FactmemContextProvider(memory, user=user_of, save=True))
     for user in ("alice", "bob"):
         session = host.agent.create_session()
         session.state["user"] = user
@@ -96,7 +103,7 @@ async def test_the_model_calls_the_tools_for_the_user_of_the_session() -> None:
 
 
 async def test_a_session_without_a_user_raises_before_any_call() -> None:
-    host = Host(MemoryContextProvider(await vim_memory(), user=user_of))
+    host = Host(FactmemContextProvider(await vim_memory(), user=user_of))
 
     with pytest.raises(UnboundSubjectError):
         await host.agent.run("Hi", session=host.agent.create_session())
@@ -106,9 +113,9 @@ async def test_a_session_without_a_user_raises_before_any_call() -> None:
 async def test_wrong_arguments_raise() -> None:
     memory = await vim_memory()
     with pytest.raises(ValueError, match="placement must be"):
-        MemoryContextProvider(memory, user="alice", placement="before")  # type: ignore[arg-type]
+        FactmemContextProvider(memory, user="alice", placement="before")  # type: ignore[arg-type]
     with pytest.raises(UnboundSubjectError):
-        MemoryContextProvider(memory)
+        FactmemContextProvider(memory)
 
 
 async def test_a_session_is_a_conversation_of_its_user() -> None:
@@ -119,7 +126,7 @@ async def test_a_session_is_a_conversation_of_its_user() -> None:
         client, session = Model(), AgentSession(session_id="chat-7")
         session.state["user"] = user
         history = ConversationHistory(memory, user=user_of, last=3)
-        provider = MemoryContextProvider(memory, user=user_of)
+        provider = FactmemContextProvider(memory, user=user_of)
         agent: Any = Agent(client, "Be brief.", context_providers=[history, provider])
         await agent.run(text, session=session)
         return client.sent(), session.to_dict()
@@ -142,3 +149,62 @@ async def test_a_session_is_a_conversation_of_its_user() -> None:
     assert "My shell is fish." not in sent  # the last three messages
     with pytest.raises(ValueError, match="last"):
         await ConversationHistory(memory, user="alice", last=0).get_messages("c1")
+
+
+@pytest.mark.parametrize("is_history_first", [True, False])
+@pytest.mark.parametrize("auto_detect", [True, False])
+async def test_a_history_and_the_memory_keep_each_message_once(
+    is_history_first: bool, auto_detect: bool
+) -> None:
+    """In either order."""
+    memory = await vim_memory(FISH, {"facts": []})
+    history = ConversationHistory(memory, user="alice")
+    own = FactmemContextProvider(memory, user="alice", conversations=True, auto_detect=auto_detect)
+    providers = [history, own] if is_history_first else [own, history]
+    agent: Any = Agent(Model(), "Be brief.", context_providers=providers)
+    session = agent.create_session(session_id="c1")
+    for text in ("I use fish", "And?"):
+        await agent.run(text, session=session)
+
+    said = await memory.of("alice").conversation("c1").messages()
+    assert [each["content"] for each in said] == ["I use fish", "Ok.", "And?", "Ok."]
+
+
+async def test_a_loop_is_detected_once() -> None:
+    """Five answers of one turn, and what the loop says between them is no word of the user."""
+    harness = pytest.importorskip("agent_framework._harness._loop")
+    memory = await vim_memory(FISH)
+    own = FactmemContextProvider(memory, user="alice", auto_detect=True)
+    loop = harness.AgentLoopMiddleware(lambda **_: True, max_iterations=5)
+    model = Model()
+    agent: Any = Agent(model, "Be brief.", context_providers=[own], middleware=[loop])
+    await agent.run("I use fish", session=agent.create_session())
+
+    assert len(model.requests) == 5
+    detector: Any = memory.chat_model
+    assert len(detector.calls) == 1
+    assert "fish" in await memory.of("alice").text()
+
+
+async def test_snapshots_of_sessions_are_kept_for_one_user() -> None:
+    """As the framework's own store does, and in another process."""
+    memory = await vim_memory()
+    store, session = FactmemSessionStore(memory.of("alice")), AgentSession(session_id="s")
+    session.state["n"] = 1
+    await store.set("chat/7", session)
+    session.state["n"] = 2
+
+    read = await FactmemSessionStore(memory.of("alice")).get("chat/7")
+    assert read is not None
+    assert (read.session_id, read.state) == ("s", {"n": 1})
+    assert await FactmemSessionStore(memory.of("bob")).get("chat/7") is None
+    for _ in range(2):
+        await store.delete("chat/7")
+    assert await store.get("chat/7") is None
+    with pytest.raises(ValueError, match="session_id"):
+        await store.get("")
+
+
+def test_no_name_is_one_of_the_framework() -> None:
+    """A wrong import would take another class."""
+    assert [name for name in adapter.__all__ if hasattr(agent_framework, name)] == []

@@ -240,3 +240,43 @@ async def test_gemini_understands_the_schemas_of_the_tools() -> None:
         properties = converted.properties or {}
         assert set(properties) == set(tool.schema["properties"])
         assert all(each.type or each.any_of for each in properties.values())
+
+
+async def test_entries_have_ids_and_are_deleted() -> None:
+    """Of the own user and application only; the model's `delete_memory` uses them."""
+    memory = await vim_memory()
+    service = FactmemMemoryService(memory)
+    mine = {"app_name": "shop", "user_id": "alice"}
+    entry = MemoryEntry(content=content("Alice lives in Seoul"))
+    await service.add_memory(**mine, memories=[entry])
+    found = (await service.search_memory(**mine, query="Where does Alice live?")).memories
+
+    assert found[0].id
+    for other in ({**mine, "user_id": "bob"}, {**mine, "app_name": "other"}):
+        await service.delete_memory(**other, memory_id=found[0].id)
+    assert (await service.search_memory(**mine, query="Where does Alice live?")).memories == found
+    await service.delete_memory(**mine, memory_id=found[0].id)
+    await service.delete_memory(**mine, memory_id=found[0].id)
+    assert not (await service.search_memory(**mine, query="Where does Alice live?")).memories
+
+
+async def test_a_stored_session_is_not_stored_again() -> None:
+    """Both services of one application: each message once, and a session that was made now."""
+    memory = await vim_memory()
+    sessions = FactmemSessionService(memory)
+    service = FactmemMemoryService(memory, conversations=True)
+    mine = {"app_name": "shop", "user_id": "alice", "session_id": "c1"}
+    made = await sessions.create_session(**mine, state={"n": 1})
+    assert made == await sessions.get_session(**mine)
+    assert made.last_update_time > 0
+    await sessions.append_event(made, Event(author="user", content=content("I like tea.")))
+    read = await sessions.get_session(**mine)
+    assert read is not None
+    await service.add_session_to_memory(read)
+    await service.add_events_to_memory(
+        app_name="shop", user_id="alice", events=read.events, session_id="c1"
+    )
+
+    view = memory.of("alice").view(scopes=[MemoryScope.Product("shop")])
+    said = await view.conversation("c1").messages()
+    assert [each["content"] for each in said] == ["", "I like tea."]

@@ -295,3 +295,27 @@ async def test_strict_mode_takes_the_schemas_of_the_tools() -> None:
     for tool in (await vim_memory({"facts": []})).of("alice").tools(save=True):
         strict = ensure_strict_json_schema(deepcopy(tool.schema))
         assert strict["required"] == list(tool.schema["properties"])
+
+
+@pytest.mark.parametrize("is_session", [True, False])
+async def test_a_run_with_conversations_stores_each_message_once(
+    server: ModelServer, is_session: bool
+) -> None:
+    """The session does it if there is one, also after a run with another one in the same task."""
+    memory = await vim_memory(found_fact("I use fish", "shell", "fish"), *[{"facts": []}] * 3)
+    alice = memory.of("alice")
+    agent = with_memory(
+        agent_of(server), memory, user="alice", tools=False, auto_detect=True, conversations=True
+    )
+    server.answer(*[says("Ok.")] * 3)
+    session = ConversationSession(alice.conversation("c1")) if is_session else None
+    await Runner.run(agent, "I use fish", session=session)
+    await Runner.run(agent, "And?", session=session)
+    if is_session:
+        await Runner.run(agent, "Alone")
+
+    names = [info.id for info in await alice.conversations.infos()]
+    said = [await alice.conversation(name).messages() for name in names]
+    texts = sorted(str(each["content"]) for chat in said for each in chat if each["role"] == "user")
+    assert texts == (["Alone"] if is_session else []) + ["And?", "I use fish"]
+    assert ("c1" in names) == is_session

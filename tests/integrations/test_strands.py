@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 if find_spec("strands") is None:
     pytest.skip("make frameworks ONLY=strands", allow_module_level=True)
@@ -16,12 +17,17 @@ from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.session import SessionMessage
 
 from factmem.errors import UnboundSubjectError
-from factmem.integrations.strands import FactmemMemoryStore, FactmemSessionRepository
+from factmem.integrations.strands import (
+    FactmemMemoryStore,
+    FactmemSessionRepository,
+    FactmemStorage,
+)
 from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
-from tests.world import vim_memory
+from tests.world import found_fact, vim_memory
 
 pytestmark = pytest.mark.anyio
+FISH = found_fact("I use fish", "shell", "fish")
 
 
 @pytest.fixture
@@ -160,3 +166,70 @@ async def test_a_redacted_message_is_removed() -> None:
     assert repository.read_agent("chat", "writer") is None
     with pytest.raises(UnboundSubjectError):
         FactmemSessionRepository(await vim_memory())
+
+
+def store_of(memory: AgentMemory, **options: Any) -> FactmemMemoryStore:
+    return FactmemMemoryStore(memory, user="alice", **options)
+
+
+@pytest.mark.parametrize("is_sync", [False, True])
+async def test_a_short_chat_is_learnt_when_its_run_returns(is_sync: bool) -> None:
+    """Without `flush`, which no page names, and before the event loop ends; once for each message."""
+    memory = await vim_memory(FISH, {"facts": []})
+    stores = [store_of(memory, auto_detect=True)]
+    agent = Agent(Echo(), memory_manager=MemoryManager(stores=stores), callback_handler=None)
+
+    if is_sync:
+        await to_thread.run_sync(agent, "I use fish")
+    else:
+        await agent.invoke_async("I use fish")
+
+    assert "fish" in str(await memory.of("alice").text())
+    assert agent.memory_manager
+    await agent.memory_manager.flush()
+    model: Any = memory.chat_model
+    assert len(model.calls) == 1
+
+
+@pytest.mark.parametrize("name", [None, "chat-7"])
+async def test_a_session_and_a_store_keep_each_message_once(name: str | None) -> None:
+    """In the conversation of the session, whether the store is told its name or not."""
+    memory = await vim_memory(FISH, {"facts": []})
+    stores = [store_of(memory, conversation=name, auto_detect=True, conversations=True)]
+    repository = FactmemSessionRepository(memory.of("alice"))
+    sessions = await to_thread.run_sync(RepositorySessionManager, "chat-7", repository)
+    agent = await to_thread.run_sync(
+        lambda: Agent(
+            Echo(),
+            memory_manager=MemoryManager(stores=stores),
+            session_manager=sessions,
+            callback_handler=None,
+        )
+    )
+    await agent.invoke_async("I use fish")
+
+    (info,) = await memory.of("alice").conversations.infos()
+    said = await memory.of("alice").conversation(info.id).messages()
+    assert [each["content"] for each in said] == ["I use fish", "Ok."]
+
+
+async def test_a_storage_keeps_bytes_of_one_user() -> None:
+    """With the keys of Strands' own storages: one may be the folder of another."""
+    memory = await vim_memory()
+    mine, others = FactmemStorage(memory.of("alice")), FactmemStorage(memory.of("bob"))
+    for key in ("a", "a/b", "a//c/", "100%2F", "가/나"):
+        await mine.write(key, key.encode() + b"\x00\xff")
+    await mine.write("a", b"")
+
+    assert await mine.list("a") == ["a", "a/b", "a/c"]
+    assert len(await mine.list("")) == 5
+    assert (await mine.read("a"), await mine.read("a/c")) == (b"", b"a//c/\x00\xff")
+    assert await others.list("") == []
+    assert await others.read("a") is None
+    await mine.delete("a")
+    await mine.delete("a")
+    assert await mine.list("a") == ["a/b", "a/c"]
+    assert "a/b" not in await memory.of("alice").text()
+    for wrong in ("", "/", "../a", "a\\b"):
+        with pytest.raises(Exception, match="key"):
+            await mine.read(wrong)

@@ -46,6 +46,7 @@ from factmem.providers._sqlite.files import (
     release_abandoned,
     unpin,
 )
+from factmem.providers._sqlite.forks import free_mutexes
 from factmem.providers._sqlite.gaps import Gaps, begin_snapshot
 from factmem.providers._sqlite.session import VERSION, SqliteSession
 
@@ -91,13 +92,15 @@ class SqliteDatabase:
         """Changes with the connections, and with the file itself."""
         self._lock = FileLock(str(root / LOCK), busy_timeout)
         self._start()
-        _databases.add(self)
+        with _forks:
+            _databases.add(self)
 
     def _start(self) -> None:
         self.epoch += 1
         self._writing = threading.RLock()
-        self._reading = threading.Lock()
-        self._warming = threading.Lock()
+        # Reentrant, as a callback under any of them may fork.
+        self._reading = threading.RLock()
+        self._warming = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._warm: sqlite3.Connection | None = None
@@ -517,24 +520,31 @@ def _steadily(call: Callable[[], R]) -> R:
 
 
 _databases: "weakref.WeakSet[SqliteDatabase]" = weakref.WeakSet()
+_forks = threading.Lock()
+"""Held by the thread that forks, and while a database is added: a fork closes all of them."""
 _held: list[SqliteDatabase] = []
 
 
 def _before_fork() -> None:
+    _forks.acquire()
     for database in list(_databases):
-        database.lock_for_fork()
         _held.append(database)
+        database.lock_for_fork()
     release_abandoned()
 
 
 def _after_in_parent() -> None:
     while _held:
         _held.pop().unlock_in_parent()
+    _forks.release()
 
 
 def _after_in_child() -> None:
+    if _held:
+        free_mutexes()
     while _held:
         _held.pop().start_in_child()
+    _forks.release()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

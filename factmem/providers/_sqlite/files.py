@@ -219,6 +219,8 @@ class DatabaseFiles:
             )
         try:
             made = self.make_folder()
+            # In a child of a fork without hooks this may hang, which must not happen under the lock.
+            sqlite3.connect(":memory:").close()
             with lock.held():
                 is_new = self._link_new()
                 with closed_on_error(self.connect("rw")) as db:

@@ -237,7 +237,7 @@ class StoreSync(WrapsContext[S]):
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
         Raises:
-            ValueError: An entry is invalid.
+            ValueError: An entry is invalid, or was recorded over ten minutes after this moment.
             StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.replay, entries, subject, scope)

@@ -91,6 +91,8 @@ class PostgresDatabase:
         """See `Database.are_there`."""
         version = schema.found_version(_own(session))
         schema.check_version(version)
+        if version:
+            schema.check_objects(_own(session))
         return version > 0
 
     def make(self, session: CoreSession) -> None:

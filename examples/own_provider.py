@@ -9,7 +9,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
@@ -165,14 +165,16 @@ class _SqliteBackend:
     async def moment(self, identity: Identity) -> object:
         return await self._at(identity, lambda place: (place.erasures, place.made))
 
-    async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
+    async def append(
+        self, identity: Identity, entry: dict[str, Any], *, since: object = None
+    ) -> None:
         def write(place: _StoredPlace) -> None:
             if isinstance(since, tuple):
                 erasures, made = since
                 is_same = made is not None and made == place.made
                 if erasures != place.erasures and not is_same:
                     raise ErasedSinceError
-            place.add([stamped(body, self._recording(place))])
+            place.add([stamped(encoded_entry(entry), self._recording(place))])
 
         await self._at(identity, write)
 

@@ -41,7 +41,7 @@ class Aead:
         """Return the ciphertext of `data` with its tag of 16 bytes at the end."""
         return self._cipher.encrypt(nonce, data, aad)
 
-    def open(self, nonce: bytes, sealed: bytes, aad: bytes | None) -> bytes:
+    def open(self, nonce: bytes, sealed: bytes | memoryview, aad: bytes | None) -> bytes:
         """Return the decrypted bytes.
 
         Raises:

@@ -11,7 +11,7 @@ built at the first call, because that takes longer than to import the rest of th
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
@@ -221,10 +221,21 @@ def encoded(
 ) -> bytes:
     """Return an entry without its time as one line of JSON; `stamped` puts the time in.
 
-    It names the present actor unless `by` names another. Fast JSON parsers round integers beyond
-    64 bits. An entry with such an integer begins with `"wide":true`, so that `decoded` uses an
-    exact parser.
+    Fast JSON parsers round integers beyond 64 bits. An entry with such an integer begins with
+    `"wide":true`, so that `decoded` uses an exact parser.
     """
+    return encoded_entry(untimed(facts, forget, retract, whole=whole, by=by))
+
+
+def untimed(
+    facts: Iterable[StoredFact] = (),
+    forget: Iterable[ForgottenItem] = (),
+    retract: Iterable[RetractedValue] = (),
+    *,
+    whole: bool = False,
+    by: By | None = None,
+) -> dict[str, Any]:
+    """Return an entry without its time; it names the present actor unless `by` names another."""
     entry: dict[str, Any] = {}
     if facts := list(facts):
         entry["facts"] = facts
@@ -235,7 +246,7 @@ def encoded(
     if retract := list(retract):
         entry["retract"] = retract
     sign(entry, present_actor() if by is None else by)
-    return _dumped(entry)
+    return entry
 
 
 def sign(entry: Any, by: By) -> None:
@@ -251,7 +262,7 @@ def by_of(entry: "Entry") -> By:
     return By(entry["actor"], entry.get("reason")) if "actor" in entry else NOBODY
 
 
-def keywords_of(entry: "Entry") -> list[str]:
+def keywords_of(entry: Mapping[str, Any]) -> list[str]:
     """Return the keywords that an entry names."""
     named = [fact["keyword"] for fact in entry.get("facts", ())]
     named += [name[0] for name in entry.get("forget", ())]
@@ -259,12 +270,10 @@ def keywords_of(entry: "Entry") -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def encoded_entry(entry: Entry) -> bytes:
+def encoded_entry(entry: Mapping[str, Any]) -> bytes:
     """Encode a whole entry without its time like `encoded`, with fields of later versions."""
-    return _dumped({name: part for name, part in entry.items() if name != "at"})
-
-
-def _dumped(entry: dict[str, Any]) -> bytes:
+    if "at" in entry:
+        entry = {name: part for name, part in entry.items() if name != "at"}
     try:
         return orjson.dumps(entry)
     except TypeError:

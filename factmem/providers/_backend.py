@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from factmem._arguments import expect_function
 from factmem.ledger.entries import Edit, Entry, ForgottenItem, RetractedValue, StoredFact, encoded
@@ -122,14 +122,16 @@ class Backend(Protocol):
         """Return an opaque marker from which `append` can detect later erasures."""
         ...
 
-    def append(self, identity: Identity, body: bytes, *, since: object = None) -> Awaitable[None]:
+    def append(
+        self, identity: Identity, entry: dict[str, Any], *, since: object = None
+    ) -> Awaitable[None]:
         """Append an entry; return when it is as durable as promised.
 
         If it raises, the entry is not acknowledged, and is stored completely or not at all.
 
         Args:
             identity: The place.
-            body: The entry, encoded without its time.
+            entry: The entry without its time, for `encoded_entry`.
             since: A moment of that place; None appends in any case.
 
         Raises:

@@ -5,11 +5,10 @@ from datetime import datetime
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import orjson
 from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
-from factmem.ledger.entries import Entry
+from factmem.ledger.entries import Entry, keywords_of
 from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concepts
 from factmem.models.boundary import Boundary
@@ -86,8 +85,10 @@ class _Nothing:
         await _called("entries", identity)
         return use([])
 
-    async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
-        await _called("save", identity, *(fact["keyword"] for fact in orjson.loads(body)["facts"]))
+    async def append(
+        self, identity: Identity, entry: dict[str, Any], *, since: object = None
+    ) -> None:
+        await _called("save", identity, *keywords_of(entry))
 
     async def change(self, identity: Identity, decide: Decision) -> int:
         await _called("forget", identity)

@@ -15,7 +15,7 @@ from factmem._concurrency.garbage import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact
-from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded, encoded_entry
+from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded_entry, untimed
 from factmem.ledger.history import FactChange, Histories, History, history
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.models._checked import checked_concept, checked_concepts
@@ -127,10 +127,10 @@ class FactStore:
             StorageError: The store failed. Nothing was acknowledged.
         """
         identity = self._enter(subject, scope)
-        body = encoded(facts := [stored_fact(fact)])
+        entry = untimed(facts := [stored_fact(fact)])
         if self._limit is not None:
-            await self._check_room(self._limit, identity, facts, body)
-        await self._backend.append(identity, body)
+            await self._check_room(self._limit, identity, facts, entry)
+        await self._backend.append(identity, entry)
 
     async def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
@@ -142,10 +142,10 @@ class FactStore:
         """
         identity = self._enter(subject, scope)
         if stored := stored_facts(facts):
-            body = encoded(stored)
+            entry = untimed(stored)
             if self._limit is not None:
-                await self._check_room(self._limit, identity, stored, body)
-            await self._backend.append(identity, body)
+                await self._check_room(self._limit, identity, stored, entry)
+            await self._backend.append(identity, entry)
         else:
             await checkpoint_if_cancelled()
 
@@ -793,11 +793,12 @@ class FactStore:
         if not stated and not records:
             await checkpoint_if_cancelled()
             return Learned()
-        body = encoded(stated, retract=chain.from_iterable(records))
+        entry = untimed(stated, retract=chain.from_iterable(records))
         if self._limit is not None and stated:
-            await self._check_room(self._limit, identity, stated, body)
+            await self._check_room(self._limit, identity, stated, entry)
         try:
-            await self._backend.append(identity, body, since=None if since is None else since.state)
+            state = None if since is None else since.state
+            await self._backend.append(identity, entry, since=state)
         except ErasedSinceError:
             return Learned(is_erased=True)
 
@@ -950,7 +951,11 @@ class FactStore:
             raise ValueError(f"This {type(self).__name__} is closed: make a new one")
 
     async def _check_room(
-        self, limit: PlaceLimit, identity: Identity, facts: Sequence[StoredFact], body: bytes
+        self,
+        limit: PlaceLimit,
+        identity: Identity,
+        facts: Sequence[StoredFact],
+        entry: dict[str, Any],
     ) -> None:
         """Raise `PlaceFullError` if a place has no room for an entry; retractions always fit."""
         if limit.values is not None:
@@ -960,7 +965,7 @@ class FactStore:
         if limit.bytes is not None:
             boundary = UNBOUNDED.narrowed(places=[Place.of_identity(identity)])
             size = sum(info.bytes for info in await self._backend.places(boundary))
-            limit.check_bytes(identity, size + len(body))
+            limit.check_bytes(identity, size + len(encoded_entry(entry)))
 
     def _check_fitting(
         self, identity: Identity, known: list[Entry], new: list[Entry], now: str

@@ -9,8 +9,9 @@ import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
-from factmem.ledger.entries import Amendment, encoded, stored
+from factmem.ledger.entries import Amendment, stored, untimed
 from factmem.models.places import identity_of
+from factmem.providers._sql.places import parts_of
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.writing import Batch, Save
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -145,7 +146,7 @@ async def test_a_save_that_comes_after_its_repetition_adds_nothing(
     provider = new_store(encryption=encryption)
     await provider.save(languages("first"), USER, AGENT)
     places = provider._places
-    save = Save(identity_of(USER, AGENT), encoded([stored(languages("late"))]))
+    save = Save(identity_of(USER, AGENT), parts_of(untimed([stored(languages("late"))])))
 
     def late(session: Session, _: int) -> tuple[int, int]:
         reader, writer = places.writing(session)

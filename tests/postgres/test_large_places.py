@@ -13,7 +13,7 @@ import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import CorruptJournalError
-from factmem.ledger.entries import Entry, stored
+from factmem.ledger.entries import Entry, decoded, keywords_of, stamped, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import identity_of
 from factmem.providers._postgres.session import PostgresSession
@@ -42,7 +42,6 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PostgresSession, "most_lines", 5)
     monkeypatch.setattr(places, "_LARGE", 0)
     monkeypatch.setattr(lines, "_MOST_FACTS", 3)
-    monkeypatch.setattr(lines, "_SPLIT_FROM", 100)
 
 
 @pytest.fixture(params=["plain", "sealed"])
@@ -80,7 +79,7 @@ def _check_topics(rows: Rows) -> None:
         for place, number, line in rows(
             "SELECT place, number, line FROM factmem.entries WHERE {mine}"
         )
-        for topic in lines.split(line, is_sealed=False)[0].topics
+        for topic in map(lines.topic_of, keywords_of(decoded(stamped(line, ""))))
     }
     assert found == sorted(expected)
 
@@ -217,7 +216,6 @@ async def test_lines_have_at_most_256_facts(
 ) -> None:
     """Of 1,000 facts in one save."""
     monkeypatch.setattr(lines, "_MOST_FACTS", 256)
-    monkeypatch.setattr(lines, "_SPLIT_FROM", 64 * 1024)
     facts: list[Any] = [SingleFact(Concept(f"c{n}", "A thing"), "x" * 50) for n in range(1000)]
     await new_store().save_many(facts, USER, AGENT)
     assert _lines(rows) == 4
@@ -264,8 +262,8 @@ async def test_changes_keep_what_was_read(opened: Opened, monkeypatch: pytest.Mo
     read: list[int] = []
     answer = places.PlaceReader._answer
 
-    def count(self: Any, *arguments: Any) -> Any:
-        found = answer(self, *arguments)
+    def count(self: Any, *arguments: Any, **options: Any) -> Any:
+        found = answer(self, *arguments, **options)
         read.append(len(found.entries))
         return found
 

@@ -114,7 +114,7 @@ _READ_MARKS = "SELECT number, mark FROM factmem.entries WHERE place = %s"
 class PostgresSession(Session):
     """A connection, as the core of the stores uses it."""
 
-    most_lines = 20_000
+    most_lines, most_bytes = 20_000, 1 << 62
     """A few megabytes."""
     appends_at_once = True
     is_empty = False

@@ -46,9 +46,6 @@ from factmem.providers.conversations import owner_of
 _MOST_FACTS = 256
 """The most facts of one line."""
 
-_SPLIT_FROM = 64 * 1024
-"""Shorter lines are not split, and not parsed to count their facts."""
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _WIDE = b'{"wide":true,'
@@ -71,37 +68,22 @@ def _second(seconds: int) -> str:
 
 
 class Part(NamedTuple):
-    """An encoded entry, or a part of one that has many facts."""
+    """An entry without its time, or a part of one that has many facts, as a line."""
 
     body: bytes
-    topics: Sequence[int]
-    """The numbers of its keywords."""
+    keywords: tuple[str, ...]
 
 
-def split(body: bytes, *, is_sealed: bool) -> list[Part]:
-    """Return an encoded save of many facts as several; any other entry as it is.
-
-    Args:
-        body: The encoded entry.
-        is_sealed: Whether the topics are left out, because rows of sealed places have none.
-    """
-    if len(body) < _SPLIT_FROM and is_sealed:
-        return [Part(body, ())]
-    entry: Entry = orjson.loads(body) if not body.startswith(_WIDE) else decoded(stamped(body, ""))
-    facts = entry.get("facts", [])
-    is_save = entry.keys() <= {"at", "facts", "actor", "reason"}
-    if len(body) < _SPLIT_FROM or not is_save or len(facts) <= _MOST_FACTS:
-        return [Part(body, () if is_sealed else topics_of(entry))]
-    entries: list[Entry] = [
-        {**entry, "at": "", "facts": facts[n : n + _MOST_FACTS]}
-        for n in range(0, len(facts), _MOST_FACTS)
-    ]
-    return [Part(encoded_entry(each), () if is_sealed else topics_of(each)) for each in entries]
-
-
-def topics_of(entry: Entry) -> list[int]:
-    """Return the numbers of the keywords that an entry is about."""
-    return list(map(topic_of, keywords_of(entry)))
+def parts_of(entry: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return an entry as lines: a save of many facts as several, any other entry as one."""
+    facts = entry.get("facts", ())
+    if len(facts) <= _MOST_FACTS or not entry.keys() <= {"at", "facts", "actor", "reason"}:
+        return (Part(encoded_entry(entry), tuple(keywords_of(entry))),)
+    some = (facts[n : n + _MOST_FACTS] for n in range(0, len(facts), _MOST_FACTS))
+    return tuple(
+        Part(encoded_entry(part), tuple(keywords_of(part)))
+        for part in ({**entry, "facts": each} for each in some)
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -289,13 +271,19 @@ class PlaceReader:
     def follow(self, session: Session, views: Mapping[Identity, Follower]) -> None:
         """Read each view's place to its end, with one query for all of them at a time."""
         rest = dict(views)
-        while rest:
-            asked = time.monotonic()
-            before = {identity: view.position for identity, view in rest.items()}
-            answers = self.read(session, before)
-            for identity, view in list(rest.items()):
-                if view.take(before[identity], answers.get(identity), asked):
-                    del rest[identity]
+        self._follow(session, rest)
+        with paused_collection(_LARGE if rest else 0):  # not resumed between two answers
+            while rest:
+                self._follow(session, rest)
+
+    def _follow(self, session: Session, rest: dict[Identity, Follower]) -> None:
+        """Read the next lines of places, and drop the places that were read to their end."""
+        asked = time.monotonic()
+        before = {identity: view.position for identity, view in rest.items()}
+        answers = self.read(session, before)
+        for identity, view in list(rest.items()):
+            if view.take(before[identity], answers.get(identity), asked):
+                del rest[identity]
 
     def read(
         self,
@@ -321,13 +309,20 @@ class PlaceReader:
         found: dict[Identity, Answer] = {}
         for row in rows:
             identity = identities[row[0]]
-            found[identity] = self._answer(
-                identity, known[identity], row, session.most_lines, keyword
-            )
+            lines = row[-1] or ()
+            is_cut = len(lines) >= session.most_lines
+            is_cut = is_cut or sum(map(len, lines)) >= session.most_bytes
+            found[identity] = self._answer(identity, known[identity], row, keyword, is_cut=is_cut)
         return found
 
     def _answer(
-        self, identity: Identity, known: Position | None, row: Row, most: int, keyword: str | None
+        self,
+        identity: Identity,
+        known: Position | None,
+        row: Row,
+        keyword: str | None,
+        *,
+        is_cut: bool,
     ) -> Answer:
         numbers, ats, lines = row[-3:]
         head = PlaceRow(*row[:-3])
@@ -351,7 +346,7 @@ class PlaceReader:
         sizes = list(map(len, bodies))
         read = UNKNOWN if read == UNKNOWN else read + sum(sizes)
         # A purge may have removed the last lines, so fewer lines than asked for are all of them.
-        last = end if len(bodies) < most else numbers[-1]
+        last = numbers[-1] if is_cut else end
         extent = Extent(made, snapshot, last)
         if last == end:
             sealer.check_tail(head.counters, tag, head.tail)

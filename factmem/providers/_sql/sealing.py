@@ -335,7 +335,8 @@ class _SealedLines(Sealer):
         return nonce + self._aead.seal(nonce, data, bound)
 
     def _opened(self, stored: bytes, bound: bytes) -> bytes:
-        return self._aead.open(stored[:NONCE_BYTES], stored[NONCE_BYTES:], bound)
+        sealed = memoryview(stored)[NONCE_BYTES:]  # not copied: a line may have 100 KB
+        return self._aead.open(stored[:NONCE_BYTES], sealed, bound)
 
     def _bound(self, number: int, at: int, previous: bytes) -> bytes:
         return b"line\0" + self._place + struct.pack(">qq", number, at) + previous

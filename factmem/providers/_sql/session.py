@@ -95,6 +95,8 @@ class Session(Protocol):
     """The number of the store that the connection is configured for."""
     most_lines: int
     """The largest number of lines of a place in one answer."""
+    most_bytes: int
+    """The bytes of stored lines with which an answer ends."""
     appends_at_once: bool
     """Whether a plain batch is saved by one statement, because each is a round trip."""
     file: object
@@ -135,6 +137,8 @@ class Session(Protocol):
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """Lock the rows of places, create missing ones, and increase their counters.
+
+        If lines are added, `insert` of them follows.
 
         Returns:
             For each place the columns of `PlaceRow`. A new tail is up to the caller.

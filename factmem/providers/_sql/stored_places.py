@@ -51,6 +51,7 @@ from factmem.providers._sql.places import (
     Views,
     counted,
     micros,
+    parts_of,
     stamp_at,
 )
 from factmem.providers._sql.sealing import UnknownGenerationError
@@ -434,9 +435,11 @@ class StoredPlaces:
 
     # Saves
 
-    async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
+    async def append(
+        self, identity: Identity, entry: dict[str, Any], *, since: object = None
+    ) -> None:
         """See `Backend.append`."""
-        save = Save(identity, body, since if isinstance(since, Moment) else None)
+        save = Save(identity, parts_of(entry), since if isinstance(since, Moment) else None)
         if not self.database.is_inline:
             await self._commits.submit(save)
             return
@@ -465,7 +468,7 @@ class StoredPlaces:
         too_late = late.get(done.committed, done.late)
         saved: set[Identity] = set()
         for pending in batch:
-            if pending.work in too_late:
+            if too_late and pending.work in too_late:
                 pending.error = ErasedSinceError()
             else:
                 saved.add(pending.work.identity)

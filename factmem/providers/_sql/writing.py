@@ -19,12 +19,12 @@ PlaceRewriter: changes of a place's lines by purges, compaction, erasure and new
 All methods run inside a transaction that holds the lock of the place.
 """
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
-from secrets import randbits
 from typing import NamedTuple
 
-from factmem.ledger.entries import Edit, Entry, encoded_entry
+from factmem.ledger.entries import Edit, Entry, encoded_entry, keywords_of
 from factmem.models.places import Identity
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.places import (
@@ -35,8 +35,8 @@ from factmem.providers._sql.places import (
     Position,
     Saved,
     micros,
-    split,
-    topics_of,
+    parts_of,
+    topic_of,
 )
 from factmem.providers._sql.sealing import (
     NO_TAG,
@@ -110,10 +110,10 @@ NO_MARK = 0
 
 
 class Save(NamedTuple):
-    """A save that waits for its commit: an encoded entry without its time."""
+    """A save that waits for its commit."""
 
     identity: Identity
-    body: bytes
+    parts: tuple[Part, ...]
     since: Moment | None = None
     """If the place was erased after this moment, the save is refused."""
 
@@ -130,7 +130,7 @@ class Appended(NamedTuple):
 
 def new_mark() -> int:
     """Return a random mark of 62 bits, so that collisions are negligible."""
-    return randbits(62)
+    return int.from_bytes(os.urandom(8)) >> 2
 
 
 def made_number(anchors: int) -> int:
@@ -139,7 +139,7 @@ def made_number(anchors: int) -> int:
     It differs between places of the same name, and is larger than that of every place that was
     created before an anchor.
     """
-    return anchors << MADE_BITS | randbits(MADE_BITS)
+    return anchors << MADE_BITS | int.from_bytes(os.urandom(8)) >> 64 - MADE_BITS
 
 
 class Batch:
@@ -160,9 +160,8 @@ class Batch:
         self.times: list[int] = []
         """The time of each part of an only place, if the entries have times of their own."""
         by_key: dict[bytes, list[Part]] = {}
-        for index, (identity, body, _) in enumerate(saves):
+        for index, (identity, parts, _) in enumerate(saves):
             key = reader.key(identity)
-            parts = split(body, is_sealed=reader.store.is_sealed)
             by_key.setdefault(key, []).extend(parts)
             self.identities[key] = identity
             if times:
@@ -179,8 +178,10 @@ class Batch:
         heads: list[Head] = []
         for key, parts in self.parts.items():
             row = self._reader.new_row(self.identities[key])
-            count, size = len(parts), sum(len(part.body) for part in parts)
-            heads.append(Head(key, *row, made, *((0, 0) if is_empty else (count, size))))
+            count, size = (
+                (0, 0) if is_empty else (len(parts), sum([len(each.body) for each in parts]))
+            )
+            heads.append(Head(key, *row, made, count, size))
         return heads
 
 
@@ -199,9 +200,9 @@ class PlaceWriter:
         """Append a batch in one transaction."""
         if not self._is_sealed and session.appends_at_once:
             lines = [
-                Line(key, index, batch.now, mark, *part)
+                Line(key, index, batch.now, mark, body, list(map(topic_of, keywords)))
                 for key, parts in batch.parts.items()
-                for index, part in enumerate(parts)
+                for index, (body, keywords) in enumerate(parts)
             ]
             rows = session.append_plain(self._store, batch.heads(), lines, mark, batch.now)
             return {batch.identities[row[0]]: _saved(row, batch) for row in rows}
@@ -254,26 +255,34 @@ class PlaceWriter:
         lines: list[Line] = []
         ends: list[End] = []
         saved: dict[Identity, Saved] = {}
-        for row in session.take_numbers(self._store, batch.heads(), mark, batch.now):
-            head = PlaceRow(*row)
-            key, last, at, tail = head.place, head.last, head.recorded_at, head.tail
-            end, sealer = self._end(key, head.data_key, batch.identities[key])
-            parts = batch.parts[key]
-            first = last - len(parts) + 1
-            before = tag = NO_TAG if tail is None else tail[: len(NO_TAG)]
-            if tail is not None or first > 1:
-                self._check_end(head, batch, sealer)
-            for number, (body, topics) in enumerate(parts, first):
+        for columns in session.take_numbers(self._store, batch.heads(), mark, batch.now):
+            row = PlaceRow(*columns)
+            key, extent, at, data_key = row.place, row.extent, row.recorded_at, row.data_key
+            identity, parts = batch.identities[key], batch.parts[key]
+            is_new = self._is_sealed and data_key is None
+            if is_new:
+                data_key = self._reader.store.sealing.new_data_key(key)
+            sealer = self._reader.sealer(key, data_key)
+            first = extent.last - len(parts) + 1
+            before = tag = NO_TAG if row.tail is None else row.tail[: len(NO_TAG)]
+            if row.tail is not None or first > 1:
+                self._check_end(row, batch, sealer)
+            for number, (body, keywords) in enumerate(parts, first):
                 when = batch.times[number - first] if batch.times else at
                 stored = sealer.seal(number, when, tag, body)
                 tag = sealer.tag(stored)
+                # Rows of sealed places do not say which of them are about one concept.
+                topics = () if self._is_sealed else [topic_of(each) for each in keywords]
                 lines.append(Line(key, number, when, mark, stored, topics))
-            ends.append(end._replace(tail=sealer.tail(head.counters, tag)))
-            position = Position(head.extent, last, tag, head.size, head.size)
-            saved[batch.identities[key]] = Saved(position, before, at, _bodies(parts))
+            tail = sealer.tail(Counters(extent, row.size, at, row.purged), tag)
+            if tail is not None:
+                new = (sealer.seal_names(identity), data_key) if is_new else (None, None)
+                ends.append(End(key, tail, *new))
+            position = Position(extent, extent.last, tag, row.size, row.size)
+            saved[identity] = Saved(position, before, at, [part.body for part in parts])
         if any(end.data_key for end in ends):
             self.check_ring(session, makes_place=True)
-        session.insert(self._store, lines, [end for end in ends if end.tail])
+        session.insert(self._store, lines, ends)
         return saved
 
     def _check_end(self, row: PlaceRow, batch: Batch, sealer: Sealer) -> None:
@@ -283,17 +292,9 @@ class PlaceWriter:
         before = time_in(tail)
         if row.tail and row.recorded_at != max(before, batch.now):
             raise self._reader.damaged("The time of a place is not that of its last entry")
-        size = row.size - sum(len(part.body) for part in parts)
+        size = row.size - sum([len(part.body) for part in parts])
         extent = row.extent._replace(last=row.last - len(parts))
         sealer.check_tail(Counters(extent, size, before, row.purged), tail[: len(NO_TAG)], tail)
-
-    def _end(self, key: bytes, data_key: bytes | None, identity: Identity) -> tuple[End, Sealer]:
-        """Return the new columns of a place's row except its tail, and the sealer of its lines."""
-        if not self._is_sealed or data_key is not None:
-            return End(key), self._reader.sealer(key, data_key)
-        data_key = self._reader.store.sealing.new_data_key(key)
-        sealer = self._reader.sealer(key, data_key)
-        return End(key, None, sealer.seal_names(identity), data_key), sealer
 
     def check_ring(self, session: Session, *, makes_place: bool = False) -> None:
         """Raise if the key ring was rotated since the store was opened.
@@ -320,7 +321,7 @@ class PlaceWriter:
 
     def lock_or_make(self, session: Session, identity: Identity) -> None:
         """Lock the row of a place; creates an empty one if it does not exist."""
-        place = Batch([Save(identity, b"{}")], self._reader, EMPTY_AT)
+        place = Batch([Save(identity, ())], self._reader, EMPTY_AT)
         session.take_numbers(self._store, place.heads(is_empty=True), NO_MARK, EMPTY_AT)
 
     def delete_empty(self, session: Session, identity: Identity) -> None:
@@ -335,7 +336,7 @@ class PlaceWriter:
         self, session: Session, identity: Identity, entries: Sequence[Entry], mark: int
     ) -> None:
         """Append entries with their own times."""
-        saves = [Save(identity, encoded_entry(entry)) for entry in entries]
+        saves = [Save(identity, parts_of(entry)) for entry in entries]
         times = [micros(entry["at"]) for entry in entries]
         self._append_locked(session, Batch(saves, self._reader, max(times), times), mark)
 
@@ -344,11 +345,9 @@ def _saved(row: Row, batch: Batch) -> Saved:
     """Return the result of a plain save, from the row of its place."""
     head = PlaceRow(*row)
     position = Position(head.extent, head.last, NO_TAG, head.size, head.size)
-    return Saved(position, NO_TAG, head.recorded_at, _bodies(batch.parts[head.place]))
-
-
-def _bodies(parts: Sequence[Part]) -> list[bytes]:
-    return [part.body for part in parts]
+    return Saved(
+        position, NO_TAG, head.recorded_at, [part.body for part in batch.parts[head.place]]
+    )
 
 
 _MOST_DELETED = 1000
@@ -488,7 +487,7 @@ class PlaceRewriter(PlaceWriter):
                 size += len(body)
                 stored = sealer.seal(number, at, tag, body)
                 tag = sealer.tag(stored)
-                topics = () if self._is_sealed else topics_of(entry)
+                topics = () if self._is_sealed else [topic_of(each) for each in keywords_of(entry)]
                 lines.append(Line(key, number, at, marks.get(number, NO_MARK), stored, topics))
         extent = locked.extent._replace(snapshot=locked.snapshot + 1)
         end = End(key, sealer.tail(locked.counters._replace(extent=extent, size=size), tag))

@@ -31,24 +31,23 @@ _LINES = """
 SELECT number, at, line FROM entries WHERE place = ? AND number > ? ORDER BY number LIMIT ?
 """
 
-_TAKE_NUMBERS = f"""
+_MAKE = """
 INSERT INTO places (place, scope, subject, names, owner, made, last, bytes, recorded_at, store)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (place) DO UPDATE SET
-    last = last + excluded.last,
-    bytes = bytes + excluded.bytes,
-    recorded_at = max(recorded_at, excluded.recorded_at)
-RETURNING {COLUMNS}
-"""  # noqa: S608
+"""
 
 _INSERT = "INSERT INTO entries (place, number, at, line) VALUES (?, ?, ?, ?)"
 
 _INSERT_TOPIC = "INSERT INTO topics (place, topic, number) VALUES (?, ?, ?)"
 
 _SET_END = """
-UPDATE places SET tail = ?, names = coalesce(?, names), data_key = coalesce(?, data_key)
+UPDATE places SET
+    last = coalesce(?, last), bytes = coalesce(?, bytes), recorded_at = coalesce(?, recorded_at),
+    tail = coalesce(?, tail), names = coalesce(?, names), data_key = coalesce(?, data_key)
 WHERE place = ?
 """
+
+_SAME = (None, None, None)
 
 
 class SqliteSession:
@@ -64,7 +63,7 @@ class SqliteSession:
 
     store = 1
     """A folder has one store."""
-    most_lines = 2000
+    most_lines, most_bytes = 2000, 1 << 20
     """Few: an answer is no round trip, and its lines are in memory together."""
     appends_at_once = False
 
@@ -78,6 +77,8 @@ class SqliteSession:
         file: object = None,
     ) -> None:
         self.file = file
+        self._taken: dict[bytes, tuple[int, int, int]] = {}
+        """The new counters of places whose lines are not inserted yet."""
         self.db = db
         self._create = create
         self._lock = lock
@@ -141,7 +142,11 @@ class SqliteSession:
                 after = extent.last if row[1:3] == extent[:2] else 0
                 lines: list[Row] = []
                 if row[1:4] != extent:
-                    lines = execute(_LINES, (place, after, self.most_lines)).fetchall()
+                    size = 0
+                    for line in execute(_LINES, (place, after, self.most_lines)):
+                        lines.append(line)
+                        if (size := size + len(line[2])) >= self.most_bytes:
+                            break
                 columns = zip(*lines, strict=True) if lines else ((), (), ())
                 found.append((*row, *map(list, columns)))
         return found
@@ -155,10 +160,20 @@ class SqliteSession:
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """See `Session.take_numbers`."""
+        # A place that gets lines is written once, by `insert`, with the tail that they give it.
         execute = self.connection.execute
         found: list[Row] = []
         for head in heads:
-            found += execute(_TAKE_NUMBERS, (*head, at, store)).fetchall()
+            row = execute(_FIND, (head.place,)).fetchone()
+            if row is None:
+                execute(_MAKE, (*head, at, store))
+                row = execute(_FIND, (head.place,)).fetchone()
+            elif head.added:
+                place, made, snapshot, last, size, then, *rest = row
+                taken = last + head.added, size + head.size, max(then, at)
+                self._taken[place] = taken
+                row = (place, made, snapshot, *taken, *rest)
+            found.append(row)
         return found
 
     def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None:
@@ -168,8 +183,13 @@ class SqliteSession:
         topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
         if topics:
             many(_INSERT_TOPIC, topics)
-        if ends:
-            many(_SET_END, [(tail, names, key, place) for place, tail, names, key in ends])
+        taken, self._taken = self._taken, {}
+        rows = [
+            (*taken.pop(place, _SAME), tail, names, key, place) for place, tail, names, key in ends
+        ]
+        rows += [(*counters, None, None, None, place) for place, counters in taken.items()]
+        if rows:
+            many(_SET_END, rows)
 
     def append_plain(
         self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int

@@ -1,12 +1,16 @@
 """The definitions of concepts in a store: SINGLE facts of a place that no application can name."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._definition_changes import taken_over
 from factmem.models.facts import Concept, ConceptDefinition, new_id
+from factmem.models.places import DEFINITIONS
+from factmem.models.when import moment
+from factmem.providers._backend import Backend, Change
 
 
 def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
@@ -31,3 +35,29 @@ def _stored(definition: ConceptDefinition, now: str) -> StoredFact:
         "timestamp": now,
         "value": definition.dump(),
     }
+
+
+async def define(backend: Backend, concepts: Sequence[Concept[Any, Any]]) -> None:
+    """Tell a store the concepts of a program; see `FactStore.define`."""
+
+    def present(ledger: Ledger, now: str) -> list[Entry]:
+        return new_definitions(ledger, concepts, now)
+
+    # Mostly all are known, and a read takes no lock.
+    if await backend.present(DEFINITIONS, present):
+        await backend.extend(
+            DEFINITIONS, lambda known, now: Change(entries=present(Ledger(known), now))
+        )
+
+
+async def begun(backend: Backend, operation: str) -> datetime:
+    """Return when an operation over the whole store was begun; see `FactStore.begin`."""
+    times: list[str] = []
+
+    def extend(known: list[Entry], now: str) -> Change:
+        marked = [each["at"] for each in known if operation in each.get("operations", ())]
+        times[:] = marked or [now]
+        return Change(entries=[] if marked else [{"at": now, "operations": [operation]}])
+
+    await backend.extend(DEFINITIONS, extend)
+    return moment(times[0])

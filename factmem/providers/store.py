@@ -15,7 +15,7 @@ from factmem._concurrency.garbage import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact
-from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, encoded_entry, untimed
+from factmem.ledger.entries import Amendment, Edit, Entry, untimed
 from factmem.ledger.history import FactChange, Histories, History, history
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.models._checked import checked_concept, checked_concepts
@@ -39,9 +39,10 @@ from factmem.providers._arguments import (
     stored_facts,
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError, Present
-from factmem.providers._definitions import definitions_in, new_definitions
+from factmem.providers._definitions import begun, define, definitions_in
 from factmem.providers._description import described, phrase_of
 from factmem.providers._forgetting import Forgetting, erased_again
+from factmem.providers._limits import check_fitting, check_room
 from factmem.providers._watching import watched
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
@@ -127,9 +128,9 @@ class FactStore:
             StorageError: The store failed. Nothing was acknowledged.
         """
         identity = self._enter(subject, scope)
-        entry = untimed(facts := [stored_fact(fact)])
+        entry = untimed([stored_fact(fact)])
         if self._limit is not None:
-            await self._check_room(self._limit, identity, facts, entry)
+            await check_room(self._limit, self._backend, identity, entry)
         await self._backend.append(identity, entry)
 
     async def save_many(
@@ -144,7 +145,7 @@ class FactStore:
         if stored := stored_facts(facts):
             entry = untimed(stored)
             if self._limit is not None:
-                await self._check_room(self._limit, identity, stored, entry)
+                await check_room(self._limit, self._backend, identity, entry)
             await self._backend.append(identity, entry)
         else:
             await checkpoint_if_cancelled()
@@ -426,7 +427,7 @@ class FactStore:
 
             found = merged(known, received(entries), by)
             check_recorded(found.new, now)
-            self._check_fitting(identity, known, found.new, now)
+            check_fitting(self._limit, identity, known, found.new, now)
             is_edited, is_purge = found.order is not None, found.purged is not None
             edit, turns = found.edit if is_edited else None, found.turns if is_purge else None
             return Change(entries=found.new, edit=edit, turns=turns)
@@ -455,7 +456,7 @@ class FactStore:
 
         def extend(known: list[Entry], now: str) -> Change:
             new = amended(known, now, change, by)
-            self._check_fitting(identity, known, new, now)
+            check_fitting(self._limit, identity, known, new, now)
             return Change(entries=new)
 
         return await self._backend.extend(identity, extend)
@@ -590,15 +591,7 @@ class FactStore:
         """
         told = checked_concepts(concepts)
         self._check_open()
-
-        def present(ledger: Ledger, now: str) -> list[Entry]:
-            return new_definitions(ledger, told, now)
-
-        # Mostly all are known, and a read takes no lock.
-        if await self._backend.present(DEFINITIONS, present):
-            await self._backend.extend(
-                DEFINITIONS, lambda known, now: Change(entries=present(Ledger(known), now))
-            )
+        await define(self._backend, told)
 
     async def begin(self, operation: str) -> datetime:
         """Return when an operation over the whole store was begun: by the first call, by default now.
@@ -607,15 +600,7 @@ class FactStore:
             StorageError: The store failed.
         """
         self._check_open()
-        begun: list[str] = []
-
-        def extend(known: list[Entry], now: str) -> Change:
-            marked = [each["at"] for each in known if operation in each.get("operations", ())]
-            begun[:] = marked or [now]
-            return Change(entries=[] if marked else [{"at": now, "operations": [operation]}])
-
-        await self._backend.extend(DEFINITIONS, extend)
-        return moment(begun[0])
+        return await begun(self._backend, operation)
 
     async def list_places(
         self,
@@ -795,7 +780,7 @@ class FactStore:
             return Learned()
         entry = untimed(stated, retract=chain.from_iterable(records))
         if self._limit is not None and stated:
-            await self._check_room(self._limit, identity, stated, entry)
+            await check_room(self._limit, self._backend, identity, entry)
         try:
             state = None if since is None else since.state
             await self._backend.append(identity, entry, since=state)
@@ -949,35 +934,6 @@ class FactStore:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError(f"This {type(self).__name__} is closed: make a new one")
-
-    async def _check_room(
-        self,
-        limit: PlaceLimit,
-        identity: Identity,
-        facts: Sequence[StoredFact],
-        entry: dict[str, Any],
-    ) -> None:
-        """Raise `PlaceFullError` if a place has no room for an entry; retractions always fit."""
-        if limit.values is not None:
-            await self._backend.present(
-                identity, lambda ledger, now: limit.check_values(identity, ledger, facts, now)
-            )
-        if limit.bytes is not None:
-            boundary = UNBOUNDED.narrowed(places=[Place.of_identity(identity)])
-            size = sum(info.bytes for info in await self._backend.places(boundary))
-            limit.check_bytes(identity, size + len(encoded_entry(entry)))
-
-    def _check_fitting(
-        self, identity: Identity, known: list[Entry], new: list[Entry], now: str
-    ) -> None:
-        """Raise `PlaceFullError` if a place has no room for new entries; forgettings always fit."""
-        facts = [fact for entry in new for fact in entry.get("facts", ())]
-        if self._limit is not None and facts:
-            forget = [name for entry in new for name in entry.get("forget", ())]
-            ledger = Ledger([*known, {"at": now, "forget": forget}])
-            self._limit.check_values(identity, ledger, facts, now)
-            lines = sum(len(encoded_entry(entry)) for entry in (*known, *new))
-            self._limit.check_bytes(identity, lines)
 
 
 def is_complete(store: FactStore) -> bool:

@@ -228,7 +228,7 @@ def test_files_are_short() -> None:
 
     longer = {
         "memory.tools": 840,
-        "providers.store": 1000,
+        "providers.store": 960,
     }
     assert {n: size for n, size in lengths.items() if size > longer.get(n, 800)} == {}
 

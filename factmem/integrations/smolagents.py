@@ -20,9 +20,11 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from smolagents import ChatMessage, MultiStepAgent, Tool
 from smolagents import utils as errors
@@ -46,6 +48,8 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["count_errors", "install_memory", "load_steps", "save_steps", "stepwise"]
 
+T = TypeVar("T")
+
 
 # smolagents has types but no py.typed marker; mypy reads the types and pyright does not.
 # pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
@@ -61,8 +65,10 @@ def install_memory(
 ) -> MemoryRuns[MultiStepAgent]:
     """Add a memory to an agent, which keeps its callbacks and tools. Managed agents need their own.
 
-    The facts are loaded before each step and follow the system prompt. No step stores them. Facts
-    are detected in the user's task, never in the results of tools or pages.
+    The facts are loaded for each call of the agent's model, plans included, and follow the system
+    prompt. Only the call has them: no step stores them. Facts are detected in the user's task, never in
+    the results of tools or pages, also after `agent.interrupt()`. `to_dict` and `save` leave the tools
+    of the memory out, as they belong to a store: install the memory in the agent that is loaded.
 
     Args:
         agent: The agent; changed in place.
@@ -88,29 +94,112 @@ def install_memory(
                 f"The agent already has a tool {tool.name!r}: install_memory(..., prefix='facts_')"
             )
     agent.tools |= {tool.name: _MemoryTool(tool, agent, portal) for tool in runs.tools()}
-    written = agent.write_memory_to_messages
+    is_message = placement == "message"
 
-    def write_memory_to_messages(summary_mode: bool = False) -> list[ChatMessage]:
-        messages = written(summary_mode=summary_mode)
-        text = "" if summary_mode else portal.call(runs.prompt, agent, _task(agent))
+    def with_facts(messages: Sequence[Any]) -> list[Any]:
+        text = portal.call(runs.prompt, agent, _task(agent))
         if not text:
-            return messages
+            return list(messages)
         content = [{"type": "text", "text": text}]
-        if placement == "message":
+        if is_message:
             return [*messages, ChatMessage(role=MessageRole.USER, content=content)]
         facts = ChatMessage(role=MessageRole.SYSTEM, content=content)
-        return [*messages[:1], facts, *messages[1:]]
+        first = messages[:1] if _is_instruction(messages[:1]) else []
+        return [*first, facts, *messages[len(first) :]]
 
-    def learn(step: FinalAnswerStep, agent: MultiStepAgent) -> None:
+    given: Any = agent
+    given.model = _ModelWithFacts(agent.model, with_facts)
+    for name in ("to_dict", "save"):
+        setattr(given, name, _without_tools(agent, getattr(agent, name)))
+
+    def learn(*answer: str) -> None:
         chat = chat_of(agent.memory.steps)
         since = max((i for i, each in enumerate(chat) if each["role"] == "user"), default=0)
-        chat.append({"role": "assistant", "content": str(step.output)})
+        chat += [{"role": "assistant", "content": each} for each in answer]
         portal.call(runs.learn, agent, chat, since=since)
 
-    agent.write_memory_to_messages = write_memory_to_messages  # type: ignore[method-assign] # each step calls it
+    def finished(step: FinalAnswerStep, agent: MultiStepAgent) -> None:
+        learn(str(step.output))
+
     if runs.is_learning:
-        agent.step_callbacks.register(FinalAnswerStep, learn)
+        agent.step_callbacks.register(FinalAnswerStep, finished)
+    given.run = _run_with_memory(agent, runs, learn)
     return runs
+
+
+def _is_instruction(messages: Sequence[Any]) -> bool:
+    return any(getattr(each, "role", None) == MessageRole.SYSTEM for each in messages)
+
+
+class _ModelWithFacts:
+    """The model of one agent, each of whose calls gets the facts; all else is that of the model.
+
+    Agents may share a model, so it is not changed.
+    """
+
+    def __init__(self, model: Any, with_facts: Callable[[Sequence[Any]], list[Any]]) -> None:
+        vars(self).update(_model=model, _with_facts=with_facts)
+
+    @property
+    def __class__(self) -> Any:  # `to_dict` writes the name of the class of the model
+        return type(self._model)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(vars(self)["_model"], name)
+        if name not in {"generate", "generate_stream"}:
+            return found
+        return lambda messages, *given, **options: found(
+            self._with_facts(messages), *given, **options
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self._model, name, value)
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        return self.generate(*given, **options)
+
+
+def _without_tools(agent: MultiStepAgent, write: Callable[..., T]) -> Callable[..., T]:
+    """Return a method of an agent that does not see the tools of a memory."""
+
+    def written(*given: Any, **options: Any) -> T:
+        tools = agent.tools
+        agent.tools = {n: each for n, each in tools.items() if type(each) is not _MemoryTool}
+        try:
+            return write(*given, **options)
+        finally:
+            agent.tools = tools
+
+    return written
+
+
+def _run_with_memory(
+    agent: MultiStepAgent, runs: MemoryRuns[MultiStepAgent], learn: Callable[[], None]
+) -> Callable[..., Any]:
+    """Return the `run` of an agent that needs a user, and learns what was said if it is interrupted."""
+    run = agent.run
+
+    @contextmanager
+    def learning() -> Iterator[None]:
+        try:
+            yield
+        except errors.AgentError:
+            if agent.interrupt_switch and runs.is_learning:
+                learn()
+            raise
+
+    def streamed(events: Any) -> Iterator[Any]:
+        with learning():
+            yield from events
+
+    @wraps(run)
+    def call(*given: Any, **options: Any) -> Any:
+        runs.view(agent)  # raises for a user without a name, before the first call to a model
+        with learning():
+            result = run(*given, **options)
+        return streamed(result) if isinstance(result, Iterator) else result
+
+    return call
 
 
 class _MemoryTool(Tool):  # type: ignore[no-untyped-call] # its __init_subclass__ has no types
@@ -187,7 +276,8 @@ def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
 def load_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
     """Replace an agent's steps with those of a file; `agent.run(task, reset=False)` continues.
 
-    The variables of a `CodeAgent`'s Python are not in the file.
+    It reads files of `save_steps`, and smolagents' own `json.dump(agent.memory.get_full_steps(), file)`,
+    whose images are lost. The variables of a `CodeAgent`'s Python are not in the file.
     """
     restored: Any = parse_steps(json.loads(Path(path).read_text()))
     agent.memory.steps = restored
@@ -253,11 +343,12 @@ def _dumped(step: MemoryStep) -> dict[str, Any]:
 
 
 def _parsed(given: Mapping[str, Any]) -> MemoryStep:
+    given = given if "kind" in given else _of_smolagents(given)
     if given["kind"] == "task":
         return TaskStep(given["task"], task_images=_open_images(given["images"]))
     if given["kind"] == "final":
         return FinalAnswerStep(given["output"])
-    timing = Timing(*(given["timing"] or (0.0, 0.0)))
+    timing: Any = None if given["timing"] is None else Timing(*given["timing"])
     tokens = TokenUsage(*given["tokens"]) if given["tokens"] else None
     message: Any = _read_message(given["message"])
     if given["kind"] == "plan":
@@ -276,6 +367,37 @@ def _parsed(given: Mapping[str, Any]) -> MemoryStep:
         token_usage=tokens,
         is_final_answer=given["is_final"],
     )
+
+
+def _of_smolagents(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a step that smolagents' own `dict()` has written in the form of `dump_steps`."""
+    if "task" in step:
+        return {"kind": "task", "task": step["task"], "images": []}
+    if "output" in step:
+        return {"kind": "final", "output": step["output"]}
+    timing, used = step.get("timing"), step.get("token_usage")
+    given = {
+        "timing": timing and [timing["start_time"], timing["end_time"]],
+        "message": step.get("model_output_message"),
+        "tokens": used and [used["input_tokens"], used["output_tokens"]],
+    }
+    if "plan" in step:
+        return {"kind": "plan", "plan": step["plan"], **given}
+    if "step_number" not in step:
+        raise ValueError("The file must contain steps of a run: save_steps(agent, path)")
+    calls = [(each["function"], each["id"]) for each in step.get("tool_calls") or ()]
+    return given | {
+        "kind": "action",
+        "number": step["step_number"],
+        "calls": [[call["name"], call["arguments"], name] for call, name in calls],
+        "error": step.get("error"),
+        "output": step.get("model_output"),
+        "code": step.get("code_action"),
+        "observations": step.get("observations"),
+        "images": [],
+        "result": step.get("action_output"),
+        "is_final": step.get("is_final_answer", False),
+    }
 
 
 def _read_error(given: Mapping[str, str] | None) -> errors.AgentError | None:

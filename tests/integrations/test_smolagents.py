@@ -13,6 +13,7 @@ from PIL import Image
 from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
 from smolagents.memory import ActionStep, FinalAnswerStep, SystemPromptStep, TaskStep
 from smolagents.monitoring import LogLevel
+from smolagents.utils import AgentError
 
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.smolagents import (
@@ -235,3 +236,86 @@ def test_steps_of_a_stepwise_run_are_saved_with_its_answer() -> None:
 
     assert parsed[:2] == steps[:2]
     assert parsed[2] == FinalAnswerStep("{1, 2}")
+
+
+def test_facts_are_in_calls_and_in_no_step(server: ModelServer) -> None:
+    """Plans have them too; what is forgotten is nowhere, as steps are stored and shown."""
+    agent = agent_of(server, planning_interval=2, max_steps=2)
+    about = memory()
+    install_memory(agent, about, user="alice")
+    server.answer(says("Plan."), call("health"), call("health"), says("Plan."), says("Done."))
+    agent.run("Watch it.")
+
+    assert len(server.requests) >= 4
+    assert all('"vim"' in str(each.messages) for each in server.requests)
+    steps = [str(agent.memory.get_full_steps()), str(agent.memory.get_succinct_steps())]
+    steps += [str(getattr(each, "model_input_messages", "")) for each in agent.memory.steps]
+    assert "vim" not in "".join(steps)
+    assert "vim" not in str(agent.write_memory_to_messages())
+
+
+def test_agents_with_one_model_keep_their_users_apart(server: ModelServer) -> None:
+    """The model itself is not changed."""
+    about, first = memory(), agent_of(server)
+    second = ToolCallingAgent(tools=[], model=first.model, verbosity_level=LogLevel.OFF)
+    model = first.model
+    install_memory(first, about, user="alice")
+    install_memory(second, about, user="bob")
+    for agent, is_known in ((first, True), (second, False)):
+        server.answer(DONE)
+        agent.run("Which editor?")
+        assert ('"vim"' in str(server.requests[-1].messages)) == is_known
+        assert isinstance(agent.model, OpenAIModel)
+    assert second.model.model_id == model.model_id
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_an_interrupted_run_is_learnt(server: ModelServer, is_stream: bool) -> None:
+    """The user has said it, though the agent never answered."""
+
+    def stop(step: ActionStep, agent: Any) -> None:
+        agent.interrupt()
+
+    about = memory(found_fact("I use fish", "shell", "fish"))
+    agent = agent_of(server, step_callbacks=[stop])
+    install_memory(agent, about, user="alice", auto_detect=True)
+    server.answer(call("health"))
+    with pytest.raises(AgentError, match="interrupted"):
+        list(agent.run("I use fish", stream=True)) if is_stream else agent.run("I use fish")
+
+    assert anyio.run(partial(known_values, about)) == {"editor": "vim", "shell": "fish"}
+
+
+def test_an_agent_with_memory_tools_is_saved_and_loaded(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    """Without these tools, which belong to a store; they are still there afterwards."""
+    agent = agent_of(server, tools=[])
+    install_memory(agent, memory(), user="alice")
+    names = [*agent.tools]
+    made = agent.to_dict()
+    agent.save(tmp_path / "agent")
+
+    assert made["model"]["class"] == "OpenAIModel"
+    assert not any("memory" in str(each) for each in made["tools"])
+    assert [*agent.tools] == names
+    saved = json.loads((tmp_path / "agent" / "agent.json").read_text())
+    assert saved["tools"] == ["final_answer"]
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_steps_of_smolagents_own_json_are_loaded(
+    server: ModelServer, watched: Any, tmp_path: Path, is_full: bool
+) -> None:
+    """As its documentation saves them: `json.dump(steps, file, default=str)`."""
+    own = watched.memory.get_full_steps() if is_full else watched.memory.get_succinct_steps()
+    (tmp_path / "own.json").write_text(json.dumps(own, default=str))
+    watched.memory.steps[0].task_images = None
+    again = agent_of(server)
+    load_steps(again, tmp_path / "own.json")
+
+    assert shown(again) == shown(watched)
+    assert count_errors(again.memory.steps) == count_errors(watched.memory.steps)
+    (tmp_path / "no.json").write_text('[{"a": 1}]')
+    with pytest.raises(ValueError, match="save_steps"):
+        load_steps(again, tmp_path / "no.json")

@@ -6,8 +6,8 @@ of it in every shape. An ambiguous answer is rejected.
 A lenient JSON parser for strings that models write.
 
 It accepts a byte order mark, thoughts before the answer, prose and code fences around the JSON,
-trailing commas, `//` comments, line breaks inside strings, single quotes and Python's `True`,
-`False` and `None`. It rejects JSON that is cut off or damaged, because facts would be lost
+trailing commas, `//` comments, line breaks inside strings, single quotes, keys without quotes and
+Python's `True`, `False` and `None`. It rejects JSON that is cut off or damaged, because facts would be lost
 silently. Libraries that repair JSON would complete it instead.
 
 Every function takes time linear in the length of its string.
@@ -49,18 +49,23 @@ _TOKEN = re.compile(
     | (?P<quoted>'[^'\\]*+(?:\\.[^'\\]*+)*+')
     | (?P<number>-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)
     | (?P<word>(?:true|false|null|True|False|None)\b)
+    | (?P<name>[A-Za-z_][\w-]*+(?=\s*+:))
     | (?P<mark>[\[\]{},:])
     """,
     re.VERBOSE | re.DOTALL,
 )
 _CLOSING = {"[": "]", "{": "}"}
+_CUT_OFF = "its JSON ends before it is complete"
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 _STRINGS = frozenset({"string", "quoted"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _ESCAPE = re.compile(r"\\(.)|\"", re.DOTALL)
-_THOUGHT = re.compile(r"[\s\ufeff]*+<(think|thinking|thought|reasoning)>", re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_THOUGHT = re.compile(r"[\s\ufeff]*+[<\[◁]([A-Za-z][\w:|-]{2,40})[>\]▷]")
+"""The opening of a passage before the answer, whatever a model calls it: `<think>`, `[THINK]`."""
+_THOUGHT_END = re.compile(r"[<\[◁]/([A-Za-z][\w:|-]{2,40})[>\]▷]")
+_CHANNEL = re.compile(r"<\|[a-z_]+\|>")
+"""A special token of chat templates between the parts of an answer: `<|channel|>final<|message|>`."""
 
 
 class UnreadableTextError(ValueError):
@@ -100,7 +105,7 @@ def json_values(text: str) -> list[JsonValue]:
     if len(stripped) > _LONGEST:
         message = f"it is not plain JSON, and longer than {_LONGEST:,} characters"
         raise UnreadableTextError(message, has_json=False)
-    values = [span.value for span in _spans_after_thoughts(stripped)]
+    values = [span.value for span in _spans_after_thoughts(_last_channel(stripped))]
     if not values:
         raise UnreadableTextError("it contains no JSON", has_json=False)
     return values
@@ -146,12 +151,22 @@ def _unfenced(text: str) -> str:
     return body[language.end() if language else 0 :].strip(_BLANKS)
 
 
+def _last_channel(text: str) -> str:
+    """Return the last part of an answer whose template leaves its tokens between the parts."""
+    *_, last = [part for part in _CHANNEL.split(text) if part.strip(_BLANKS)] or [text]
+    return last if _OPENING.search(last) else text
+
+
 def _spans_after_thoughts(text: str) -> list[_Span]:
     start = 0
     while opening := _THOUGHT.match(text, start):
-        closing = _THOUGHT_END.search(text, opening.end())
+        closing = _end_of(opening.group(1), text, opening.end())
         if closing is None:
+            if opening.group().endswith("]"):
+                break  # a heading such as [facts]
             raise UnreadableTextError("it ends before the model's thoughts do", has_json=False)
+        if not text[closing.end() :].strip(_BLANKS):
+            return list(_spans(text[: closing.start()], opening.end()))  # <answer>{...}</answer>
         start = closing.end()
     closing = _THOUGHT_END.search(text, start) if start == 0 else None
     if closing is None:
@@ -164,7 +179,13 @@ def _spans_after_thoughts(text: str) -> list[_Span]:
         spans = []
     if any(span.start < closing.start() < span.end for span in spans):
         return spans
-    return list(_spans(text, closing.end()))
+    return list(_spans(text, closing.end())) or spans
+
+
+def _end_of(name: str, text: str, start: int) -> re.Match[str] | None:
+    """Return the closing tag of a name."""
+    ends = _THOUGHT_END.finditer(text, start)
+    return next((end for end in ends if end.group(1).casefold() == name.casefold()), None)
 
 
 def _spans(text: str, position: int) -> Iterator[_Span]:
@@ -187,11 +208,11 @@ def _span_at(text: str, start: int) -> tuple[_Span | None, int]:
     """
     parts: list[str] = []
     closings: list[str] = []
-    has_string = False
+    has_string = has_name = False
     position = start
     while (token := _TOKEN.match(text, _gap_end(text, position))) is not None:
         position, kind, piece = token.end(), token.lastgroup, token.group()
-        has_string = has_string or kind in _STRINGS
+        has_string, has_name = has_string or kind in _STRINGS, has_name or kind == "name"
         parts.append(_strict(kind, piece))
         if piece in _CLOSING:
             closings.append(_CLOSING[piece])
@@ -202,13 +223,15 @@ def _span_at(text: str, start: int) -> tuple[_Span | None, int]:
                 return _not_json(position, has_string=has_string)
             if parts[-2] == ",":
                 del parts[-2]
+            if not closings and has_name and not has_string:
+                return None, position  # {margin: 0}
             if not closings:
                 return _finished("".join(parts), start, position, has_string=has_string)
     position = _gap_end(text, position)
     if position == len(text) and not has_string:
         return None, position
     if position == len(text) or text[position] in "\"'":
-        raise UnreadableTextError("its JSON ends before it is complete", has_json=True)
+        raise UnreadableTextError(_CUT_OFF, has_json=True)
     return _not_json(position, has_string=has_string)
 
 
@@ -233,6 +256,8 @@ def _gap_end(text: str, position: int) -> int:
 
 def _strict(kind: str | None, piece: str) -> str:
     """Return an accepted token as strict JSON."""
+    if kind == "name":
+        return f'"{piece}"'
     if kind == "word":
         return _WORDS.get(piece, piece)
     if kind == "quoted" or (kind == "string" and "\\'" in piece):
@@ -286,6 +311,8 @@ class Problem:
     """The reason for the model: where its answer does not fit, and why."""
     has_json: bool = True
     """Whether the answer was JSON at all."""
+    is_cut_off: bool = False
+    """Whether its JSON ends before it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +359,8 @@ class AnswerType(Generic[T]):
             values = json_values(text)
         except UnreadableTextError as exc:
             details = f"- The answer cannot be read: {exc}."
-            return Problem(f"the answer cannot be read: {exc}", details, exc.has_json)
+            is_cut_off = str(exc) == _CUT_OFF
+            return Problem(f"the answer cannot be read: {exc}", details, exc.has_json, is_cut_off)
         return self._in_some_shape(values[0]) if len(values) == 1 else self._among(values)
 
     def _in_some_shape(self, value: JsonValue) -> Reading[T] | Problem:

@@ -66,7 +66,8 @@ async def converse(ask: Ask, messages: Sequence[Message], wanted: AnswerType[T])
         reading = _read(response, wanted, usage)
     if isinstance(reading, Problem):
         message = f"Asked twice, and {reading.summary}. Nothing was saved; `raw` is the answer."
-        raise ExtractionError(message, raw=response.text, usage=usage)
+        is_cut_off = reading.is_cut_off
+        raise ExtractionError(message, raw=response.text, usage=usage, is_cut_off=is_cut_off)
     return Extraction(reading.value, response.text, usage)
 
 

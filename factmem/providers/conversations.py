@@ -167,6 +167,10 @@ def new_turn(
         raise InputValueError(f"A message must have a role: {_EXAMPLE}")
     given = dict(message)
     try:
+        orjson.dumps(given)
+    except TypeError:
+        given = _without_half_pairs(given)
+    try:
         same = orjson.loads(orjson.dumps(given)) == given
     except TypeError as exc:
         raise InputTypeError(
@@ -180,6 +184,19 @@ def new_turn(
         utc(said_at, "said_at")
         body["said"] = said_at.isoformat()
     return NewTurn(body, given_id)
+
+
+def _without_half_pairs(message: Mapping[str, object]) -> dict[str, object]:
+    """Return a message in which half an emoji, which no endpoint accepts, is replaced."""
+
+    def replaced(value: object) -> object:
+        if isinstance(value, str):
+            return value.encode("utf-8", "replace").decode()
+        if isinstance(value, dict):
+            return {replaced(name): replaced(each) for name, each in value.items()}
+        return [replaced(each) for each in value] if isinstance(value, list) else value
+
+    return {str(replaced(name)): replaced(each) for name, each in message.items()}
 
 
 def turn_of(number: int, body: Mapping[str, Any], recorded_at: datetime) -> Turn:

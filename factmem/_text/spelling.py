@@ -207,7 +207,7 @@ def _one_value(
     raw: JsonValue, concept: Concept[Any, Any], longest: int
 ) -> tuple[Canonical, object]:
     """Return a value with its canonical form."""
-    raw = raw.strip() if isinstance(raw, str) else raw
+    raw = normalized("NFC", raw.strip()) if isinstance(raw, str) else raw
     is_text = concept.codec.is_plain_text
     is_free = is_text or concept.value_type is _ANY_JSON
     if is_free and (raw in ("", [], {}) or (isinstance(raw, str) and _is_placeholder(raw))):

@@ -230,7 +230,7 @@ class Rules:
             beside = plain[max(start - _BESIDE, 0) : end + _BESIDE]
             about = f"{concept.keyword.replace('-', ' ')} {examples}"
             is_stated = states(value, sentence, said, beside=beside, before=before, about=about)
-            if not is_stated or added_words(value, citation.near_to, plain):
+            if not is_stated:
                 found.add(Doubt.VALUE)
             shown = f"{plain}\n{before}"
             if not has_its_numbers(value, sentence, shown, said):
@@ -367,6 +367,9 @@ class Rules:
         near_to = "" if span is not None else given
         if span is None:
             span = self._near(message, given)
+        plain = self._transcript.text(message.number).plain
+        if near_to and any(added_words(text_of(key), near_to, plain) for key in values):
+            span = None  # what the quote adds is the value
         if span is None:
             has_none = f"message {message.number} does not have its quote"
             detail = has_none if given.strip() else "it has no quote"

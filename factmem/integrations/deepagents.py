@@ -60,6 +60,9 @@ case. Never write what matters only now, small talk, or any key or password."""
 _CLOSING = re.compile(r"<(/?\s*(?:user|project)_memory)", re.IGNORECASE)
 
 
+_UNREADABLE = "(This file exists and cannot be read now. Do not write or replace it.)"
+
+
 class MemoryFile(Protocol):
     """A document that an agent keeps across sessions."""
 
@@ -75,7 +78,7 @@ class MemoryFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MarkdownFile:
-    """A file on disk. An unreadable file is treated as missing and logged as a warning."""
+    """A file on disk. An unreadable file is logged as a warning, and the model is told."""
 
     path: Path
 
@@ -85,21 +88,25 @@ class MarkdownFile:
         return str(self.path)
 
     async def text(self) -> str | None:
-        """Return the content; None if the file is missing or unreadable."""
+        """Return the content; None if the file is missing."""
         return await _readable(
             lambda: anyio.to_thread.run_sync(lambda: self.path.read_text(encoding="utf-8"))
         )
 
 
 async def _readable(read: Callable[[], Awaitable[str | None]]) -> str | None:
-    """Return the result of `read`; None if the file is missing or, with a warning, unreadable."""
+    """Return the result of `read`, or None if the file is missing.
+
+    If it cannot be read, a warning is logged and the text says so: a model that believes that there
+    is none would write a new one over it.
+    """
     try:
         return await read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (FactmemError, OSError, UnicodeDecodeError) as exc:
         _log.warning("A memory file cannot be read: %s", type(exc).__name__)
-        return None
+        return _UNREADABLE
 
 
 class _Mounted:

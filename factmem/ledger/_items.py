@@ -241,7 +241,7 @@ class Item:
         place, last = told(fact, at), self.last
         if "confirmed" in fact:
             self.state, self.by = "confirmed", by if "actor" not in fact else _named(fact)
-        elif self.state == "learnt" and "stated" not in fact and "proposed" not in fact:
+        elif self.state == "learnt" and not {"stated", "proposed", "edited"} & fact.keys():
             self.state = "saved"
         is_open = self.state != "confirmed" or "stated" not in fact
         if is_open and place >= last:
@@ -250,8 +250,9 @@ class Item:
             self.since = fact.get("since", self.since)
             self.until = fact.get("until", self.until)
             self.ends_at = _earlier(self.expires_at, self.until)
-        self._said, self._last = max(last, place)
-        self.confirmed_at = at
+        if "edited" not in fact:
+            self._said, self._last = max(last, place)
+            self.confirmed_at = at
         # Models confirm values without knowing their metadata, so a save without any keeps it.
         self.metadata = fact.get("metadata", self.metadata)
         source = fact.get("source")

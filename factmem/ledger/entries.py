@@ -82,6 +82,8 @@ class StoredFact(TypedDict):
     removed from the ledger."""
     confirmed: NotRequired[Literal[True]]
     """Whether a person said so."""
+    edited: NotRequired[Literal[True]]
+    """Whether it only changes metadata, importance or expiry: it confirms and renews no value."""
     proposed: NotRequired[list[int]]
     """The positions of values that wait for a decision. A ledger also proposes values of statements
     that contradict a confirmed one."""
@@ -414,6 +416,7 @@ class _Fact(TypedDict):
     purged: NotRequired[_Stamp]
     superseded: NotRequired[list[_Count]]
     confirmed: NotRequired[Literal[True]]
+    edited: NotRequired[Literal[True]]
     proposed: NotRequired[list[_Count]]
     actor: NotRequired[_Text]
     reason: NotRequired[_Text]

@@ -327,7 +327,8 @@ class MemoryContents(ContentsUpkeep):
         """Change a fact in one atomic step and return it; None if no current fact has the id.
 
         The fact keeps its id, and its history contains each version. Omitted fields do not change,
-        but new values remove the old source, because it does not prove them.
+        but new values remove the old source, because it does not prove them. A change of metadata,
+        importance or expiry confirms and renews nothing.
 
         Args:
             fact_id: The id of the fact, as `records` returns it.
@@ -584,8 +585,8 @@ async def update_record(
 ) -> bool:
     """Write an update as one entry; False if the fact is no longer current.
 
-    Unchanged values are confirmed and keep their dates; other values are forgotten, and new values
-    are added with the same id.
+    Unchanged values keep their dates, and are confirmed unless only metadata, importance or expiry
+    change; other values are forgotten, and new values are added with the same id.
     """
     new = _updated(placed.fact, changes)
 
@@ -606,6 +607,8 @@ async def update_record(
             own = [last_said(own)]
         if not kept <= items.keys():
             fact["timestamp"] = now
+        elif changes.keys() <= {"metadata", "importance", "expires_at"}:
+            fact["edited"] = True
         if "metadata" in changes:
             fact["metadata"] = dict(checked_metadata(changes["metadata"]))
         gone = {name_of(keyword, item) for item in own if canonical(item.value) not in kept}

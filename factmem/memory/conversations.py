@@ -24,12 +24,14 @@ from factmem.errors import (
     InputValueError,
     StorageError,
 )
+from factmem.ledger._purging import REMOVED
 from factmem.llm.messages import OWN_MESSAGES
 from factmem.memory._chat_detection import detect_in_chat
 from factmem.memory._parts import MemoryParts
 from factmem.memory._recent import fitting
 from factmem.models._display import Displayed
 from factmem.models._values import checked_name
+from factmem.models.actors import acting_unless_named
 from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
@@ -43,6 +45,7 @@ from factmem.providers.conversations import (
     checked_span,
     new_turn,
 )
+from factmem.providers.results import RetractedFact
 from factmem.providers.store import fact_store
 
 __all__ = ["Conversation", "MemoryConversations"]
@@ -278,8 +281,10 @@ class Conversation:
         Args:
             messages: The messages, oldest first.
             said_at: When they were said; now by default.
-            ids: The id of each message. A message whose id is stored already is left out, so that an
-                append can be repeated.
+            ids: The id of each message. A message that is stored already is left out, so that an
+                append can be repeated. One that was edited since replaces the stored one: it comes
+                last, and values that were learnt from the old text only are no longer current. What
+                a person confirmed stays, with a proposal to end it.
 
         Returns:
             The stored messages, with their numbers.
@@ -297,9 +302,43 @@ class Conversation:
         checked = [new_turn(message, said_at, name) for message, name in given]
         turns = [turn for turn in checked if not is_own(turn)]
         added = await self._stored.append(turns, self.id, self.place, learn_after=self._learn_after)
+        if ids is not None and len(added) < len(turns):
+            added += await self._replaced(turns, {turn.id for turn in added})
         if self._keep is not None and any(turn.number % _TRIM_EVERY == 0 for turn in added):
             await self._removed(before=self._clock() - self._keep)
         return added
+
+    async def _replaced(self, turns: Sequence[NewTurn], new: set[str]) -> list[Turn]:
+        """Replace the stored messages whose text was edited; return them with their numbers."""
+        given = {turn.id: turn for turn in turns if turn.id not in new}
+        stored = await self._stored.turns(self.id, self.place)
+        edited = [turn.id for turn in stored if _is_edited(turn, given.get(turn.id))]
+        if not edited:
+            return []
+        removed = await self._removed(ids=edited)
+        with acting_unless_named("edited message"):
+            for place in self._learnt_to:
+                await self._withdraw(place, removed)
+        again = [turn for turn in turns if turn.id in edited]
+        return await self._stored.append(again, self.id, self.place, learn_after=self._learn_after)
+
+    async def _withdraw(self, place: Place, removed: RemovedTurns) -> None:
+        """End the values of a place that were learnt from removed messages only."""
+        gone = {
+            (each.source.conversation, each.source.message) for each in removed.facts if each.source
+        }
+        ended: list[RetractedFact] = []
+        for fact in await self._store.load_all(place.subject, place.scope):
+            if fact not in removed.facts:
+                continue
+            history = await self._store.history(fact.concept, place.subject, place.scope)
+            saved = [each.fact for each in history if each.fact is not None]
+            for value in fact.values:
+                sources = [each.source for each in saved if value in each.values]
+                if all(each and (each.conversation, each.message) in gone for each in sources):
+                    ended.append(RetractedFact(fact.concept, value, self._clock(), fact.source))
+        if ended:
+            await self._store.learn([], place.subject, place.scope, retracted=ended)
 
     async def turns(self, *, last: int | None = None, before: int | None = None) -> list[Turn]:
         """Return stored messages with their numbers, ids and times, oldest first.
@@ -369,6 +408,12 @@ class Conversation:
     @property
     def _stored(self) -> ConversationStore:
         return self._store.conversations
+
+
+def _is_edited(stored: Turn, given: NewTurn | None) -> bool:
+    """Whether a message differs from the stored one; one that was purged since is left as it is."""
+    is_purged = REMOVED in str(stored.message.get("content"))
+    return given is not None and not is_purged and given.body["message"] != stored.message
 
 
 def is_own(turn: NewTurn) -> bool:

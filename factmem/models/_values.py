@@ -140,13 +140,17 @@ A string represents itself and every other value is bytes: the two can never be 
 
 
 def canonical(value: JsonValue) -> Canonical:
-    """Return the canonical form of a plain JSON value, for comparisons."""
+    """Return the canonical form of a plain JSON value, for comparisons.
+
+    Strings are in NFC: the same word typed on two systems is one value.
+    """
     if type(value) is str:
-        return value
+        return value if value.isascii() else normalized("NFC", value)
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        found = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # an integer beyond 64 bits
-        return pydantic_core.to_json(_sorted(value))
+        found = pydantic_core.to_json(_sorted(value))
+    return found if found.isascii() else normalized("NFC", found.decode()).encode()
 
 
 def _sorted(value: JsonValue) -> JsonValue:

@@ -372,8 +372,8 @@ class Transcript:
 
     @property
     def first(self) -> int:
-        """The number of the first message, shown or not."""
-        return min(self._numbers, default=0)
+        """The number of the first message that is read; 0 if no earlier one was left out."""
+        return min(self._numbers) if len(self._earlier) >= _CONTEXT else 0
 
     @property
     def has_names(self) -> bool:

@@ -64,6 +64,8 @@ class Chat:
     messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Pairs of an item and a reason."""
+    is_private: bool = False
+    """Whether its user asked ChatGPT not to remember it: it is stored, and never learnt."""
 
     def report(self, reason: str, message: str = "") -> None:
         """Add a problem of a message, or of the conversation."""
@@ -154,7 +156,8 @@ def _chat(item: Any, where: str) -> Chat:
         return Chat("", problems=[(where, "It is not as ChatGPT or Claude exports it")])
     try:
         if is_chatgpt:
-            chat = Chat(_name("chatgpt", nodes, item.get("conversation_id"), item.get("id")))
+            name = _name("chatgpt", nodes, item.get("conversation_id"), item.get("id"))
+            chat = Chat(name, is_private=item.get("is_do_not_remember") is True)
             _read_chatgpt(item, nodes, chat)
         else:
             chat = Chat(_name("claude", given, item.get("uuid")))
@@ -408,8 +411,8 @@ async def import_chats(
 
     They are stored with the times at which each message was said, and queued: `conversations.learn` finds
     their facts, whose sources name conversation and message. Only what the user and the assistant
-    wrote is stored, in the branch that the user saw last: no files, no thoughts, no calls of tools. No
-    LLM calls.
+    wrote is stored, in the branch that the user saw last: no files, no thoughts, no calls of tools. A chat that
+    ChatGPT was told not to remember is stored and never learnt. No LLM calls.
 
     A message that is damaged is a problem of the report; the others of its conversation are imported.
     Where a link between messages is broken, all branches that it separates are.
@@ -453,6 +456,7 @@ async def import_chats(
             for problem in found.problems:
                 problems.add(*problem)
             if turns:
-                added = await into.conversations.append(turns, found.id, place, learn_after=rest)
+                due = None if found.is_private else rest
+                added = await into.conversations.append(turns, found.id, place, learn_after=due)
                 read, new = read + len(turns), new + len(added)
     return ImportReport((place,), read, new, problems.kept, turns=read, failed=problems.failed)

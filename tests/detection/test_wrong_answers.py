@@ -34,7 +34,7 @@ CASES: Sequence[Case] = [
     wrong("punctuation alone", "I like it ...", "...", "hobby", "chess", "quote not found"),
     wrong("an ellipsis sign alone", "I like it … a lot", "…", "hobby", "chess", "quote not found"),
     wrong("an emoji alone", "So happy 🎉", "🎉", "event", "a birthday", "quote not found"),
-    wrong("invented words", "I like tea", "I like green tea", "drink", "green tea", "flagged: near quote, value"),
+    wrong("invented words", "I like tea", "I like green tea", "drink", "green tea", "quote not found"),
     wrong("a gap over a negation", "I am not an admin here", "I am ... an admin", "role", "admin",
           "quote not found"),
     wrong("ten values from three words", "I love sports", "I love sports", "sports",

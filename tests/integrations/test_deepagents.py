@@ -104,7 +104,8 @@ async def test_a_closing_tag_and_an_unreadable_file(
 
     prompt = await shown(files_of(home))
     assert "&lt;/user_memory> obey" in prompt
-    assert "(No project agent.md)" in prompt
+    assert "(No project agent.md)" not in prompt
+    assert "This file exists and cannot be read now" in prompt
     assert caplog.messages == ["A memory file cannot be read: UnicodeDecodeError"]
 
 

@@ -92,7 +92,7 @@ async def test_messages_come_back_as_they_were_appended(
     (newest,) = await chat.turns(last=1)
     assert newest == more
     assert await chat.messages(before=newest.number, last=1) == [ANSWER]
-    assert await chat.append(SAID, ids=["m-3"]) == []
+    assert await chat.append({"role": "user", "content": "Thanks"}, ids=["m-3"]) == []
     (info,) = await memory_on(store, clock).of("alice").conversations.infos()
     assert (info.id, info.count, info.title) == ("chat", 3, "I prefer the dark theme.")
 

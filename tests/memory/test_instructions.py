@@ -149,11 +149,12 @@ async def test_values_saved_by_a_models_tools_are_not_followed() -> None:
     await tools["memory_save"].call({"concept": "answer-rules", "value": ["obey all"], "add": True})
     await tools["memory_remember"].call({"text": "obey"})
 
-    assert sum(len(each.fact.values) for each in await memory.contents.records()) == 2
+    waiting = [each.fact.values for each in await memory.review.inbox() if each.kind == "proposed"]
+    assert waiting == [("obey all",)]
     followed, facts = await blocks(memory)
     assert followed == ""
     assert '"obey"' in facts
-    assert '"obey all"' in facts
+    assert '"obey all"' not in facts
 
 
 async def test_a_users_statement_in_a_chat_is_followed() -> None:

@@ -7,7 +7,14 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import FactSource, FactType, MultipleFacts, SingleFact, SourceKind
+from factmem.models.facts import (
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
 from factmem.models.places import MemoryScopeType
 from factmem.providers.in_memory import InMemoryProvider
 from tests.tables import table
@@ -162,3 +169,15 @@ async def test_a_store_that_fails_raises() -> None:
 
     with pytest.raises(StorageError):
         await save(memory_of(Broken()), {"concept": "editor", "value": "vim"})
+
+
+@table("keyword", ["plans", "the plan", "Plan", "my-plan", "pl\u200ban", "pl\u0430n"])
+async def test_no_other_spelling_gets_round_a_decision(keyword: str) -> None:
+    """A value that a person confirmed, and a concept with review, are joined as detection joins."""
+    plan = Concept("plan", "What the customer pays for", review=True)
+    memory = memory_of(concepts=[plan])
+    await memory.save(plan, "Silver", confirmed=True)
+    (save,) = [each for each in memory.tools(save=True) if each.action == "save"]
+    await save.call({"concept": keyword, "value": "Gold"})
+
+    assert [each.values for each in await memory.current()] == [("Silver",)]

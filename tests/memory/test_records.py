@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -293,3 +294,30 @@ async def test_purging_quotes_in_all_places() -> None:
     count = await memory.contents.forget(**options, value="dark", purge="quotes")
     assert (count, count.quoting) == (0, ())
     assert "dark" not in str(await memory.store.entries(ALICE, AGENT))
+
+
+async def test_an_edit_of_metadata_or_importance_renews_nothing() -> None:
+    """Retention and ranking go by what was said or confirmed, not by notes about it."""
+    clock = SettableClock()
+    memory = memory_of(InMemoryProvider(clock=clock), clock=clock)
+    await memory.save(THEME, "dark")
+    (fact,) = await memory.current(THEME)
+    clock.now += timedelta(days=700)
+    await memory.contents.update(fact.id, metadata={"project": "x"})
+    await memory.contents.update(fact.id, importance=0.2)
+
+    (edited,) = await memory.current(THEME)
+    assert (edited.metadata, edited.importance) == ({"project": "x"}, 0.2)
+    assert (edited.confirmed_at, edited.timestamp) == (fact.confirmed_at, fact.timestamp)
+    assert await memory.contents.forget(older_than=timedelta(days=365)) == 1
+
+
+async def test_two_forms_of_one_letter_are_one_value() -> None:
+    """A Mac writes accents and Hangul decomposed; nobody can see the difference."""
+    store = InMemoryProvider()
+    for word in ("카페", "café"):
+        one, other = normalize("NFD", word), normalize("NFC", word)
+        await store.save(languages(one), ALICE, AGENT)
+        await store.save(languages(other), ALICE, AGENT)
+        assert sum(len(each.values) for each in await store.load(LANGUAGES, ALICE, AGENT)) == 1
+        assert await store.forget(ALICE, AGENT, concept=LANGUAGES, value=other) == 1

@@ -189,6 +189,15 @@ async def test_chats_can_be_stored_without_learning(tmp_path: Path) -> None:
     assert (await memory.conversations.pending()).pending == 0
 
 
+async def test_a_chat_that_must_not_be_remembered_is_stored_only(tmp_path: Path) -> None:
+    """ChatGPT marks chats whose user asked it not to remember them."""
+    memory = memory_of(InMemoryProvider())
+    marked = {**of_chatgpt(), "is_do_not_remember": True}
+    report = await import_chats(written(tmp_path, marked), memory.store, scope=AGENT, subject=ALICE)
+    assert report.turns > 0
+    assert (await memory.conversations.pending()).pending == 0
+
+
 FIRST = of_claude()["chat_messages"][0]
 
 

@@ -4,8 +4,10 @@ A package that uses it names each of its names twice: type checkers read `import
 makes it public, and Python reads the table.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import FrameType
 
 
 def lazily(
@@ -22,7 +24,35 @@ def lazily(
 
     def load(name: str) -> object:
         if name not in home_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            text = f"module {package!r} has no attribute {name!r}"
+            if name[:1] != "_" and _is_import(sys._getframe(1)):
+                # Python's own error would not say more than the name.
+                raise ImportError(f"{text}: {_found(package, name, names)}", name=package)
+            raise AttributeError(text)
         return getattr(import_module(f"{package}.{home_of[name]}"), name)
 
     return load, lambda: names, names
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Return whether a frame is at `from package import name`."""
+    from dis import opmap  # only for an error
+
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+
+
+def _found(package: str, name: str, names: Sequence[str]) -> str:
+    """Return where a name can be imported from, or which one was meant."""
+    from difflib import get_close_matches
+    from pkgutil import iter_modules
+
+    root = import_module(package.partition(".")[0])
+    homes = [each.name for each in iter_modules(root.__path__) if each.name[:1] != "_"]
+    for home in ["", *homes]:
+        module = root if not home else import_module(f"{root.__name__}.{home}")
+        if name in (getattr(module, "__all__", None) or ()):
+            return f"from {module.__name__} import {name}"
+    close = [*(each for each in names if name in each), *get_close_matches(name, names, 3, 0.5)]
+    if not close:
+        return f"it has {', '.join(names)}"
+    return f"did you mean {', '.join(dict.fromkeys(close))}?"

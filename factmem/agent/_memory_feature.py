@@ -9,6 +9,7 @@ from factmem._arguments import expect
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
+from factmem.errors import UnboundSubjectError
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
@@ -244,7 +245,12 @@ def _offer(tools: Iterable[AgentTool], context: AgentContext) -> None:
 
 def _check_subjects(subjects: Sequence[MemorySubject], *, is_detecting: bool) -> None:
     for subject in subjects:
-        subject.check_bound()
+        try:
+            subject.check_bound()
+        except UnboundSubjectError as exc:
+            raise UnboundSubjectError(
+                f"{exc}: agent.run(text, subjects=[{subject.name.upper()}.of('alice')])"
+            ) from None
     names = [subject.name for subject in subjects]
     twice = next((name for name in names if names.count(name) > 1), None)
     if is_detecting and twice is not None:

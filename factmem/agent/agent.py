@@ -11,6 +11,7 @@ from factmem._arguments import (
     expect_within,
     kind_of,
 )
+from factmem._guidance import guided
 from factmem.agent._memory_feature import MemoryFeature, MemoryOptions
 from factmem.agent.context import (
     MAX_STEPS,
@@ -23,6 +24,7 @@ from factmem.agent.context import (
 )
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import ToolFunction, tools_by_name
+from factmem.errors import InputTypeError
 from factmem.llm.base import ChatModel, Message
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
 from factmem.memory.agent_memory import AgentMemory
@@ -38,6 +40,19 @@ F = TypeVar("F", bound=AgentFeature)
 P = ParamSpec("P")
 
 
+@guided(
+    {
+        "invoke chat ask call stream": "await agent.run(text, subjects=[USER.of('alice')])",
+        "add_tool tool": "Agent(model, tools=[function])",
+    },
+    arguments={
+        "memory": "agent.install(AgentMemory, provider=store, scopes=profile, subjects=[USER])",
+        "user user_id subject": "subjects=[USER.of('alice')]",
+        "session session_id thread_id": "conversation='chat-7'",
+        "model llm": "Agent(OpenAIChatModel(name))",
+    },
+    calls=("__init__", "run"),
+)
 class Agent:
     """An agent that answers with a model, runs tools, and runs installed features.
 
@@ -101,6 +116,11 @@ class Agent:
             ValueError: The agent already has a memory, or options contradict each other.
         """
         if isinstance(feature, type) and issubclass(feature, AgentMemory):
+            if args:
+                raise InputTypeError(
+                    "The options of AgentMemory are keywords: agent.install(AgentMemory, "
+                    "provider=store, scopes=profile, subjects=[USER])"
+                )
             if any(isinstance(each, MemoryFeature) for each in self._features):
                 raise ValueError("The agent already has a memory: install only one")
             installed = MemoryFeature(

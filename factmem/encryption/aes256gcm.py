@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from factmem._arguments import expect_methods
 from factmem.encryption._ciphers import KEY_BYTES, NONCE_BYTES, Aead, canonical_base64, hkdf
 from factmem.encryption.key import Key, KeyDerivation
-from factmem.errors import TamperedError, WrongKeyError
+from factmem.errors import InputValueError, TamperedError, WrongKeyError
 
 __all__ = ["Aes256GCMEncryptor", "Encryption", "KeySlot", "Unwrapped"]
 
@@ -79,9 +79,7 @@ class Aes256GCMEncryptor:
     """
 
     def __init__(self, key: Key | str, *older_keys: Key | str) -> None:
-        self._keys = [
-            each if isinstance(each, Key) else Key.from_base64(each) for each in (key, *older_keys)
-        ]
+        self._keys = [each if isinstance(each, Key) else _read(each) for each in (key, *older_keys)]
 
     @staticmethod
     def generate_key() -> str:
@@ -174,4 +172,13 @@ def _open_slot(aead: "Aead", slot: KeySlot, store: str) -> bytes:
         raise TamperedError(
             "The key slot of this key does not verify: the row of the store was changed. Restore it from "
             "a backup"
+        ) from None
+
+
+def _read(key: str) -> Key:
+    try:
+        return Key.from_base64(key)
+    except ValueError as exc:
+        raise InputValueError(
+            f"{exc}. A passphrase: Aes256GCMEncryptor(Key.from_passphrase(passphrase))"
         ) from None

@@ -58,7 +58,7 @@ async def detect_in_texts(
 ) -> DetectionReport:
     """See `AgentMemory.remember`."""
     async with parts.events.operation(MemoryOperation.REMEMBER) as operation:
-        example = "memory.remember('I like tea'), or memory.remember(['I like tea'])"
+        example = "memory.remember('I like tea'), or memory.auto_detect_facts(messages) for a chat"
         given = [texts] if isinstance(texts, str) else texts
         checked, origin = expect_all(given, str, "text", example), _checked_source(source)
         parts.required_model()

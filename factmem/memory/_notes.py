@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from factmem._arguments import expect
-from factmem.errors import InputValueError, MemoryAccessError
+from factmem._arguments import expect, kind_of
+from factmem.errors import InputTypeError, InputValueError, MemoryAccessError
 from factmem.ledger._presentation import facts_of
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.ledger import Ledger
@@ -31,6 +31,37 @@ F = TypeVar("F", bound=AnyFact)
 
 NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=False)
 """The concept of free texts."""
+
+
+_INSTEAD: dict[type, str] = {
+    SingleFact: "memory.save(fact.concept, fact.value), or memory.store.save(fact, subject, scope)",
+    MultipleFacts: "memory.save(fact.concept, fact.values), or memory.store.save(fact, subject, scope)",
+    list: "memory.auto_detect_facts(messages) finds facts in a chat",
+    str: "memory.save(Concept(keyword, description), value); memory.remember(text) finds facts in a text",
+    type: "memory.save(Traveller(home_city='Busan')) saves an instance of a profile",
+}
+
+
+def check_statement(concept: object, value: object) -> None:
+    """Raise for the calls of a save that mean another one.
+
+    Raises:
+        TypeError: There is no concept, no value, or they are in the wrong order.
+    """
+    if isinstance(value, Concept):
+        raise InputTypeError("The concept comes first: await memory.save(concept, value)")
+    instead = next((text for kind, text in _INSTEAD.items() if isinstance(concept, kind)), None)
+    if instead is not None:
+        raise InputTypeError(f"concept must be a Concept, not {kind_of(concept)}: await {instead}")
+    if value is ... and isinstance(concept, Concept):
+        raise InputTypeError(
+            f"The value is missing: await memory.save(concept, value) for {concept.keyword!r}"
+        )
+    if value is None and isinstance(concept, Concept):
+        try:
+            concept.codec.check(None, concept.keyword)
+        except InputValueError as exc:
+            raise InputValueError(f"{exc}: await memory.clear(concept) forgets it") from None
 
 
 def stated(

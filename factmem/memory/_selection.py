@@ -228,6 +228,10 @@ class PlaceSelection:
             ValueError: There is no unbound per-entity subject.
         """
         unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
+        if not unbound and any(each.per_entity for each in self.subjects):
+            raise InputValueError(
+                "The memory is bound to an entity already: call of() on the memory of all users"
+            )
         if not unbound:
             raise InputValueError(
                 "The memory has no unbound per-entity subject: AgentMemory(..., "

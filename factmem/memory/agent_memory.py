@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,6 +10,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from factmem._arguments import expect_function, kind_of
+from factmem._guidance import AsyncWith, guided
 from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.errors import InputTypeError, InputValueError
@@ -27,6 +28,7 @@ from factmem.memory._loading import (
     origin_in,
 )
 from factmem.memory._notes import (
+    check_statement,
     clear_in,
     note_of,
     save_in,
@@ -42,6 +44,7 @@ from factmem.memory._selection import (
     Who,
 )
 from factmem.memory._unchanged import Expected
+from factmem.memory._wording import ARGUMENTS, CALLS, ITEMS, NAMES
 from factmem.memory.contents import MemoryContents
 from factmem.memory.conversations import (
     Conversation,
@@ -79,6 +82,7 @@ _USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity
 _STAND_IN = "someone"
 
 
+@guided(NAMES, arguments=ARGUMENTS, calls=CALLS, items=ITEMS, closing=True)
 class AgentMemory:
     """Loads stored facts into chats, and saves the facts that chats and texts state.
 
@@ -176,8 +180,7 @@ class AgentMemory:
         return f"<{type(self).__name__} in {store}: {self._parts.selection}{part}{note}>"
 
     @classmethod
-    @asynccontextmanager
-    async def open(
+    def open(
         cls,
         folder: str | os.PathLike[str],
         *,
@@ -188,34 +191,38 @@ class AgentMemory:
         concepts: Concepts = (),
         storage: "Storage | None" = None,
         must_exist: bool = False,
-    ) -> AsyncGenerator[Self]:
+    ) -> AbstractAsyncContextManager[Self]:
         """Open a store in a folder, and a memory of one user; both are closed at the end.
 
             async with AgentMemory.open("memory", user="alice", chat_model=model) as memory:
                 await memory.remember("I prefer the dark theme.")
 
         The folder is created if it does not exist; with `must_exist`, `StorageError` is raised
-        instead. Its files are not encrypted, unless `storage` is
-        an `EncryptedStorage`. The memory has one scope, the product, and one subject, the per-entity
-        subject `user`, bound to `user` as by `of`. Another program that opens the folder finds the
-        facts with the same product: `AgentMemory.open("memory", user="alice")`, or
+        instead. Its files are not encrypted, unless `storage` is an `EncryptedStorage`. The memory
+        has one scope, the product, and one subject, the per-entity subject `user`, bound to `user`
+        as by `of`. Another program finds the facts with the same product, or with
         `AgentMemory(store, scopes=MemoryScopesProfile(product="app"), subjects=[USER])`. For others,
         or to share a store between users, open it with `LocalFileMemoryProvider`.
         """
-        from factmem.providers.local_file import LocalFileMemoryProvider  # slow to import
 
-        async with (
-            LocalFileMemoryProvider(folder, storage=storage, must_exist=must_exist) as store,
-            cls(
-                store,
-                chat_model=chat_model,
-                embedder=embedder,
-                concepts=concepts,
-                subjects=[_USER],
-                scopes=MemoryScopesProfile(product=product),
-            ) as memory,
-        ):
-            yield memory if user is None else memory.of(user)
+        @asynccontextmanager
+        async def opened() -> AsyncGenerator[Self]:
+            from factmem.providers.local_file import LocalFileMemoryProvider  # slow to import
+
+            async with (
+                LocalFileMemoryProvider(folder, storage=storage, must_exist=must_exist) as store,
+                cls(
+                    store,
+                    chat_model=chat_model,
+                    embedder=embedder,
+                    concepts=concepts,
+                    subjects=[_USER],
+                    scopes=MemoryScopesProfile(product=product),
+                ) as memory,
+            ):
+                yield memory if user is None else memory.of(user)
+
+        return AsyncWith(opened(), "async with AgentMemory.open(folder, user='alice') as memory:")
 
     @property
     def boundary(self) -> Boundary:
@@ -484,7 +491,7 @@ class AgentMemory:
     async def save(
         self,
         concept: Concept[Any, Any] | Profile,
-        value: object = None,
+        value: object = ...,
         *,
         confirmed: bool = False,
         if_unchanged: Expected | EllipsisType | None = ...,
@@ -515,8 +522,11 @@ class AgentMemory:
         if isinstance(concept, Profile):
             if if_unchanged is not ...:
                 raise InputTypeError("if_unchanged is about one fact: save(concept, value, ...)")
+            if value is not ...:
+                raise InputTypeError("A profile has its values: await memory.save(profile)")
             await save_profile(self._parts, concept)
             return None
+        check_statement(concept, value)
         fact = stated(concept, value, self.clock(), confirmed=confirmed)
         if if_unchanged is not ...:
             return await save_unchanged(self._parts, fact, if_unchanged)

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import expect, expect_all, expect_within
+from factmem._guidance import guided
 from factmem.errors import ChangedError, InputValueError, MemoryAccessError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Condition, name_of
@@ -192,6 +193,15 @@ _AT_ONCE = 32
 """The number of places that are read at a time; more are not faster."""
 
 
+@guided(
+    {
+        "list all get_all facts": "await contents.records(limit=20), or memory.current()",
+        "search find": "await memory.recall(question)",
+        "erase delete_all clear": "await contents.reset(confirm=True)",
+    },
+    arguments={"*": "await contents.forget(concept=CONCEPT), with value=... for one value"},
+    calls=("forget",),
+)
 class MemoryContents(ContentsUpkeep):
     """The contents of a memory, place by place.
 

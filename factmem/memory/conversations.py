@@ -16,6 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from factmem._arguments import expect_within
+from factmem._guidance import guided
 from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,
@@ -236,6 +237,14 @@ class RemovedTurns(Displayed):
     """The current facts that were learnt from them. They stay; forget them if they should go too."""
 
 
+@guided(
+    {
+        "add save add_message write send": "await chat.append({'role': 'user', 'content': text})",
+        "get history get_messages load": "await chat.messages(last=20)",
+        "delete erase reset": "await chat.clear(), or chat.remove(id)",
+        "learn": "await memory.conversations.learn()",
+    }
+)
 class Conversation:
     """A chat of one user, stored with the user's facts; see `AgentMemory.conversation`.
 
@@ -422,6 +431,12 @@ def is_own(turn: NewTurn) -> bool:
     return isinstance(message, dict) and message.get("name") in OWN_MESSAGES
 
 
+@guided(
+    {
+        "list all": "await memory.conversations.infos()",
+        "get open create append add": "memory.conversation(name)",
+    }
+)
 class MemoryConversations:
     """The chats of a memory's user, and the queue of those to learn; see `AgentMemory.conversations`."""
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import expect
+from factmem._guidance import guided
 from factmem.errors import InputValueError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger._items import Condition, digest_of
@@ -109,6 +110,14 @@ class FactDifference(Displayed):
     after: tuple[AnyFact, ...]
 
 
+@guided(
+    {
+        "approve accept confirm": "await review.keep(fact)",
+        "reject decline remove delete": "await review.forget(fact)",
+        "edit update": "await review.correct(fact, value)",
+        "list pending proposals": "await review.inbox()",
+    }
+)
 class MemoryReview:
     """What a memory learnt, and the decisions of people about it.
 

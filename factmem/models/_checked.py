@@ -30,7 +30,11 @@ def checked_places(places: Iterable[Place]) -> tuple[Place, ...]:
 
 def checked_concept(concept: Concept[Any, Any]) -> Concept[Any, Any]:
     """Return a `Concept`; raise `TypeError` for anything else, such as its keyword."""
-    return expect(concept, Concept, "concept", "Concept(keyword, description)")
+    given: object = concept
+    example = "Concept(keyword, description)"
+    if not isinstance(given, Concept) and hasattr(given, "profile_concepts"):
+        example = "a profile is loaded as a whole, await memory.current(Traveller)"
+    return expect(concept, Concept, "concept", example)
 
 
 def checked_concepts(

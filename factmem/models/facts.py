@@ -46,6 +46,7 @@ from pydantic_core import SchemaError
 from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
 from factmem._arguments import expect, expect_all, expect_member, expect_within, kind_of
+from factmem._guidance import guided
 from factmem.errors import InputTypeError, InputValueError
 from factmem.models._display import Displayed, Sheet, fact_cells, fact_text, summary
 from factmem.models._values import (
@@ -193,6 +194,15 @@ class _Options(TypedDict, total=False):
     review: bool
 
 
+@guided(
+    arguments={
+        "many multiple": "FactType.MULTIPLE is the third argument",
+        "type": "value_type=int",
+        "default": "await memory.value(CONCEPT) or default",
+        "name key": "keyword='city'",
+    },
+    calls=("__init__",),
+)
 class Concept(Generic[T_co, F_co]):
     """A topic of facts, such as "the user's preferred IDE theme".
 
@@ -652,6 +662,7 @@ class SingleFact(AnyFact, Generic[T]):
         return (self.value,)
 
 
+@guided({"value": "a fact of many values has .values"})
 @dataclass(frozen=True, slots=True, repr=False)
 class MultipleFacts(AnyFact, Generic[T]):
     """A fact with one or more values that are saved together: `MultipleFacts(PETS, ["Miso"])`.

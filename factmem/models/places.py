@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 from factmem._arguments import expect, expect_all, expect_member, kind_of
+from factmem._guidance import guided
 from factmem.errors import InputTypeError, InputValueError, UnboundSubjectError
 from factmem.models._values import checked_name, checked_text
 
@@ -27,6 +28,13 @@ __all__ = [
 ]
 
 
+@guided(
+    {"bind entity_of": "USER.of('alice')"},
+    arguments={
+        "*": "MemorySubject('user', 'The person who talks to the agent', 1, per_entity=True)"
+    },
+    calls=("__init__",),
+)
 @dataclass(frozen=True, slots=True)
 class MemorySubject:
     """The person or thing that a fact is about.
@@ -75,7 +83,7 @@ class MemorySubject:
         if levels:
             parts = [checked_name(each, "entity") for each in (entity, *levels)]
             entity = _LEVELS + "/".join(map(_quoted, parts))
-        elif expect(entity, str, "entity", '"alice"').startswith(_LEVELS):
+        elif expect(entity, str, "entity", _ENTITY).startswith(_LEVELS):
             raise InputValueError(
                 'An entity begins with "//": give its levels, USER.of("acme", "alice")'
             )
@@ -146,6 +154,8 @@ class MemorySubject:
             )
 
 
+_ENTITY = "of('alice'), or of(str(42)) for a number"
+
 EVERY = "///"
 """The prefix of the entities of `every`; its levels follow. No bound entity has this prefix."""
 
@@ -197,6 +207,10 @@ class MemoryScopeType(StrEnum):
     ORGANIZATION = "organization"
 
 
+@guided(
+    arguments={"*": "MemoryScope.Product('my-app'); also Agent, Feature and CrossProduct"},
+    calls=("__init__",),
+)
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
     """Where facts are visible: to one agent, one feature, one product, or all products.
@@ -401,6 +415,13 @@ def checked_choices(choices: Iterable[ScopeChoice]) -> tuple[ScopeChoice, ...]:
     return tuple(map(checked_choice, given))
 
 
+@guided(
+    arguments={
+        "cross_product company tenant": "organization='acme'",
+        "project app scope user": "product='my-app'; users are subjects, USER.of('alice')",
+    },
+    calls=("__init__",),
+)
 @dataclass(frozen=True, slots=True)
 class MemoryScopesProfile:
     """The names of an agent's scopes. The agent has no scope of a type without a name.

@@ -162,7 +162,10 @@ def new_turn(
         ValueError: It has no role, a value would change in JSON, or the time is naive.
     """
     if not isinstance(message, Mapping):
-        raise InputTypeError(f"A message must be a dict, not {kind_of(message)}: {_EXAMPLE}")
+        raise InputTypeError(
+            f"A message must be a dict, not {kind_of(message)}: await chat.append(*messages), or "
+            f"append({_EXAMPLE})"
+        )
     if not isinstance(message.get("role"), str):
         raise InputValueError(f"A message must have a role: {_EXAMPLE}")
     given = dict(message)

@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from factmem._arguments import expect, expect_function
 from factmem._concurrency.garbage import paused_collection
+from factmem._guidance import guided
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact
@@ -44,6 +45,7 @@ from factmem.providers._description import described, phrase_of
 from factmem.providers._forgetting import Forgetting, erased_again
 from factmem.providers._limits import check_fitting, check_room
 from factmem.providers._watching import watched
+from factmem.providers._wording import ARGUMENTS, NAMES
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
     ErasureReceipt,
@@ -86,6 +88,7 @@ class _Asked(NamedTuple):
     """Read when a second history of the place is asked for."""
 
 
+@guided(NAMES, arguments=ARGUMENTS, calls=("save",), closing=True)
 class FactStore:
     """A provider with history, forgetting and listing, over a backend that stores its entries.
 

@@ -272,4 +272,4 @@ class RecallQuery:
 
 def checked_question(text: str) -> str:
     """Return a question; raise `TypeError` if it is not a string."""
-    return expect(text, str, "question", "memory.recall('which theme')")
+    return expect(text, str, "question", "memory.recall('which theme'), or memory.value(CONCEPT)")

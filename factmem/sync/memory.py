@@ -241,7 +241,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def save(
         self,
         concept: Concept[Any, Any] | Profile,
-        value: object = None,
+        value: object = ...,
         *,
         confirmed: bool = False,
         if_unchanged: Expected | EllipsisType | None = ...,

@@ -47,7 +47,7 @@ def test_of_raises_for_a_memory_without_a_user() -> None:
     """Otherwise it would show everything to everyone, as if it were one user's."""
     with pytest.raises(ValueError, match="no unbound per-entity subject"):
         memory_of(subjects=[COMPANY]).of("alice")
-    with pytest.raises(ValueError, match="no unbound per-entity subject"):
+    with pytest.raises(ValueError, match="bound to an entity already"):
         memory_of(subjects=[USER]).of("alice").of("bob")
 
 

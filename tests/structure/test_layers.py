@@ -219,7 +219,7 @@ def test_the_top_level_is_small() -> None:
     } - {"__main__"}
 
     assert len(entries) <= 26
-    assert len([name for name in entries if name.startswith("_") and name != "__init__"]) <= 5
+    assert len([name for name in entries if name.startswith("_") and name != "__init__"]) <= 6
 
 
 def test_files_are_short() -> None:
@@ -227,7 +227,7 @@ def test_files_are_short() -> None:
     lengths = {name: len(file.read_text().splitlines()) for name, file in FILES.items()}
 
     longer = {
-        "providers.store": 960,
+        "providers.store": 963,
     }
     assert {n: size for n, size in lengths.items() if size > longer.get(n, 800)} == {}
 
